@@ -1,0 +1,46 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both need Python 3.11 or newer and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CONSTRAINTS ?= constraints/pinned.txt
+
+.PHONY: demo test lint types layers unit perf wheel lowest clean
+
+demo: $(VENV)/ready
+	$(BIN)/refbench demo
+
+test: lint types layers unit
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check src tests perf
+	$(BIN)/ruff format --check src tests perf
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+layers: $(VENV)/ready
+	$(BIN)/lint-imports
+
+unit: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+perf: $(VENV)/ready
+	for script in perf/*.py; do $(BIN)/python $$script || exit 1; done
+
+# The wheel alone, without extras, in a clean environment, from another directory: are the data files in it?
+wheel: $(VENV)/ready
+	sh .ci/wheel $(CURDIR)/$(BIN)/python
+
+# The tests again with the oldest versions that pyproject.toml allows.
+lowest:
+	$(MAKE) unit VENV=.venv-lowest CONSTRAINTS=constraints/lowest.txt
+
+$(VENV)/ready: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RefBench needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .venv-lowest dist build

@@ -1,0 +1,71 @@
+"""RefBench: trustworthy evaluation of image generation and editing models.
+
+The public names are imported when they are first used, so that `import refbench` stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from refbench.version import __version__
+
+if TYPE_CHECKING:
+    from refbench.benchmarks import Dataset
+    from refbench.case import Case, Picture, Request
+    from refbench.evidence import Evidence, Purpose
+    from refbench.failure import Failure
+    from refbench.output import Output
+    from refbench.record import RefBenchError
+    from refbench.score import Score
+    from refbench.scoring import Result, load, rescore, score_run
+    from refbench.table import Row, Table
+
+_HOMES = {
+    "Case": "refbench.case",
+    "Dataset": "refbench.benchmarks",
+    "Evidence": "refbench.evidence",
+    "Failure": "refbench.failure",
+    "Output": "refbench.output",
+    "Picture": "refbench.case",
+    "Purpose": "refbench.evidence",
+    "RefBenchError": "refbench.record",
+    "Request": "refbench.case",
+    "Result": "refbench.scoring",
+    "Row": "refbench.table",
+    "Score": "refbench.score",
+    "Table": "refbench.table",
+    "load": "refbench.scoring",
+    "rescore": "refbench.scoring",
+    "score_run": "refbench.scoring",
+}
+
+__all__ = [
+    "Case",
+    "Dataset",
+    "Evidence",
+    "Failure",
+    "Output",
+    "Picture",
+    "Purpose",
+    "RefBenchError",
+    "Request",
+    "Result",
+    "Row",
+    "Score",
+    "Table",
+    "__version__",
+    "load",
+    "rescore",
+    "score_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'refbench' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,16 @@
+"""Benchmarks: each is files to cases, requests to a judge, replies to scores, scores to a table."""
+
+from refbench.benchmarks.benchmark import Benchmark, Protocol, PublishedValue
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.registry import benchmark, names, resolve_data
+
+__all__ = [
+    "Anomaly",
+    "Benchmark",
+    "Dataset",
+    "Protocol",
+    "PublishedValue",
+    "benchmark",
+    "names",
+    "resolve_data",
+]

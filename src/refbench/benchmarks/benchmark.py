@@ -1,0 +1,78 @@
+"""Benchmark: what an evaluation is made of, as plain functions that one can check against the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.case import AnyCase
+from refbench.evidence import Evidence, Purpose
+from refbench.record import Record
+from refbench.score import Score
+from refbench.table import Aggregate
+
+
+class PublishedValue(Record):
+    """A number from a paper's table. `model` is the name in released files, None where none were released."""
+
+    model: str | None
+    label: str
+    judge: str
+    metric: str
+    slice: Mapping[str, str]
+    value: float
+    table: str
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How evidence becomes a table: `read` gives the scores, `aggregate` the numbers.
+
+    `versions` names the parts and is bumped whenever their numbers change; it lands in the fingerprint.
+    """
+
+    name: str
+    read: Callable[[AnyCase, Purpose, Evidence], Score]
+    aggregate: Aggregate
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ImportedReplies:
+    """Judge replies found on disk, and what of them could not be used."""
+
+    judge: str
+    models: tuple[str, ...]
+    replies: Callable[[], Iterator[tuple[Purpose, Evidence]]]
+    unknown: tuple[str, ...] = ()
+    """Replies for items that are not in the benchmark: skipped, and said."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark. Everything in it is a pure function but the loaders, which read files."""
+
+    name: str
+    title: str
+    paper: str
+    case_type: type[Any]
+    is_checkout: Callable[[Path], bool]
+    layout: str
+    """What a checkout must hold, for error messages."""
+    load: Callable[[Path, str | None], Dataset]
+    subsets: Mapping[str, str]
+    anomalies: Callable[[Dataset], list[Anomaly]]
+    anomaly_kinds: Mapping[str, str]
+    """Every kind of anomaly with what it does to the scores."""
+    parts: tuple[str, ...]
+    """What the judge is asked for each case: every part is expected of every case."""
+    protocols: Mapping[str, Protocol]
+    import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
+    published: Callable[[], list[PublishedValue]]
+    explain_changes: Callable[[Sequence[AnyCase], Iterable[tuple[Purpose, Evidence]]], list[dict[str, Any]]] | None = (
+        None
+    )
+    describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})

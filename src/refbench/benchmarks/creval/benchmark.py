@@ -1,0 +1,66 @@
+"""CREval as RefBench runs it: the parts of this package put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.creval import aggregate
+from refbench.benchmarks.creval.anomalies import KINDS, anomalies
+from refbench.benchmarks.creval.changes import explain_changes
+from refbench.benchmarks.creval.details import METRICS, CREvalCase
+from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_score
+from refbench.benchmarks.creval.imports import import_replies
+from refbench.benchmarks.creval.load import is_checkout, load
+from refbench.benchmarks.creval.published import published
+from refbench.benchmarks.dataset import Dataset
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Questions for each metric: how many, per item, and by weight."""
+    found: dict[str, Any] = {}
+    for metric in METRICS:
+        lists = [case.details.questions[metric] for case in dataset.cases]
+        counts = [len(questions) for questions in lists]
+        weights = Counter(question.weight for questions in lists for question in questions)
+        found[metric] = {
+            "questions": sum(counts),
+            "per_item": [min(counts), max(counts)],
+            "weights": {str(weight): n for weight, n in sorted(weights.items())},
+        }
+    return {"questions": found}
+
+
+BENCHMARK = Benchmark(
+    name="creval",
+    title="CREval",
+    paper="arXiv 2603.26174",
+    case_type=CREvalCase,
+    is_checkout=is_checkout,
+    layout="bench/instruction.json is not in it",
+    load=load,
+    subsets={"paper874": "the 874 of 904 items that the paper's tables are about (inferred)"},
+    anomalies=anomalies,
+    anomaly_kinds=KINDS,
+    parts=METRICS,
+    protocols={
+        "corrected": Protocol(
+            name="corrected",
+            read=partial(read_score, fixes=ALL_FIXES, protocol="corrected"),
+            aggregate=aggregate.CORRECTED,
+            versions={"reader": 1, "grading": 1, "aggregate": 1},
+        ),
+        "paper": Protocol(
+            name="paper",
+            read=partial(read_score, fixes=NO_FIXES, protocol="paper"),
+            aggregate=aggregate.PAPER,
+            versions={"reader": 1, "grading": 1, "aggregate": 1},
+        ),
+    },
+    import_replies=import_replies,
+    published=published,
+    explain_changes=explain_changes,
+    describe=describe,
+)

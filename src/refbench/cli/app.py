@@ -1,0 +1,67 @@
+"""`refbench`: the commands, and the one place where errors become sentences and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from cyclopts import App, Parameter
+
+from refbench.record import RefBenchError
+from refbench.version import __version__
+
+app = App(
+    name="refbench",
+    help="Evaluate image generation and editing models, above all those that take several reference images.",
+    help_epilogue="Exit codes: 0 done, 1 too many failures, 2 wrong usage or bad input, 3 stopped by budget. "
+    "Add --debug to any command for the traceback of an error.",
+    version=__version__,
+    default_parameter=Parameter(negative=()),
+)
+
+COMMANDS = {
+    "demo": "See what a table looks like: eight real models, no key, no download",
+    "list": "List what there is: benchmarks, protocols, kinds of failure",
+    "check": "Count what is in a dataset and list what is wrong with it",
+    "describe": "Describe a dataset: prompts, pictures, categories, questions",
+    "cases": "Write the cases as JSON lines, for your own inference loop",
+    "rescore": "Read judge replies that are already there and table them",
+    "table": "Print the table of a run",
+    "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
+    "merge": "Merge runs of the same cases into one",
+}
+
+for _name, _help in COMMANDS.items():
+    app.command(f"refbench.cli.{_name}:{_name}_command", name=_name, help=_help)
+
+
+def main() -> None:
+    """Run the command; turn what goes wrong into one sentence on standard error and an exit code."""
+    words = [word for word in sys.argv[1:] if word != "--debug"]
+    debug = len(words) < len(sys.argv) - 1 or bool(os.environ.get("REFBENCH_DEBUG"))
+    try:
+        code = app(words, result_action="return_value")
+    except RefBenchError as error:
+        if debug:
+            traceback.print_exc()
+        _say(str(error))
+        code = 2
+    except KeyboardInterrupt:
+        _say("stopped; what was recorded is safe, run the same command again to go on")
+        code = 130
+    except BrokenPipeError:  # the reader of our output has had enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:  # noqa: BLE001 - a fault of ours must still end in one sentence
+        if debug:
+            traceback.print_exc()
+        _say(
+            f"this is a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug"
+        )
+        code = 70
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say(sentence: str) -> None:
+    print(f"refbench: {sentence}", file=sys.stderr)

@@ -1,0 +1,76 @@
+"""`refbench check`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Annotated
+
+import orjson
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json, Subset
+
+_EXAMPLES = 3
+
+
+def check_command(
+    benchmark: Annotated[str, Parameter(help="Name of the benchmark, see refbench list")],
+    *,
+    data: Data = None,
+    subset: Subset = None,
+    json: Json = False,
+) -> int:
+    """Load a dataset, open its pictures, and list what is odd with what that does to scores. Nothing is run.
+
+    Oddities that RefBench handles are reported and end in exit code 0; data that cannot be read ends in 2.
+    """
+    from refbench.benchmarks import benchmark as find
+    from refbench.runs.run import cases_fingerprint
+    from refbench.scoring import load
+
+    dataset = load(benchmark, data, subset=subset)
+    bench = find(benchmark)
+    grouped: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for anomaly in bench.anomalies(dataset):
+        grouped[anomaly.kind].append(anomaly.model_dump(exclude={"kind"}))
+    counts = {
+        "cases": len(dataset.cases),
+        "pictures": sum(len(case.request.pictures) for case in dataset.cases),
+        **bench.describe(dataset),
+    }
+    found = [
+        {
+            "kind": kind,
+            "count": len(places),
+            "cases": len({place["case"] for place in places}),
+            "effect": bench.anomaly_kinds.get(kind, ""),
+            "places": places,
+        }
+        for kind, places in grouped.items()
+    ]
+    if json:
+        said = {
+            "benchmark": bench.name,
+            "data": str(dataset.root),
+            "subset": subset,
+            "fingerprint": cases_fingerprint(dataset.cases)[:16],
+            "counts": counts,
+            "anomalies": found,
+        }
+        print(orjson.dumps(said).decode())
+        return 0
+    from rich.table import Table as Grid
+
+    from refbench.report.terminal import console
+
+    out = console()
+    out.print(f"[bold]{bench.title}[/bold] in {dataset.root}: {counts['cases']} cases, {counts['pictures']} pictures")
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for name in ("what", "times", "cases", "what it does", "for example"):
+        grid.add_column(name, overflow="fold", justify="right" if name in ("times", "cases") else "left")
+    for row in sorted(found, key=lambda row: -int(str(row["count"]))):
+        cases = list(dict.fromkeys(place["case"] for place in grouped[str(row["kind"])]))
+        examples = ", ".join(cases[:_EXAMPLES])
+        grid.add_row(str(row["kind"]), str(row["count"]), str(row["cases"]), str(row["effect"]), examples)
+    out.print(grid if found else "Nothing is odd.")
+    return 0

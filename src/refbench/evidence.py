@@ -1,0 +1,62 @@
+"""Evidence: one paid or costly act with its raw result; Purpose: what it was gathered for.
+
+Evidence is keyed by the act alone, so that equal requests are paid for once, whoever needs the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from refbench.failure import Failure
+from refbench.record import Record, content_key
+
+
+class Purpose(Record):
+    """The place in the evaluation that a piece of Evidence fills."""
+
+    case: str
+    model: str
+    judge: str
+    part: str
+    """Which of the judge's tasks: a metric, a criterion, a turn."""
+    seed: int = 0
+    repeat: int = 0
+
+
+class Attempt(Record):
+    """One try at the act: what came back and what it cost, kept also when a later try succeeded."""
+
+    status: str
+    seconds: float | None = None
+    cost_usd: float | None = None
+
+
+class Evidence(Record):
+    """The raw result of one act, or its Failure.
+
+    `request` is the canonical request (endpoint and model, parameters, text, ordered picture hashes,
+    repeat or seed; never a key) and `id` its hash. What happened on the way is not part of the id.
+    """
+
+    kind: Literal["chat", "image", "encode"]
+    request: Mapping[str, Any]
+    reply: str | None = None
+    failure: Failure | None = None
+    attempts: tuple[Attempt, ...] = ()
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    provenance: str = ""
+
+    @model_validator(mode="after")
+    def _one_state(self) -> Evidence:
+        if (self.reply is None) == (self.failure is None):
+            raise ValueError("Evidence has a reply or a failure, exactly one of them")
+        return self
+
+    @property
+    def id(self) -> str:
+        return content_key({"kind": self.kind, **self.request})

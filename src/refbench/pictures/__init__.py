@@ -1,0 +1,38 @@
+"""Pictures: bytes to pixels and back, in one place and with one documented meaning for every odd file.
+
+| file | meaning |
+|---|---|
+| extension | never trusted; the signature in the bytes decides |
+| palette | expanded to RGB; palette transparency is alpha |
+| greyscale, 1 bit | three equal channels, black 0, white 255 |
+| alpha | composited over white (`alpha="drop"`: colour channels as stored, as Pillow's convert does) |
+| 16 bit | scaled by 255/65535 and rounded, so that full scale stays full scale |
+| EXIF rotation | applied (`exif=False`: pixels as stored, as the `paper` protocols have it) |
+| CMYK | converted by OpenCV's plain formula, no profile |
+| animated | the first frame |
+| ICC profile | ignored; `PictureFacts.icc` reports it |
+| float samples | a Failure |
+| empty, cut off, over the pixel limit, no picture | a Failure `unreadable_picture` that says which |
+
+OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
+"""
+
+from refbench.pictures.decode import Pixels, decode
+from refbench.pictures.encode import encode
+from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, read_facts
+from refbench.pictures.resize import resize
+from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
+
+__all__ = [
+    "EXTENSIONS",
+    "MAX_PIXELS",
+    "PictureFacts",
+    "Pixels",
+    "decode",
+    "encode",
+    "facts_of",
+    "is_complete",
+    "read_facts",
+    "resize",
+    "sniff",
+]

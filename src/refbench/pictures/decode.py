@@ -1,0 +1,73 @@
+"""Bytes to RGB pixels. The meaning of every odd file is tabled in the package docstring."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, cast
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.failure import Failure
+from refbench.pictures.facts import MAX_PIXELS, facts_of
+
+Pixels: TypeAlias = NDArray[np.uint8]
+"""Height x width x 3, RGB, 8 bit."""
+
+
+def decode(
+    data: bytes,
+    *,
+    exif: bool = True,
+    alpha: Literal["white", "drop"] = "white",
+    max_pixels: int = MAX_PIXELS,
+) -> Pixels | Failure:
+    """Pixels of the (first frame of the) picture, or the Failure that says what is wrong with the bytes."""
+    facts = facts_of(data, max_pixels=max_pixels)
+    if isinstance(facts, Failure):
+        return facts
+    try:
+        stored = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    except cv2.error as error:
+        return _undecodable(facts.format, str(error.err))
+    if stored is None:
+        return _undecodable(facts.format, "the data is damaged")
+    if stored.dtype == np.uint16:
+        stored = ((stored.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    elif stored.dtype != np.uint8:
+        return _undecodable(facts.format, f"samples of type {stored.dtype} have no agreed display range")
+    rgb = _rgb(cast("Pixels", stored), alpha)
+    # OpenCV turns TIFFs by their orientation tag whatever the flags say, and nothing else with this flag.
+    turned = facts.format == "tiff"
+    if exif and not turned:
+        rgb = _turn(rgb, facts.orientation)
+    elif turned and not exif:
+        rgb = _turn(rgb, {6: 8, 8: 6}.get(facts.orientation, facts.orientation))
+    return np.ascontiguousarray(rgb)
+
+
+def _rgb(stored: Pixels, alpha: Literal["white", "drop"]) -> Pixels:
+    if stored.ndim == 2:
+        return np.repeat(stored[:, :, None], 3, axis=2)
+    if stored.shape[2] == 1:
+        return np.repeat(stored, 3, axis=2)
+    rgb = stored[:, :, 2::-1]
+    if stored.shape[2] == 4 and alpha == "white":
+        opacity = stored[:, :, 3:].astype(np.uint32)
+        return ((rgb * opacity + 255 * (255 - opacity) + 127) // 255).astype(np.uint8)
+    return rgb
+
+
+def _turn(pixels: Pixels, orientation: int) -> Pixels:
+    """Upright pixels: EXIF orientations 2 to 8 are a mirror, a quarter turn, or both."""
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.transpose(1, 0, 2)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return pixels
+
+
+def _undecodable(picture_format: str, why: str) -> Failure:
+    return Failure(kind="unreadable_picture", detail=f"the {picture_format} cannot be decoded: {why}")

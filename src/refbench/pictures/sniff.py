@@ -1,0 +1,72 @@
+"""What a file is by its bytes, and whether it is all there. No decoding."""
+
+from __future__ import annotations
+
+import re
+
+EXTENSIONS = {
+    "jpeg": ".jpg",
+    "png": ".png",
+    "webp": ".webp",
+    "gif": ".gif",
+    "bmp": ".bmp",
+    "tiff": ".tif",
+    "avif": ".avif",
+}
+"""The formats RefBench reads, each with the extension its blobs get."""
+
+# A JPEG marker inside or after scan data: FF followed by neither a stuffed zero, a restart nor a fill byte.
+_JPEG_MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])", re.DOTALL)
+
+
+def sniff(data: bytes) -> str | None:
+    """The format by signature, `None` for anything that is not a picture we know."""
+    if data.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "webp"
+    if data.startswith(b"BM") and len(data) > 26:
+        return "bmp"
+    if data.startswith((b"II*\x00", b"MM\x00*")):
+        return "tiff"
+    if data[4:8] == b"ftyp":
+        return "avif" if data[8:12] in (b"avif", b"avis") else "heif"
+    return None
+
+
+def is_complete(data: bytes, picture_format: str) -> bool:
+    """Whether the end marker is there. Decoders fill what is missing with grey and say nothing.
+
+    Bytes behind the end marker are allowed: cameras and editors append them. Formats without an end
+    marker are taken as complete; decoding then decides.
+    """
+    if picture_format == "jpeg":
+        return _jpeg_ends(data)
+    if picture_format == "png":
+        return b"IEND\xaeB`\x82" in data[-65536:] or b"IEND\xaeB`\x82" in data
+    if picture_format == "gif":
+        return data.rstrip(b"\x00").endswith(b"\x3b")
+    if picture_format == "webp":
+        return len(data) >= 8 + int.from_bytes(data[4:8], "little")
+    if picture_format == "bmp":
+        return len(data) >= int.from_bytes(data[2:6], "little")
+    return True
+
+
+def _jpeg_ends(data: bytes) -> bool:
+    """Walk the segments to the end-of-image marker; thumbnails inside segments are jumped over."""
+    at = 2
+    while match := _JPEG_MARKER.search(data, at):
+        marker = match.group(1)[0]
+        if marker == 0xD9:
+            return True
+        if marker in (0x01, 0xD8):  # stand-alone markers have no length
+            at = match.end()
+            continue
+        length = int.from_bytes(data[match.end() : match.end() + 2], "big")
+        at = match.end() + max(length, 2)
+    return False

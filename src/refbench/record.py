@@ -1,0 +1,38 @@
+"""What every noun shares: frozen records, canonical JSON, content keys, and the one error users see."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+
+class RefBenchError(Exception):
+    """Wrong usage or bad input, said in one sentence that names the file or option and the remedy."""
+
+
+class Record(BaseModel):
+    """A frozen value whose fields are all there is to it; equal content has an equal key."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def key(self) -> str:
+        return content_key(self.model_dump(mode="json"))
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one spelling of a JSON value that keys are taken of: sorted keys, no white space, UTF-8."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def content_key(value: Any) -> str:
+    """SHA-256 of the canonical JSON, as 64 hexadecimal digits; the same on every machine and version."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def clean_text(text: str) -> str:
+    """Text that any encoder accepts: bytes that were no UTF-8 (lone surrogates) become U+FFFD."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

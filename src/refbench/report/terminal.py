@@ -1,0 +1,103 @@
+"""Tables for a person at a terminal: the leaderboard, what failed, and what the corrections changed."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from refbench.report.leaderboard import Line, cells, headings, leaderboard, slices_of
+from refbench.scoring import Result
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that does not cut tables when its output goes to a file."""
+    plain = Console(stderr=stderr)
+    return plain if plain.is_terminal else Console(stderr=stderr, width=132)
+
+
+def print_result(result: Result, *, by: str = "overall", out: Console | None = None) -> None:
+    """Print the leaderboard (and one for each slice of the level `by`), failures, changes and notes."""
+    out = out or console()
+    judges = ", ".join(result.table.parts.get("judges", [])) or "none"
+    subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
+    out.print(
+        f"[bold]{result.bench.title}[/bold]: {len(result.cases)} cases{subset}, judge {judges}, "
+        f"fingerprint {result.table.fingerprint}"
+    )
+    lines = leaderboard(result, {"level": "overall"})
+    out.print(grid(lines, "overall, in percent"))
+    if by != "overall":
+        for where in slices_of(result.table.rows, by):
+            out.print(grid(leaderboard(result, where), where.get(by, by)))
+    _print_published(result, lines, out)
+    _print_failures(lines, out)
+    _print_changes(result, out)
+    for note in result.notes:
+        out.print(Text(f"Note: {note}."))
+
+
+def grid(lines: list[Line], title: str) -> Grid:
+    """The leaderboard as a table for the terminal."""
+    titles = headings(lines)
+    found = Grid(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for i, heading in enumerate(titles):
+        found.add_column(heading, justify="right" if i else "left", overflow="fold")
+    for line in lines:
+        found.add_row(*(Text(cell) for cell in cells(line, titles)))
+    return found
+
+
+def _print_published(result: Result, lines: list[Line], out: Console) -> None:
+    tables = sorted({value.table for value in result.published()})
+    if tables and any(line.published is not None for line in lines):
+        out.print(
+            f"published: Table {', '.join(tables)} of {result.bench.paper}; compare it with the paper protocol, "
+            "on the subset the paper is about",
+            style="dim",
+        )
+
+
+def _print_failures(lines: list[Line], out: Console) -> None:
+    for line in lines:
+        row = line.main
+        if not row.failures:
+            continue
+        kinds = ", ".join(f"{n} {kind}" for kind, n in row.failures.items())
+        bounds = (
+            f"; whatever they score, {row.metric} lies in {row.bounds[0]:.2f} to {row.bounds[1]:.2f}"
+            if row.bounds
+            else ""
+        )
+        out.print(
+            Text(f"{line.model}: {row.n_expected - row.n_scored} of {row.n_expected} cases failed ({kinds}){bounds}.")
+        )
+
+
+def _print_changes(result: Result, out: Console) -> None:
+    if not result.changes:
+        return
+    names = {change["change"]: change["what"] for change in result.changes}
+    found = Grid(
+        title="\nfrom paper to corrected: change of avg by cause",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
+    found.add_column("model", overflow="fold")
+    for name in [*names, "total"]:
+        found.add_column(name, justify="right")
+    for model, judge in dict.fromkeys((change["model"], change["judge"]) for change in result.changes):
+        mine = [c for c in result.changes if (c["model"], c["judge"]) == (model, judge)]
+        deltas = [c["delta"]["avg"] for c in mine]
+        total = None if None in deltas else sum(deltas)
+        found.add_row(Text(model), *(_signed(delta) for delta in [*deltas, total]))
+    out.print(found)
+    for name, what in names.items():
+        out.print(Text(f"  {name}: {what}"), style="dim")
+
+
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "." if abs(value) < 0.005 else f"{value:+.2f}"

@@ -1,0 +1,16 @@
+"""Runs: directories that hold what was paid for. Append-only, resumable, shardable, mergeable.
+
+RUN/run.json              schema version, benchmark, fingerprint of the cases
+RUN/cases.jsonl           the cases, so that a run can be scored again without the dataset
+RUN/ledger.sqlite         outputs and evidence of an unsharded writer
+RUN/shards/3-of-8.sqlite  the same of one shard; readers merge them
+RUN/blobs/ab/<sha256>.ext pictures, once each
+"""
+
+from refbench.runs.blobs import Blobs
+from refbench.runs.export import write_rows
+from refbench.runs.ledger import SCHEMA, LedgerWriter
+from refbench.runs.merge import MergeReport, merge
+from refbench.runs.run import Run, Shard
+
+__all__ = ["SCHEMA", "Blobs", "LedgerWriter", "MergeReport", "Run", "Shard", "merge", "write_rows"]

@@ -1,0 +1,90 @@
+"""The file system under a run: whole files or none, and whether it is shared over a network."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from refbench.record import RefBenchError
+
+# File systems on which SQLite's write-ahead log does not work (it needs shared memory between readers).
+NETWORK_FILESYSTEMS = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "fuse.glusterfs",
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.rclone",
+        "afs",
+        "9p",
+        "pvfs2",
+        "orangefs",
+        "ocfs2",
+        "gfs2",
+        "wekafs",
+        "panfs",
+        "davfs",
+        "fuse.juicefs",
+        "virtiofs",
+    ]
+)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is either all there or not there, also after a kill or a power cut."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def filesystem_of(path: Path) -> str:
+    """The type of the file system that holds `path` ("ext4", "nfs4", ...), "unknown" where it is not told."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "unknown"
+    resolved = path.resolve()
+    best, kind = -1, "unknown"
+    for line in mounts:
+        fields, _, rest = line.partition(" - ")
+        mount_point = Path(fields.split()[4].replace("\\040", " "))
+        depth = len(mount_point.parts)
+        if depth >= best and (resolved == mount_point or mount_point in resolved.parents):
+            best, kind = depth, rest.split()[0]
+    return kind
+
+
+def disk_error(error: OSError, path: Path) -> RefBenchError:
+    """The one sentence for a disk that is full, read-only or closed to us."""
+    reasons = {
+        errno.ENOSPC: f"the disk of {path} is full: free some space and run the same command again; "
+        "what was recorded is safe",
+        errno.EDQUOT: f"the disk quota for {path} is used up: free some space and run the same command again; "
+        "what was recorded is safe",
+        errno.EROFS: f"{path} is on a read-only file system: choose another --out",
+        errno.EACCES: f"{path} may not be written: change its permissions or choose another --out",
+        errno.EPERM: f"{path} may not be written: change its permissions or choose another --out",
+        errno.ENOTDIR: f"{path} cannot be made, a part of it is a file: choose another --out",
+        errno.EEXIST: f"{path} is a file, not a run directory: choose another --out",
+    }
+    return RefBenchError(reasons.get(error.errno or 0, f"{path} cannot be written: {error.strerror or error}"))

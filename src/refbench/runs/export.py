@@ -1,0 +1,75 @@
+"""Rows out of a run, in the formats other tools read: CSV, JSON lines, and Parquet behind an extra."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from refbench.record import RefBenchError
+from refbench.runs.disk import disk_error
+
+Row = Mapping[str, Any]
+
+
+def write_rows(rows: Iterable[Row], path: Path) -> int:
+    """Write the rows in the format that the extension names; returns how many. Nested values become JSON text
+    where the format has no place for them."""
+    writers = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise RefBenchError(f"{path} has no format that is written: name it .csv, .jsonl or .parquet")
+    part = path.with_name(f".part-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        count = writer(rows, part)
+        part.replace(path)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def _jsonl(rows: Iterable[Row], path: Path) -> int:
+    count = 0
+    with path.open("wb") as file:
+        for row in rows:
+            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            count += 1
+    return count
+
+
+def _csv(rows: Iterable[Row], path: Path) -> int:
+    count = 0
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = None
+        for row in map(_flat, rows):
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow(row)
+            count += 1
+    return count
+
+
+def _parquet(rows: Iterable[Row], path: Path) -> int:
+    try:
+        pyarrow = importlib.import_module("pyarrow")
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise RefBenchError("Parquet needs an extra: pip install 'refbench[parquet]', or name the file .csv") from error
+    flat = [_flat(row) for row in rows]
+    parquet.write_table(pyarrow.Table.from_pylist(flat), path)
+    return len(flat)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    return {
+        name: orjson.dumps(value).decode() if isinstance(value, dict | list | tuple) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,251 @@
+"""The ledger: one SQLite file, one writer at a time, rows only ever appended.
+
+Writing and reading are apart: this module writes, `snapshot` opens for reading without any lock that a
+writer could notice. Why SQLite, and which journal where: docs/decisions/0002-ledger.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self
+
+from refbench.evidence import Evidence, Purpose
+from refbench.output import Output
+from refbench.record import RefBenchError
+from refbench.runs.disk import NETWORK_FILESYSTEMS, disk_error, filesystem_of
+
+SCHEMA = 1
+"""Version of the ledger's tables and of run.json, bumped whenever a reader of the old one would be wrong."""
+
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE evidence (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, failure TEXT, digest TEXT NOT NULL,
+    recorded REAL NOT NULL, body TEXT NOT NULL
+) STRICT;
+CREATE INDEX evidence_by_id ON evidence (id);
+CREATE TABLE purpose (
+    seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, judge TEXT NOT NULL,
+    part TEXT NOT NULL, seed INTEGER NOT NULL, repeat INTEGER NOT NULL, evidence TEXT NOT NULL,
+    UNIQUE (case_id, model, judge, part, seed, repeat, evidence)
+) STRICT;
+CREATE TABLE output (
+    seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, seed INTEGER NOT NULL,
+    step INTEGER, failure TEXT, digest TEXT NOT NULL, recorded REAL NOT NULL, body TEXT NOT NULL
+) STRICT;
+CREATE INDEX output_by_case ON output (case_id, model);
+"""
+
+Verdict = Literal["new", "known", "conflict"]
+
+
+class LedgerWriter:
+    """Appends to one ledger. Nothing counts before `commit` has returned; a kill loses only what came after.
+
+    An act that already has a result is not recorded again: the earliest success stays. A success beats an
+    earlier failure. A different result for the same act is counted in `conflicts` and left out.
+    """
+
+    def __init__(self, path: Path, *, journal: Literal["wal", "rollback"] | None = None) -> None:
+        self.path = path
+        self.conflicts = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path)
+        except OSError as error:
+            raise disk_error(error, path.parent) from error
+        with self._disk_errors():
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=60, check_same_thread=False)
+            self.journal = _set_journal(self._db, path, journal)
+            _prepare(self._db, path, self.journal)
+            self._results = self._recorded()
+
+    def _recorded(self) -> dict[str, tuple[str, bool]]:
+        """Digest and state of each act so far: the latest failure, or the earliest success."""
+        results: dict[str, tuple[str, bool]] = {}
+        for act, digest, failure in self._db.execute("SELECT id, digest, failure FROM evidence ORDER BY seq"):
+            if results.get(act, ("", False))[1]:
+                continue
+            results[act] = (digest, failure is None)
+        return results
+
+    def succeeded(self, act: str) -> bool:
+        """Whether this act has a result that need not be paid for again."""
+        return self._results.get(act, ("", False))[1]
+
+    def add(self, evidence: Evidence, purpose: Purpose, *, recorded: float | None = None) -> Verdict:
+        """Record an act and what it was for; says whether it is new, known, or contradicts what is there.
+
+        `recorded` is the time at which another ledger first had it, when merging.
+        """
+        act, digest, success = evidence.id, _digest(evidence), evidence.failure is None
+        before = self._results.get(act)
+        verdict: Verdict = "new"
+        if before is not None and before[0] == digest:
+            verdict = "known"
+        elif before is not None and before[1]:
+            verdict = "conflict" if success else "known"
+        with self._disk_errors():
+            self._begin()
+            if verdict == "new":
+                self._insert_evidence(evidence, act, digest, recorded or time.time())
+                self._results[act] = (digest, success)
+            elif verdict == "conflict":
+                self.conflicts += 1
+            self._insert_purpose(purpose, act)
+        return verdict
+
+    def add_output(self, output: Output) -> None:
+        """Record what a model gave for a case; later rows for the same place are history, not a change."""
+        with self._disk_errors():
+            self._begin()
+            self._db.execute(
+                "INSERT INTO output (case_id, model, seed, step, failure, digest, recorded, body) "
+                "VALUES (?,?,?,?,?,?,?,?)",
+                (output.case, output.model, output.seed, output.step, output.failure and output.failure.kind,
+                 output.key, time.time(), output.model_dump_json()),
+            )  # fmt: skip
+
+    def commit(self) -> None:
+        """Make everything so far durable."""
+        if self._db.in_transaction:
+            with self._disk_errors():
+                self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Commit and let the next writer in."""
+        try:
+            self.commit()
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+            self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What was added before an error or an interrupt has been paid for: keep it.
+        self.close()
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+
+    def _insert_evidence(self, evidence: Evidence, act: str, digest: str, recorded: float) -> None:
+        self._db.execute(
+            "INSERT INTO evidence (id, failure, digest, recorded, body) VALUES (?,?,?,?,?)",
+            (act, evidence.failure and evidence.failure.kind, digest, recorded, evidence.model_dump_json()),
+        )
+
+    def _insert_purpose(self, purpose: Purpose, act: str) -> None:
+        self._db.execute(
+            "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, evidence) "
+            "VALUES (?,?,?,?,?,?,?)",
+            (purpose.case, purpose.model, purpose.judge, purpose.part, purpose.seed, purpose.repeat, act),
+        )
+
+    @contextlib.contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise ledger_error(error, self.path) from error
+
+
+def ledger_error(error: sqlite3.Error, path: Path) -> RefBenchError:
+    """What SQLite says, as a sentence with the remedy."""
+    text = str(error)
+    if "full" in text:
+        return RefBenchError(
+            f"the disk of {path} is full: free some space and run the same command again; what was recorded is safe"
+        )
+    if "locked" in text or "busy" in text:
+        return RefBenchError(f"{path} is being written by another process: wait for it, or write a shard of your own")
+    if "not a database" in text or "malformed" in text:
+        return RefBenchError(f"{path} is damaged ({text}): restore it from a copy, or remove it and run again")
+    if "readonly" in text or "unable to open" in text:
+        return RefBenchError(f"{path} cannot be opened for writing: check its permissions or choose another --out")
+    return RefBenchError(f"{path} cannot be written ({text}): free or repair the disk and run the same command again")
+
+
+def _digest(evidence: Evidence) -> str:
+    result = evidence.reply if evidence.failure is None else f"\0{evidence.failure}"
+    return hashlib.sha256((result or "").encode()).hexdigest()
+
+
+def _lock(path: Path) -> IO[str]:
+    """Hold the ledger for this process; the lock ends with the process, however it ends."""
+    lock = path.with_suffix(".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (
+            errno.ENOLCK,
+            errno.EOPNOTSUPP,
+        ):  # no locks on this file system: SQLite's own must do
+            return lock
+        lock.seek(0)
+        holder = lock.read().strip() or "another process"
+        lock.close()
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise RefBenchError(
+            f"{path.parent} is being written by {holder}: wait for it to end, or give each process its own --shard i/n"
+        ) from None
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.flush()
+    return lock
+
+
+def _set_journal(
+    db: sqlite3.Connection, path: Path, wanted: Literal["wal", "rollback"] | None
+) -> Literal["wal", "rollback"]:
+    """Write-ahead log on local disks, rollback journal where that cannot work. `REFBENCH_JOURNAL` overrides."""
+    choice = wanted or os.environ.get("REFBENCH_JOURNAL")
+    if choice is None:
+        choice = "rollback" if filesystem_of(path.parent) in NETWORK_FILESYSTEMS else "wal"
+    if choice not in ("wal", "rollback"):
+        raise RefBenchError(f"REFBENCH_JOURNAL is {choice!r}: set it to wal or rollback, or unset it")
+    db.execute("PRAGMA synchronous = FULL")
+    got = db.execute(f"PRAGMA journal_mode = {'WAL' if choice == 'wal' else 'DELETE'}").fetchone()[0]
+    return "wal" if got == "wal" else "rollback"
+
+
+def _prepare(db: sqlite3.Connection, path: Path, journal: str) -> None:
+    """Make the tables in a new file; refuse a file whose version we do not write."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        # One transaction: a kill between the tables and the version would leave a file nobody can use.
+        db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+    else:
+        check_schema(version, path)
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", (journal,))
+    db.execute("COMMIT")
+
+
+def check_schema(version: int, path: Path) -> None:
+    """Refuse what this version cannot read rightly, and say which version can."""
+    if version > SCHEMA:
+        raise RefBenchError(
+            f"{path} has schema {version}, newer than the {SCHEMA} this RefBench knows: upgrade refbench to read it"
+        )
+    if version < SCHEMA:
+        raise RefBenchError(
+            f"{path} has schema {version}, older than the {SCHEMA} this RefBench reads: "
+            "read it with the RefBench that wrote it, or import its replies into a new run"
+        )

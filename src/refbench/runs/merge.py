@@ -1,0 +1,74 @@
+"""Merging runs of the same cases into one: nothing is lost, and disagreements are counted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from refbench.case import AnyCase
+from refbench.output import Output
+from refbench.record import Record, RefBenchError
+from refbench.runs.disk import disk_error
+from refbench.runs.run import Run
+from refbench.runs.standing import disagreements, standing_evidence, standing_outputs
+
+
+class MergeReport(Record):
+    """What a merge did: acts taken over, acts that were there already, and results that disagreed."""
+
+    new: int
+    known: int
+    conflicts: int
+
+
+def merge(sources: Sequence[Path], out: Path) -> MergeReport:
+    """Bring the evidence, outputs and pictures of `sources` into `out` (new, or a run of the same cases).
+
+    Success beats failure, then the earliest wins. The sources stay as they are.
+    """
+    runs = [Run.open(path) for path in sources]
+    if not runs:
+        raise RefBenchError("merge needs at least one run to read")
+    first = runs[0]
+    for other in runs[1:]:
+        if (other.info.benchmark, other.info.cases) != (first.info.benchmark, first.info.cases):
+            raise RefBenchError(
+                f"{other.path} ({other.info.benchmark}, {other.info.n_cases} cases) has other cases than "
+                f"{first.path} ({first.info.benchmark}, {first.info.n_cases} cases): only runs of the same data merge"
+            )
+    target = Run.create(out, first.info.benchmark, first.cases(AnyCase), subset=first.info.subset)
+    ledgers = [ledger for run in runs for ledger in run.ledgers()]
+    counts = {"new": 0, "known": 0, "conflict": 0}
+    with target.writer() as writer:
+        for purpose, evidence, recorded in standing_evidence(ledgers):
+            counts[writer.add(evidence, purpose, recorded=recorded)] += 1
+        here = {_place(output): output for output in target.outputs()}
+        for output in standing_outputs(ledgers):
+            before = here.get(_place(output))
+            if before is None or (before.failure is not None and output.failure is None):
+                writer.add_output(output)
+            elif output.failure is None and before.pictures != output.pictures:
+                counts["conflict"] += 1
+        for run in runs:
+            _copy_blobs(run, target)
+    conflicts = counts["conflict"] + disagreements(ledgers)
+    return MergeReport(new=counts["new"], known=counts["known"], conflicts=conflicts)
+
+
+def _place(output: Output) -> tuple[str, str, int, int | None]:
+    return output.case, output.model, output.seed, output.step
+
+
+def _copy_blobs(source: Run, target: Run) -> None:
+    for path in source.blobs.root.glob("*/*"):
+        copy = target.blobs.root / path.relative_to(source.blobs.root)
+        if copy.exists() or path.name.startswith("."):
+            continue
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            part = copy.with_name(f".part-{copy.name}")
+            shutil.copyfile(path, part)
+            part.replace(copy)
+        except OSError as error:
+            raise disk_error(error, copy) from error

@@ -1,0 +1,156 @@
+"""Run: the directory of one evaluation. Opening it again with the same cases is resuming."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from refbench.case import AnyCase
+from refbench.evidence import Evidence, Purpose
+from refbench.output import Output
+from refbench.record import Record, RefBenchError, content_key
+from refbench.runs.blobs import Blobs
+from refbench.runs.disk import disk_error, write_whole
+from refbench.runs.ledger import SCHEMA, LedgerWriter, check_schema
+from refbench.runs.standing import standing_evidence, standing_outputs
+from refbench.version import __version__
+
+_OURS = re.compile(r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|\.part-.*")
+
+
+class Shard(Record):
+    """The i-th of n writers, counted from 1; each has a ledger of its own in the same run."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise RefBenchError(f"--shard {text}: write it as i/n with i from 1 to n, for example 3/8")
+        return cls(index=int(match[1]), count=int(match[2]))
+
+    @property
+    def ledger_name(self) -> str:
+        return f"shards/{self.index}-of-{self.count}.sqlite"
+
+
+class RunInfo(Record):
+    """What run.json says: enough to know whether a command belongs to this run."""
+
+    schema_version: int
+    benchmark: str
+    subset: str | None
+    n_cases: int
+    cases: str
+    """Fingerprint of the cases in their order."""
+    written_by: str
+
+
+class Run:
+    """A run directory, opened. Reading takes no lock; `writer` gives the one that appends."""
+
+    def __init__(self, path: Path, info: RunInfo) -> None:
+        self.path = path
+        self.info = info
+        self.blobs = Blobs(path / "blobs")
+
+    @classmethod
+    def create(cls, path: Path, benchmark: str, cases: Sequence[AnyCase], *, subset: str | None = None) -> Self:
+        """Make the run, or open it for more work when it is there with the same cases."""
+        info = RunInfo(
+            schema_version=SCHEMA,
+            benchmark=benchmark,
+            subset=subset,
+            n_cases=len(cases),
+            cases=cases_fingerprint(cases),
+            written_by=__version__,
+        )
+        if (path / "run.json").exists():
+            run = cls.open(path)
+            run._must_match(info, cases)
+            return run
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            strangers = [entry for entry in os.listdir(path) if not _OURS.fullmatch(entry)]
+            if strangers:
+                raise RefBenchError(
+                    f"{path} is no run directory and holds other files ({strangers[0]}): choose another --out"
+                )
+            # run.json comes last: its presence says that the cases are all there.
+            write_whole(path / "cases.jsonl", b"".join(case.model_dump_json().encode() + b"\n" for case in cases))
+            write_whole(path / "run.json", orjson.dumps(info.model_dump(), option=orjson.OPT_INDENT_2))
+        except OSError as error:
+            raise disk_error(error, path) from error
+        return cls(path, info)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open an existing run; says plainly what else the path may be."""
+        file = path / "run.json"
+        try:
+            said: Any = orjson.loads(file.read_bytes())
+        except FileNotFoundError:
+            what = "is not there" if not path.exists() else "is no run directory: run.json is missing"
+            raise RefBenchError(f"{path} {what}; give the directory that --out named") from None
+        except (OSError, orjson.JSONDecodeError) as error:
+            raise RefBenchError(f"{file} cannot be read ({error}): restore it from a copy of the run") from error
+        version = said.get("schema_version") if isinstance(said, dict) else None
+        check_schema(version if isinstance(version, int) else 0, file)
+        return cls(path, RunInfo.model_validate(said))
+
+    def cases(self, case_type: type[AnyCase]) -> list[AnyCase]:
+        """The cases of the run, with the benchmark's own type of details."""
+        with (self.path / "cases.jsonl").open("rb") as file:
+            return [case_type.model_validate_json(line) for line in file]
+
+    def writer(self, shard: Shard | None = None) -> LedgerWriter:
+        return LedgerWriter(self.path / (shard.ledger_name if shard else "ledger.sqlite"))
+
+    def ledgers(self) -> list[Path]:
+        """The ledger files there are, shards in order."""
+        shards = sorted(
+            (self.path / "shards").glob("*.sqlite"),
+            key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)],
+        )
+        main = self.path / "ledger.sqlite"
+        return [path for path in [main, *shards] if path.exists()]
+
+    def evidence(self) -> Iterator[tuple[Purpose, Evidence]]:
+        """Every purpose with its standing evidence, across all ledgers."""
+        for purpose, evidence, _ in standing_evidence(self.ledgers()):
+            yield purpose, evidence
+
+    def outputs(self) -> list[Output]:
+        """The standing output of each (case, model, seed, step)."""
+        return standing_outputs(self.ledgers())
+
+    def _must_match(self, info: RunInfo, cases: Sequence[AnyCase]) -> None:
+        here = self.info
+        if (here.benchmark, here.cases) == (info.benchmark, info.cases):
+            return
+        if here.benchmark != info.benchmark:
+            differs = f"it holds {here.benchmark}, not {info.benchmark}"
+        elif here.n_cases != info.n_cases or here.subset != info.subset:
+            differs = (
+                f"it has {here.n_cases} cases ({here.subset or 'all'}), "
+                f"the data now {info.n_cases} ({info.subset or 'all'})"
+            )
+        else:
+            before = {
+                case["id"]: content_key(case) for case in map(orjson.loads, (self.path / "cases.jsonl").open("rb"))
+            }
+            changed = [case.id for case in cases if before.get(case.id) != case.key]
+            differs = f"{len(changed)} cases changed since (first: {changed[0] if changed else 'their order'})"
+        raise RefBenchError(f"{self.path} belongs to other data: {differs}; choose another --out")
+
+
+def cases_fingerprint(cases: Iterable[AnyCase]) -> str:
+    """One hash for the cases and their order; the same wherever the dataset lies."""
+    return content_key([case.key for case in cases])

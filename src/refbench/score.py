@@ -1,0 +1,41 @@
+"""Score: one measurement in one of three states: a value, a Failure, or not applicable."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import model_validator
+
+from refbench.failure import Failure
+from refbench.record import Record
+
+
+class Score(Record):
+    """One measurement of one model on one case, as one protocol reads the evidence.
+
+    A pure function of Case, Output and Evidence: recomputed whenever a reader improves, never stored as
+    the only copy. `not_applicable` says why this measure does not concern the case: it lowers what is
+    expected and is neither a value nor a failure.
+    """
+
+    case: str
+    model: str
+    metric: str
+    protocol: str
+    judge: str | None = None
+    seed: int = 0
+    repeat: int = 0
+    value: float | None = None
+    failure: Failure | None = None
+    not_applicable: str | None = None
+    answers: tuple[str | None, ...] = ()
+    """What the judge answered, question by question, where the measure is made of answers."""
+
+    @model_validator(mode="after")
+    def _one_state(self) -> Score:
+        states = (self.value is not None) + (self.failure is not None) + (self.not_applicable is not None)
+        if states != 1:
+            raise ValueError("a Score is a value, a failure or not applicable, exactly one of them")
+        if self.value is not None and not math.isfinite(self.value):
+            raise ValueError("a Score's value is finite; say Failure('undefined') otherwise")
+        return self

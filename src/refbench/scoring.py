@@ -1,0 +1,261 @@
+"""From evidence to a table, offline: replies on disk, or a run that holds them, read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refbench.benchmarks import Benchmark, Dataset, PublishedValue, benchmark, resolve_data
+from refbench.case import AnyCase
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.record import RefBenchError, content_key
+from refbench.runs import Run, Shard
+from refbench.runs.run import cases_fingerprint
+from refbench.score import Score
+from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Row, System, Table, tabulate
+
+PROTOCOLS = ("corrected", "paper")
+
+_COMMIT_EVERY = 500
+"""Imported replies per commit: they cost nothing to read again, and a commit costs a disk flush."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table with the scores behind it, and what there is to say about how it came about."""
+
+    bench: Benchmark
+    table: Table
+    scores: tuple[Score, ...]
+    cases: tuple[AnyCase, ...]
+    changes: tuple[dict[str, Any], ...] = ()
+    """Step by step from the paper's numbers to the corrected ones, for each model."""
+    notes: tuple[str, ...] = field(default=())
+
+    def rows(self, **wanted: str) -> list[Row]:
+        """Rows by any of model, judge, protocol, metric, level."""
+        return [
+            row
+            for row in self.table.rows
+            if all((row.slice["level"] if key == "level" else getattr(row, key)) == v for key, v in wanted.items())
+        ]
+
+    def value(self, **wanted: str) -> float | None:
+        """The one value that the names single out, for example model=, metric="avg", protocol=, level="overall"."""
+        rows = self.rows(**wanted)
+        if len(rows) != 1:
+            raise RefBenchError(f"{len(rows)} rows match {wanted}: name model, metric, protocol and level of one")
+        return rows[0].value
+
+    def published(self) -> list[PublishedValue]:
+        """The papers' numbers for the models in this table, by the same judge."""
+        models = {row.model for row in self.table.rows}
+        judges = {(row.judge or "").casefold() for row in self.table.rows}
+        return [p for p in self.bench.published() if p.model in models and p.judge.casefold() in judges]
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """One row for each (case, model, metric, protocol), failures included."""
+        for score in self.scores:
+            row = {
+                "case": score.case,
+                "model": score.model,
+                "judge": score.judge,
+                "metric": score.metric,
+                "protocol": score.protocol,
+                "score": score.value,
+                "answers": list(score.answers),
+                "failure": score.failure and score.failure.model_dump(),
+            }
+            if score.not_applicable:
+                row["not_applicable"] = score.not_applicable
+            yield row
+
+    def failure_share(self) -> float:
+        """Share of the replies there are that gave no score, under the first protocol of the table."""
+        protocol = self.table.rows[0].protocol if self.table.rows else ""
+        there = [s for s in self.scores if s.protocol == protocol and not _is_absent(s)]
+        return sum(s.failure is not None for s in there) / len(there) if there else 0.0
+
+
+def load(name: str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
+    """The cases of a benchmark from its official files; `data` defaults to `$REFBENCH_DATA/<benchmark>`."""
+    bench = benchmark(name)
+    return bench.load(resolve_data(bench, Path(data) if data is not None else None), subset)
+
+
+def rescore(
+    name: str,
+    *,
+    replies: Path | str,
+    data: Path | str | None = None,
+    models: Sequence[str] | None = None,
+    judge: str | None = None,
+    subset: str | None = None,
+    protocol: str = "both",
+    out: Path | str | None = None,
+    shard: Shard | None = None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Result:
+    """Read judge replies that are already there and table them; with `out`, keep them in a run.
+
+    Running it again with the same `out` resumes: replies recorded before are not recorded twice.
+    """
+    dataset = load(name, data, subset=subset)
+    bench = benchmark(name)
+    found = bench.import_replies(dataset, Path(replies), models, judge)
+    systems = [(model, found.judge) for model in found.models]
+    notes = []
+    if found.unknown:
+        notes.append(f"{len(found.unknown)} replies for items not in the data were skipped (first: {found.unknown[0]})")
+    evidence: Callable[[], Iterable[tuple[Purpose, Evidence]]] = found.replies
+    if out is not None:
+        run = Run.create(Path(out), bench.name, dataset.cases, subset=subset)
+        conflicts = _record(run, found.replies(), dataset.cases, shard)
+        if conflicts:
+            notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
+        return _run_result(run, bench, dataset.cases, protocol, draws, seed, systems, notes)
+    return _result(bench, dataset.cases, evidence, systems, subset, protocol, draws, seed, notes)
+
+
+def score_run(path: Path | str, *, protocol: str = "both", draws: int = DRAWS, seed: int = SEED) -> Result:
+    """Score and table what a run holds, with the readers of this version."""
+    run = Run.open(Path(path))
+    bench = benchmark(run.info.benchmark)
+    return _run_result(run, bench, run.cases(bench.case_type), protocol, draws, seed, [], [])
+
+
+def _run_result(
+    run: Run,
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    protocol: str,
+    draws: int,
+    seed: int,
+    systems: Sequence[System],
+    notes: Sequence[str],
+) -> Result:
+    return _result(bench, cases, run.evidence, systems, run.info.subset, protocol, draws, seed, notes)
+
+
+def _record(
+    run: Run, replies: Iterable[tuple[Purpose, Evidence]], cases: Sequence[AnyCase], shard: Shard | None
+) -> int:
+    """Put imported replies into the run's ledger (those of the shard only); returns the number of conflicts."""
+    mine = {case.id for i, case in enumerate(cases) if shard is None or i % shard.count == shard.index - 1}
+    with run.writer(shard) as writer:
+        for number, (purpose, evidence) in enumerate(replies, 1):
+            if purpose.case in mine:
+                writer.add(evidence, purpose)
+            if number % _COMMIT_EVERY == 0:
+                writer.commit()
+    return writer.conflicts
+
+
+def _result(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    evidence: Callable[[], Iterable[tuple[Purpose, Evidence]]],
+    systems: Sequence[System],
+    subset: str | None,
+    protocol: str,
+    draws: int,
+    seed: int,
+    notes: Sequence[str],
+) -> Result:
+    chosen = _protocols(bench, protocol)
+    scores = score_evidence(bench, cases, evidence(), chosen, systems)
+    if not scores:
+        raise RefBenchError("there is nothing to score yet: the run holds no replies")
+    changes: Sequence[dict[str, Any]] = ()
+    if bench.explain_changes and len(chosen) > 1:
+        changes = bench.explain_changes(cases, evidence())
+    return result_of(bench, cases, scores, subset=subset, draws=draws, seed=seed, changes=changes, notes=notes)
+
+
+def result_of(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    scores: Sequence[Score],
+    *,
+    subset: str | None = None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+    changes: Sequence[dict[str, Any]] = (),
+    notes: Sequence[str] = (),
+) -> Result:
+    """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
+    chosen = list(dict.fromkeys(score.protocol for score in scores))
+    rows = [
+        row
+        for name in chosen
+        for row in tabulate(
+            name,
+            bench.protocols[name].aggregate,
+            [score for score in scores if score.protocol == name],
+            cases,
+            draws=draws,
+            seed=seed,
+        )
+    ]
+    parts = {
+        "benchmark": bench.name,
+        "cases": cases_fingerprint(cases),
+        "subset": subset,
+        "protocols": {name: dict(bench.protocols[name].versions) for name in chosen},
+        "judges": sorted({score.judge for score in scores if score.judge}),
+        "interval": {"version": INTERVAL_VERSION, "draws": draws, "seed": seed},
+    }
+    return Result(
+        bench=bench,
+        table=Table(benchmark=bench.name, fingerprint=content_key(parts)[:16], parts=parts, rows=tuple(rows)),
+        scores=tuple(scores),
+        cases=tuple(cases),
+        changes=tuple(changes),
+        notes=tuple(notes),
+    )
+
+
+def score_evidence(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    evidence: Iterable[tuple[Purpose, Evidence]],
+    protocols: Sequence[str],
+    systems: Sequence[System] = (),
+) -> list[Score]:
+    """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
+    by_id = {case.id: case for case in cases}
+    found: dict[tuple[str, str, str | None, str, str], Score] = {}
+    expected: dict[System, None] = dict.fromkeys(systems)
+    for purpose, act in evidence:
+        case = by_id.get(purpose.case)
+        if case is None:
+            continue
+        expected[purpose.model, purpose.judge] = None
+        for name in protocols:
+            score = bench.protocols[name].read(case, purpose, act)
+            found[name, score.model, score.judge, score.case, score.metric] = score
+    absent = Failure(kind="missing_reply", detail="no reply is recorded")
+    return [
+        found.get((name, model, judge, case.id, part))
+        or Score(case=case.id, model=model, judge=judge, metric=part, protocol=name, failure=absent)
+        for name in protocols
+        for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or ""))
+        for case in cases
+        for part in bench.parts
+    ]
+
+
+def _protocols(bench: Benchmark, protocol: str) -> tuple[str, ...]:
+    if protocol == "both":
+        return PROTOCOLS
+    if protocol not in bench.protocols:
+        raise RefBenchError(f"--protocol {protocol}: choose {', '.join(bench.protocols)} or both")
+    return (protocol,)
+
+
+def _is_absent(score: Score) -> bool:
+    return score.failure is not None and score.failure.kind == "missing_reply"

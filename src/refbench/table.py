@@ -1,0 +1,299 @@
+"""Table: scores aggregated with intervals, coverage and bounds, under a fingerprint.
+
+Aggregation has two steps: scores become columns over cases once, then `Aggregate.summarise` turns weighted
+means of those columns into numbers, for the point estimate and every bootstrap draw alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.case import AnyCase
+from refbench.failure import KINDS
+from refbench.record import Record
+from refbench.score import Score
+from refbench.stats import Array, Design, WeightedMeans, bca_interval, leave_one_out, resample
+
+DRAWS = 2000
+SEED = 20251115
+INTERVAL_VERSION = 1
+"""Bumped whenever intervals of the same scores change."""
+
+_MOST_FOR_ACCELERATION = 2000
+"""Above this many clusters the acceleration is too small to matter and its cost is not."""
+_SMALL_N = 50
+"""Below this many clusters an interval comes with a remark (docs/decisions/0004-intervals.md)."""
+
+System: TypeAlias = tuple[str, str | None]
+"""Model and judge."""
+
+
+class Row(Record):
+    """One number of a table, with what is needed to believe it.
+
+    `n_expected` = `n_scored` + the failures, always; `n_imputed` of the failures were given a value by the
+    official aggregate. `bounds` are the worst and best value the failed cases could have led to.
+    """
+
+    model: str
+    judge: str | None
+    protocol: str
+    metric: str
+    slice: Mapping[str, str]
+    value: float | None
+    n_expected: int
+    n_scored: int
+    n_imputed: int
+    failures: Mapping[str, int]
+    ci95: tuple[float, float] | None
+    bounds: tuple[float, float] | None
+    remark: str | None = None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A named part of the cases. `parts` are the slices that a macro average goes over."""
+
+    level: str
+    names: Mapping[str, str]
+    members: NDArray[np.bool_]
+    parts: tuple[Slice, ...] = ()
+
+    @property
+    def label(self) -> dict[str, str]:
+        return {"level": self.level, **self.names}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of the table: what it is made of, and the range of one case's score."""
+
+    name: str
+    parts: tuple[str, ...]
+    low: float | None = 0.0
+    high: float | None = 1.0
+
+
+Summary: TypeAlias = Mapping[str, Array]
+Mean: TypeAlias = Callable[[str, NDArray[np.bool_]], Array]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """How one protocol turns scores into a table, as pure functions.
+
+    `summarise` gives each measure's value on a slice from weighted means (systems x draws). `imputed` holds
+    the values that the official aggregate puts in place of failures, by kind; empty for an honest one.
+    """
+
+    measures: tuple[Measure, ...]
+    slices: Callable[[Sequence[AnyCase]], list[Slice]]
+    summarise: Callable[[Mean, Slice], Summary]
+    imputed: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Scores of one protocol as arrays, systems x cases for each metric."""
+
+    systems: tuple[System, ...]
+    values: Mapping[str, Array]
+    """NaN where there is no value."""
+    failures: Mapping[str, NDArray[np.int8]]
+    """Index into KINDS where the score failed, -1 elsewhere."""
+    inapplicable: Mapping[str, NDArray[np.bool_]]
+
+
+def columns_of(scores: Sequence[Score], cases: Sequence[AnyCase]) -> Columns:
+    """Arrange scores by system and case. Every system must have a score, in some state, for every case."""
+    position = {case.id: i for i, case in enumerate(cases)}
+    systems = tuple(sorted({(s.model, s.judge) for s in scores}, key=lambda system: (system[0], system[1] or "")))
+    row = {system: i for i, system in enumerate(systems)}
+    metrics = sorted({s.metric for s in scores})
+    shape = (len(systems), len(cases))
+    values = {m: np.full(shape, np.nan) for m in metrics}
+    failures = {m: np.full(shape, -1, dtype=np.int8) for m in metrics}
+    inapplicable = {m: np.zeros(shape, dtype=np.bool_) for m in metrics}
+    seen = {m: np.zeros(shape, dtype=np.bool_) for m in metrics}
+    for score in scores:
+        at = row[score.model, score.judge], position[score.case]
+        if seen[score.metric][at]:
+            raise ValueError(f"two scores of {score.metric} for {score.model} on {score.case}")
+        seen[score.metric][at] = True
+        if score.value is not None:
+            values[score.metric][at] = score.value
+        elif score.failure is not None:
+            failures[score.metric][at] = KINDS.index(score.failure.kind)
+        else:
+            inapplicable[score.metric][at] = True
+    for metric, there in seen.items():
+        if not there.all():
+            system, case = np.argwhere(~there)[0]
+            raise ValueError(f"no score of {metric} for {systems[system][0]} on {cases[case].id}, not even a failure")
+    return Columns(systems, values, failures, inapplicable)
+
+
+def tabulate(
+    protocol: str,
+    aggregate: Aggregate,
+    scores: Sequence[Score],
+    cases: Sequence[AnyCase],
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[Row]:
+    """All rows of one protocol's table. Pass `draws=0` to do without intervals."""
+    if not scores:
+        return []
+    columns = columns_of(scores, cases)
+    filled = {m: _imputed(columns, m, aggregate.imputed) for m in columns.values}
+    slices = aggregate.slices(cases)
+    point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
+    lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
+    intervals = _intervals(aggregate, filled, cases, slices, point, draws, seed) if draws else {}
+    rows = []
+    for s, (model, judge) in enumerate(columns.systems):
+        for i, where in enumerate(slices):
+            for measure in aggregate.measures:
+                place = i, measure.name
+                bounded = place in lowest and place in highest
+                interval, remark = intervals.get((s, *place), (None, None))
+                rows.append(
+                    Row(
+                        model=model,
+                        judge=judge,
+                        protocol=protocol,
+                        metric=measure.name,
+                        slice=where.label,
+                        value=_number(point[place][s, 0]),
+                        ci95=interval,
+                        bounds=_pair(lowest[place][s, 0], highest[place][s, 0]) if bounded else None,
+                        remark=remark,
+                        **_coverage(columns, measure, where, s, aggregate.imputed),
+                    )
+                )
+    return rows
+
+
+def _imputed(columns: Columns, metric: str, imputed: Mapping[str, float]) -> Array:
+    values = columns.values[metric].copy()
+    for kind, value in imputed.items():
+        values[columns.failures[metric] == KINDS.index(kind)] = value
+    return values
+
+
+def summaries(
+    aggregate: Aggregate, values: Mapping[str, Array], weights: Array, slices: Sequence[Slice]
+) -> dict[tuple[int, str], Array]:
+    """Every measure on every slice (by its number) under each weight vector, systems x draws."""
+    mean = WeightedMeans(values, weights)
+    return {
+        (i, name): value for i, where in enumerate(slices) for name, value in aggregate.summarise(mean, where).items()
+    }
+
+
+def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str) -> dict[tuple[int, str], Array]:
+    """The table if every failed case had the worst (or best) score; nothing for measures without a finite range."""
+    extreme: dict[str, float] = {}
+    bounded = []
+    for measure in aggregate.measures:
+        value = measure.low if side == "low" else measure.high
+        if value is None:
+            continue
+        bounded.append(measure.name)
+        for part in measure.parts:
+            extreme[part] = value
+    filled = {
+        m: np.where(columns.failures[m] >= 0, extreme[m], values) if m in extreme else values
+        for m, values in columns.values.items()
+    }
+    found = summaries(aggregate, filled, np.ones((1, len(slices[0].members))), slices)
+    return {place: value for place, value in found.items() if place[1] in bounded}
+
+
+def _intervals(
+    aggregate: Aggregate,
+    values: Mapping[str, Array],
+    cases: Sequence[AnyCase],
+    slices: Sequence[Slice],
+    point: Mapping[tuple[int, str], Array],
+    draws: int,
+    seed: int,
+) -> dict[tuple[int, int, str], tuple[tuple[float, float] | None, str | None]]:
+    design = Design.of([case.cluster for case in cases], [case.stratum for case in cases])
+    drawn = _stacked([summaries(aggregate, values, weights, slices) for weights in resample(design, draws, seed)])
+    left: dict[tuple[int, str], Array] = {}
+    if design.n_clusters <= _MOST_FOR_ACCELERATION:
+        left = _stacked([summaries(aggregate, values, weights, slices) for _, weights in leave_one_out(design)])
+    shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
+    parts = {measure.name: measure.parts for measure in aggregate.measures}
+    found = {}
+    for (i, name), by_system in drawn.items():
+        for s in range(len(by_system)):
+            has_value = np.all([~np.isnan(values[part][s]) for part in parts[name]], axis=0)
+            scored = slices[i].members & has_value
+            n = len(design.clusters_of(scored))
+            influence = np.zeros(0)
+            if left:
+                influence = np.nan_to_num((point[i, name][s, 0] - left[i, name][s]) * shrink)
+            interval = bca_interval(point[i, name][s, 0], by_system[s], influence, design.degrees_of_freedom(scored))
+            found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
+    return found
+
+
+def _remark(interval: tuple[float, float] | None, n: int) -> str | None:
+    if interval is None:
+        return "no interval: too few or equal scores"
+    return f"small n: {n} clusters" if n < _SMALL_N else None
+
+
+def _stacked(blocks: Sequence[Mapping[tuple[int, str], Array]]) -> dict[tuple[int, str], Array]:
+    return {place: np.concatenate([block[place] for block in blocks], axis=1) for place in blocks[0]}
+
+
+def _coverage(
+    columns: Columns, measure: Measure, where: Slice, system: int, imputed: Mapping[str, float]
+) -> dict[str, Any]:
+    """How many cases were expected, scored, and failed by kind (a case counts once, by its first failed part)."""
+    failed = np.full(where.members.sum(), -1, dtype=np.int8)
+    stands_in = np.ones(len(failed), dtype=np.bool_)
+    out_of_scope = np.ones(len(failed), dtype=np.bool_)
+    imputed_kinds = [KINDS.index(kind) for kind in imputed]
+    for part in measure.parts:
+        kinds = columns.failures[part][system, where.members]
+        failed = np.where(failed >= 0, failed, kinds)
+        stands_in &= (kinds < 0) | np.isin(kinds, imputed_kinds)
+        out_of_scope &= columns.inapplicable[part][system, where.members]
+    expected = int((~out_of_scope).sum())
+    counts = np.bincount(failed[failed >= 0], minlength=len(KINDS))
+    failures = {KINDS[k]: int(n) for k, n in enumerate(counts) if n}
+    return {
+        "n_expected": expected,
+        "n_scored": expected - sum(failures.values()),
+        "n_imputed": int((stands_in & (failed >= 0)).sum()),
+        "failures": failures,
+    }
+
+
+def _number(value: float) -> float | None:
+    """Rounded far below any meaning, so that the order of summation does not show in a table's bytes."""
+    return round(float(value), 9) if np.isfinite(value) else None
+
+
+def _pair(low: float, high: float) -> tuple[float, float] | None:
+    rounded = _number(low), _number(high)
+    return None if rounded[0] is None or rounded[1] is None else (rounded[0], rounded[1])
+
+
+class Table(Record):
+    """Rows of one benchmark under one fingerprint. `parts` is what the fingerprint was taken of."""
+
+    benchmark: str
+    fingerprint: str
+    parts: Mapping[str, Any]
+    rows: tuple[Row, ...]
