@@ -56,9 +56,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - a fault of ours must still end in one sentence
         if debug:
             traceback.print_exc()
-        _say(
-            f"this is a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug"
-        )
+        _say(f"a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug")
         code = 70
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -16,7 +16,5 @@ def merge_command(
     from refbench.runs import merge
 
     report = merge(runs, out)
-    print(
-        f"{out}: {report.new} results taken over, {report.known} known, {report.conflicts} in conflict (the earliest stays)"
-    )
+    print(f"{out}: {report.new} results taken over, {report.known} known, {report.conflicts} in conflict")
     return 0
