@@ -1,0 +1,165 @@
+"""Tables: coverage always adds up, bounds hold, intervals cover, and failures never become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from refbench import Failure, Score
+from refbench.benchmarks.creval.aggregate import CORRECTED, PAPER
+from refbench.benchmarks.creval.published import released_scores
+from refbench.case import AnyCase
+from refbench.comparison import paired_gap
+from refbench.table import Row, tabulate
+
+
+@pytest.fixture(scope="module")
+def released() -> tuple[list[AnyCase], list[Score]]:
+    cases, scores = released_scores()
+    return cases, [s for s in scores if s.model in ("Bagel", "seedream4-0")]
+
+
+def pick(rows: Sequence[Row], **wanted: str) -> Row:
+    (row,) = [
+        r for r in rows if all((r.slice.get(k) if k in ("level", "category", "dimension") else getattr(r, k)) == v for k, v in wanted.items())
+    ]
+    return row
+
+
+def fail(scores: Sequence[Score], kind: str, every: int, metric: str = "IF") -> list[Score]:
+    changed = []
+    for number, score in enumerate(scores):
+        if score.metric == metric and number % every == 0:
+            failure = Failure(kind=kind)  # type: ignore[arg-type]
+            changed.append(score.model_copy(update={"value": None, "failure": failure}))
+        else:
+            changed.append(score)
+    return changed
+
+
+def test_expected_is_scored_plus_failed_in_every_row(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    for aggregate in (CORRECTED, PAPER):
+        for row in tabulate("p", aggregate, fail(scores, "unparsable", 7), cases, draws=0):
+            assert row.n_expected == row.n_scored + sum(row.failures.values())
+            assert row.n_imputed == (sum(row.failures.values()) if aggregate is PAPER else 0)
+
+
+def test_a_failure_lowers_coverage_and_not_the_score(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    whole = pick(tabulate("p", CORRECTED, scores, cases, draws=0), model="Bagel", metric="IF", level="overall")
+    part = pick(tabulate("p", CORRECTED, fail(scores, "refused", 5), cases, draws=0), model="Bagel", metric="IF", level="overall")
+    zero = pick(tabulate("p", PAPER, fail(scores, "refused", 5), cases, draws=0), model="Bagel", metric="IF", level="overall")
+    assert part.value == pytest.approx(whole.value, abs=2)
+    assert zero.value is not None
+    assert whole.value is not None
+    assert zero.value < whole.value - 10
+
+
+def test_bounds_hold_whatever_the_failed_cases_would_have_scored(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    truth = tabulate("p", CORRECTED, scores, cases, draws=0)
+    failed = tabulate("p", CORRECTED, fail(scores, "api_error", 6, "VQ"), cases, draws=0)
+    for known, bounded in zip(truth, failed, strict=True):
+        assert bounded.bounds is not None
+        assert known.value is not None
+        assert bounded.bounds[0] - 1e-9 <= known.value <= bounded.bounds[1] + 1e-9
+        if not bounded.failures:
+            assert bounded.bounds == (bounded.value, bounded.value)
+
+
+def test_a_missing_reply_is_not_imputed_even_in_paper(released: tuple[list[AnyCase], list[Score]]) -> None:
+    # The released aggregation does not count files that are not there.
+    cases, scores = released
+    row = pick(tabulate("p", PAPER, fail(scores, "missing_reply", 3), cases, draws=0), model="Bagel", metric="IF", level="overall")
+    assert row.n_imputed == 0
+    assert row.failures["missing_reply"] > 0
+
+
+def test_not_applicable_lowers_what_is_expected(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    changed = [
+        s.model_copy(update={"value": None, "not_applicable": "no face"}) if s.case == cases[0].id else s for s in scores
+    ]
+    row = pick(tabulate("p", CORRECTED, changed, cases, draws=0), model="Bagel", metric="avg", level="overall")
+    assert (row.n_expected, row.n_scored, row.failures) == (len(cases) - 1, len(cases) - 1, {})
+
+
+def test_a_category_with_an_unscored_dimension_has_no_value_in_corrected(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    lost = {case.id for case in cases if case.groups["dimension"] == "Surreal Fantasy"}
+    changed = [
+        s.model_copy(update={"value": None, "failure": Failure(kind="missing_reply")}) if s.case in lost else s for s in scores
+    ]
+    corrected = pick(tabulate("p", CORRECTED, changed, cases, draws=0), model="Bagel", metric="IF", level="category", category="Customization")
+    paper = pick(tabulate("p", PAPER, changed, cases, draws=0), model="Bagel", metric="IF", level="category", category="Customization")
+    assert corrected.value is None
+    assert paper.value is not None
+
+
+def test_a_gap_in_the_scores_is_an_error_and_not_a_smaller_table(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    with pytest.raises(ValueError, match="not even a failure"):
+        tabulate("p", CORRECTED, scores[:-1], cases, draws=0)
+    with pytest.raises(ValueError, match="two scores"):
+        tabulate("p", CORRECTED, [*scores, scores[0]], cases, draws=0)
+
+
+def test_small_slices_carry_a_remark_and_equal_scores_no_interval(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    few = [case for case in cases if case.groups["dimension"] == "Commercial Design"][:12]
+    chosen = [s for s in scores if s.case in {case.id for case in few}]
+    row = pick(tabulate("p", CORRECTED, chosen, few), model="Bagel", metric="avg", level="overall")
+    assert row.remark == "small n: 12 clusters"
+    equal = [s.model_copy(update={"value": 1.0}) for s in chosen]
+    row = pick(tabulate("p", CORRECTED, equal, few), model="Bagel", metric="avg", level="overall")
+    assert row.ci95 is None
+    assert row.value == 100.0
+    assert row.remark is not None
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """Samples drawn from the released scores; the longer simulation is perf/interval_coverage.py."""
+    cases, scores = released_scores()
+    models = ("Bagel", "gpt-image-1", "seedream4-0")
+    rng = np.random.default_rng(11)
+    values = {(s.model, s.metric, s.case): s.value for s in scores if s.model in models}
+    truth = {
+        (r.model, r.metric, tuple(r.slice.items())): r.value
+        for r in tabulate("p", CORRECTED, [s for s in scores if s.model in models], cases, draws=0)
+    }
+    by_stratum = {d: [c for c in cases if c.stratum == d] for d in {c.stratum for c in cases}}
+    hits = {"overall": [0, 0], "category": [0, 0]}
+    for _ in range(60):
+        sample = [c for group in by_stratum.values() for c in rng.choice(np.array(group, dtype=object), len(group))]
+        renamed = [c.model_copy(update={"id": str(i), "cluster": str(i)}) for i, c in enumerate(sample)]
+        drawn = [
+            Score(case=str(i), model=m, metric=q, protocol="p", judge="j", value=values[m, q, c.id])
+            for i, c in enumerate(sample)
+            for m in models
+            for q in ("IF", "VC", "VQ")
+        ]
+        for row in tabulate("p", CORRECTED, drawn, renamed, draws=400):
+            level = row.slice["level"]
+            if level in hits and row.ci95:
+                true = truth[row.model, row.metric, tuple(row.slice.items())]
+                assert true is not None
+                hits[level][0] += row.ci95[0] <= true <= row.ci95[1]
+                hits[level][1] += 1
+    for level, (covered, tried) in hits.items():
+        assert 0.92 <= covered / tried <= 0.975, (level, covered / tried)
+
+
+def test_a_model_does_not_differ_from_itself_and_pairs_are_antisymmetric(released: tuple[list[AnyCase], list[Score]]) -> None:
+    cases, scores = released
+    twin = [s.model_copy(update={"model": "twin"}) for s in scores if s.model == "Bagel"]
+    same = paired_gap(PAPER, [*scores, *twin], cases, ("Bagel", "gpt-4o"), ("twin", "gpt-4o"), "avg")
+    assert same.gap == 0
+    assert not same.resolved
+    one = paired_gap(PAPER, scores, cases, ("seedream4-0", "gpt-4o"), ("Bagel", "gpt-4o"), "avg")
+    other = paired_gap(PAPER, scores, cases, ("Bagel", "gpt-4o"), ("seedream4-0", "gpt-4o"), "avg")
+    assert one.gap == pytest.approx(-other.gap)
+    assert one.resolved
+    assert one.gap > 10
