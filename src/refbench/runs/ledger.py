@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, Self
+from typing import IO, Any, Literal, Self
 
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output
@@ -46,6 +46,14 @@ CREATE TABLE output (
 CREATE INDEX output_by_case ON output (case_id, model);
 """
 
+_INSERT_EVIDENCE = "INSERT INTO evidence (id, failure, digest, recorded, body) VALUES (?,?,?,?,?)"
+_INSERT_PURPOSE = (
+    "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, evidence) VALUES (?,?,?,?,?,?,?)"
+)
+_INSERT_OUTPUT = (
+    "INSERT INTO output (case_id, model, seed, step, failure, digest, recorded, body) VALUES (?,?,?,?,?,?,?,?)"
+)
+
 Verdict = Literal["new", "known", "conflict"]
 
 
@@ -59,25 +67,23 @@ class LedgerWriter:
     def __init__(self, path: Path, *, journal: Literal["wal", "rollback"] | None = None) -> None:
         self.path = path
         self.conflicts = 0
+        # Rows wait here until `commit`: a transaction left open would keep readers of a rollback journal out.
+        self._waiting: list[tuple[str, tuple[Any, ...]]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(path)
         except OSError as error:
             raise disk_error(error, path.parent) from error
-        with self._disk_errors():
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=60, check_same_thread=False)
-            self.journal = _set_journal(self._db, path, journal)
-            _prepare(self._db, path, self.journal)
-            self._results = self._recorded()
-
-    def _recorded(self) -> dict[str, tuple[str, bool]]:
-        """Digest and state of each act so far: the latest failure, or the earliest success."""
-        results: dict[str, tuple[str, bool]] = {}
-        for act, digest, failure in self._db.execute("SELECT id, digest, failure FROM evidence ORDER BY seq"):
-            if results.get(act, ("", False))[1]:
-                continue
-            results[act] = (digest, failure is None)
-        return results
+        self._db: sqlite3.Connection | None = None
+        try:
+            with _disk_errors(path):
+                self._db = sqlite3.connect(path, isolation_level=None, timeout=60, check_same_thread=False)
+                self.journal = _set_journal(self._db, path, journal)
+                _prepare(self._db, path, self.journal)
+                self._results = _recorded(self._db)
+        except BaseException:
+            self._release()
+            raise
 
     def succeeded(self, act: str) -> bool:
         """Whether this act has a result that need not be paid for again."""
@@ -95,41 +101,45 @@ class LedgerWriter:
             verdict = "known"
         elif before is not None and before[1]:
             verdict = "conflict" if success else "known"
-        with self._disk_errors():
-            self._begin()
-            if verdict == "new":
-                self._insert_evidence(evidence, act, digest, recorded or time.time())
-                self._results[act] = (digest, success)
-            elif verdict == "conflict":
-                self.conflicts += 1
-            self._insert_purpose(purpose, act)
+        if verdict == "new":
+            kind = evidence.failure and evidence.failure.kind
+            row = (act, kind, digest, recorded or time.time(), evidence.model_dump_json())
+            self._waiting.append((_INSERT_EVIDENCE, row))
+            self._results[act] = (digest, success)
+        elif verdict == "conflict":
+            self.conflicts += 1
+        p = purpose
+        self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, act)))
         return verdict
 
     def add_output(self, output: Output) -> None:
         """Record what a model gave for a case; later rows for the same place are history, not a change."""
-        with self._disk_errors():
-            self._begin()
-            self._db.execute(
-                "INSERT INTO output (case_id, model, seed, step, failure, digest, recorded, body) "
-                "VALUES (?,?,?,?,?,?,?,?)",
-                (output.case, output.model, output.seed, output.step, output.failure and output.failure.kind,
-                 output.key, time.time(), output.model_dump_json()),
-            )  # fmt: skip
+        kind = output.failure and output.failure.kind
+        place = (output.case, output.model, output.seed, output.step)
+        self._waiting.append((_INSERT_OUTPUT, (*place, kind, output.key, time.time(), output.model_dump_json())))
 
     def commit(self) -> None:
-        """Make everything so far durable."""
-        if self._db.in_transaction:
-            with self._disk_errors():
+        """Make everything so far durable, all of it or nothing."""
+        if not self._waiting or self._db is None:
+            return
+        with _disk_errors(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for statement, row in self._waiting:
+                    self._db.execute(statement, row)
                 self._db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # SQLite itself has rolled back when the disk is full
+                    self._db.execute("ROLLBACK")
+                raise
+        self._waiting.clear()
 
     def close(self) -> None:
         """Commit and let the next writer in."""
         try:
             self.commit()
         finally:
-            with contextlib.suppress(sqlite3.Error):
-                self._db.close()
-            self._lock.close()
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -137,32 +147,38 @@ class LedgerWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What was added before an error or an interrupt has been paid for: keep it.
-        self.close()
-
-    def _begin(self) -> None:
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN IMMEDIATE")
-
-    def _insert_evidence(self, evidence: Evidence, act: str, digest: str, recorded: float) -> None:
-        self._db.execute(
-            "INSERT INTO evidence (id, failure, digest, recorded, body) VALUES (?,?,?,?,?)",
-            (act, evidence.failure and evidence.failure.kind, digest, recorded, evidence.model_dump_json()),
-        )
-
-    def _insert_purpose(self, purpose: Purpose, act: str) -> None:
-        self._db.execute(
-            "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, evidence) "
-            "VALUES (?,?,?,?,?,?,?)",
-            (purpose.case, purpose.model, purpose.judge, purpose.part, purpose.seed, purpose.repeat, act),
-        )
-
-    @contextlib.contextmanager
-    def _disk_errors(self) -> Iterator[None]:
+        if error is None:
+            self.close()
+            return
+        # What was added before an error or an interrupt has been paid for: keep it if the disk still takes it.
         try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise ledger_error(error, self.path) from error
+            with contextlib.suppress(RefBenchError):
+                self.commit()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.close()
+        self._lock.close()
+
+
+def _recorded(db: sqlite3.Connection) -> dict[str, tuple[str, bool]]:
+    """Digest and state of each act so far: the latest failure, or the earliest success."""
+    results: dict[str, tuple[str, bool]] = {}
+    for act, digest, failure in db.execute("SELECT id, digest, failure FROM evidence ORDER BY seq"):
+        if not results.get(act, ("", False))[1]:
+            results[act] = (digest, failure is None)
+    return results
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise ledger_error(error, path) from error
 
 
 def ledger_error(error: sqlite3.Error, path: Path) -> RefBenchError:

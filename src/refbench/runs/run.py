@@ -143,9 +143,8 @@ class Run:
                 f"the data now {info.n_cases} ({info.subset or 'all'})"
             )
         else:
-            before = {
-                case["id"]: content_key(case) for case in map(orjson.loads, (self.path / "cases.jsonl").open("rb"))
-            }
+            with (self.path / "cases.jsonl").open("rb") as file:
+                before = {case["id"]: content_key(case) for case in map(orjson.loads, file)}
             changed = [case.id for case in cases if before.get(case.id) != case.key]
             differs = f"{len(changed)} cases changed since (first: {changed[0] if changed else 'their order'})"
         raise RefBenchError(f"{self.path} belongs to other data: {differs}; choose another --out")

@@ -17,6 +17,7 @@ from pathlib import Path
 from refbench.record import RefBenchError
 from refbench.runs.ledger import check_schema, ledger_error
 
+_FILES = ("", "-journal", "-wal")
 _TRIES = 200
 _PAUSE = 0.02
 
@@ -58,25 +59,30 @@ def _open_beside(path: Path) -> sqlite3.Connection | None:
 
 
 def _copy_of_one_moment(path: Path, copy: Path) -> None:
-    """Copy the file (and a log that belongs to it) until nothing changed while it was copied."""
-    log = path.with_name(path.name + "-wal")
-    journal = path.with_name(path.name + "-journal")
+    """Copy the file with its log or journal until nothing changed meanwhile: what a crash at that moment would
+    leave. SQLite recovers the copy as it would the original, undoing a transaction that was not finished."""
     for _ in range(_TRIES):
-        before = _state(path, log)
-        shutil.copyfile(path, copy)
-        if log.exists():
-            shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
-        hot = journal.exists() and journal.stat().st_size > 0
-        if not hot and _state(path, log) == before:
+        before = _state(path)
+        for end in _FILES:
+            with contextlib.suppress(FileNotFoundError):
+                copy.with_name(copy.name + end).unlink(missing_ok=True)
+                shutil.copyfile(path.with_name(path.name + end), copy.with_name(copy.name + end))
+        if _state(path) == before:
             return
         time.sleep(_PAUSE)
     raise RefBenchError(f"{path} is being written without a pause: read it again when its writer is done")
 
 
-def _state(path: Path, log: Path) -> tuple[bytes, int, int, int]:
-    """What every commit changes: the change counter in the header, time and sizes."""
-    stat = path.stat()
-    return _header(path)[24:28], stat.st_mtime_ns, stat.st_size, log.stat().st_size if log.exists() else -1
+def _state(path: Path) -> tuple[object, ...]:
+    """What every commit changes: the change counter in the header, and which files there are, of what size and age."""
+    found: list[object] = [_header(path)[24:28]]
+    for end in _FILES:
+        try:
+            stat = path.with_name(path.name + end).stat()
+            found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        except FileNotFoundError:
+            found.append(None)
+    return tuple(found)
 
 
 def _header(path: Path) -> bytes:
