@@ -23,7 +23,12 @@ def released() -> tuple[list[AnyCase], list[Score]]:
 
 def pick(rows: Sequence[Row], **wanted: str) -> Row:
     (row,) = [
-        r for r in rows if all((r.slice.get(k) if k in ("level", "category", "dimension") else getattr(r, k)) == v for k, v in wanted.items())
+        r
+        for r in rows
+        if all(
+            (r.slice.get(k) if k in ("level", "category", "dimension") else getattr(r, k)) == v
+            for k, v in wanted.items()
+        )
     ]
     return row
 
@@ -50,8 +55,15 @@ def test_expected_is_scored_plus_failed_in_every_row(released: tuple[list[AnyCas
 def test_a_failure_lowers_coverage_and_not_the_score(released: tuple[list[AnyCase], list[Score]]) -> None:
     cases, scores = released
     whole = pick(tabulate("p", CORRECTED, scores, cases, draws=0), model="Bagel", metric="IF", level="overall")
-    part = pick(tabulate("p", CORRECTED, fail(scores, "refused", 5), cases, draws=0), model="Bagel", metric="IF", level="overall")
-    zero = pick(tabulate("p", PAPER, fail(scores, "refused", 5), cases, draws=0), model="Bagel", metric="IF", level="overall")
+    part = pick(
+        tabulate("p", CORRECTED, fail(scores, "refused", 5), cases, draws=0),
+        model="Bagel",
+        metric="IF",
+        level="overall",
+    )
+    zero = pick(
+        tabulate("p", PAPER, fail(scores, "refused", 5), cases, draws=0), model="Bagel", metric="IF", level="overall"
+    )
     assert part.value == pytest.approx(whole.value, abs=2)
     assert zero.value is not None
     assert whole.value is not None
@@ -73,7 +85,12 @@ def test_bounds_hold_whatever_the_failed_cases_would_have_scored(released: tuple
 def test_a_missing_reply_is_not_imputed_even_in_paper(released: tuple[list[AnyCase], list[Score]]) -> None:
     # The released aggregation does not count files that are not there.
     cases, scores = released
-    row = pick(tabulate("p", PAPER, fail(scores, "missing_reply", 3), cases, draws=0), model="Bagel", metric="IF", level="overall")
+    row = pick(
+        tabulate("p", PAPER, fail(scores, "missing_reply", 3), cases, draws=0),
+        model="Bagel",
+        metric="IF",
+        level="overall",
+    )
     assert row.n_imputed == 0
     assert row.failures["missing_reply"] > 0
 
@@ -81,20 +98,36 @@ def test_a_missing_reply_is_not_imputed_even_in_paper(released: tuple[list[AnyCa
 def test_not_applicable_lowers_what_is_expected(released: tuple[list[AnyCase], list[Score]]) -> None:
     cases, scores = released
     changed = [
-        s.model_copy(update={"value": None, "not_applicable": "no face"}) if s.case == cases[0].id else s for s in scores
+        s.model_copy(update={"value": None, "not_applicable": "no face"}) if s.case == cases[0].id else s
+        for s in scores
     ]
     row = pick(tabulate("p", CORRECTED, changed, cases, draws=0), model="Bagel", metric="avg", level="overall")
     assert (row.n_expected, row.n_scored, row.failures) == (len(cases) - 1, len(cases) - 1, {})
 
 
-def test_a_category_with_an_unscored_dimension_has_no_value_in_corrected(released: tuple[list[AnyCase], list[Score]]) -> None:
+def test_a_category_with_an_unscored_dimension_has_no_value_in_corrected(
+    released: tuple[list[AnyCase], list[Score]],
+) -> None:
     cases, scores = released
     lost = {case.id for case in cases if case.groups["dimension"] == "Surreal Fantasy"}
     changed = [
-        s.model_copy(update={"value": None, "failure": Failure(kind="missing_reply")}) if s.case in lost else s for s in scores
+        s.model_copy(update={"value": None, "failure": Failure(kind="missing_reply")}) if s.case in lost else s
+        for s in scores
     ]
-    corrected = pick(tabulate("p", CORRECTED, changed, cases, draws=0), model="Bagel", metric="IF", level="category", category="Customization")
-    paper = pick(tabulate("p", PAPER, changed, cases, draws=0), model="Bagel", metric="IF", level="category", category="Customization")
+    corrected = pick(
+        tabulate("p", CORRECTED, changed, cases, draws=0),
+        model="Bagel",
+        metric="IF",
+        level="category",
+        category="Customization",
+    )
+    paper = pick(
+        tabulate("p", PAPER, changed, cases, draws=0),
+        model="Bagel",
+        metric="IF",
+        level="category",
+        category="Customization",
+    )
     assert corrected.value is None
     assert paper.value is not None
 
@@ -152,7 +185,9 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
         assert 0.92 <= covered / tried <= 0.975, (level, covered / tried)
 
 
-def test_a_model_does_not_differ_from_itself_and_pairs_are_antisymmetric(released: tuple[list[AnyCase], list[Score]]) -> None:
+def test_a_model_does_not_differ_from_itself_and_pairs_are_antisymmetric(
+    released: tuple[list[AnyCase], list[Score]],
+) -> None:
     cases, scores = released
     twin = [s.model_copy(update={"model": "twin"}) for s in scores if s.model == "Bagel"]
     same = paired_gap(PAPER, [*scores, *twin], cases, ("Bagel", "gpt-4o"), ("twin", "gpt-4o"), "avg")

@@ -48,14 +48,18 @@ def questions(references: Sequence[str], weights: Sequence[int] | None = None) -
 
 def test_bold_references_can_be_met_and_their_weights_come_back(tmp_path: Path) -> None:
     text = "".join(
-        f"#### Q{n}:\n**Thinking process:** because\n**Question:** Is {n} so?\n**A:** Yes\n**Weight:** {w}\n\n" for n, w in ((1, 3), (2, 1))
+        f"#### Q{n}:\n**Thinking process:** because\n**Question:** Is {n} so?\n**A:** Yes\n**Weight:** {w}\n\n"
+        for n, w in ((1, 3), (2, 1))
     )
     item = Item("bold", questions={"VC": questions(["** Yes", "** Yes"])}, vc_text=text)
     reply = reply_text([("Q1", "Yes"), ("Q2", "No")])
     assert both(scored(tmp_path, item, "VC", reply), "VC") == (0.0, 0.75)
 
 
-@pytest.mark.parametrize(("reference", "answer"), [("Yes\n```", "Yes"), ("Yes  \n```", "Yes"), ("No\n```", "No"), ("No (unless asked)", "No")])
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [("Yes\n```", "Yes"), ("Yes  \n```", "Yes"), ("No\n```", "No"), ("No (unless asked)", "No")],
+)
 def test_references_with_something_behind_them_can_be_met(tmp_path: Path, reference: str, answer: str) -> None:
     item = Item("fence", questions={"IF": questions([reference, "Yes"])})
     assert both(scored(tmp_path, item, "IF", reply_text([("Q1", answer), ("Q2", "Yes")])), "IF") == (0.5, 1.0)
@@ -107,7 +111,9 @@ def test_an_item_of_which_nothing_can_be_scored_is_undefined(tmp_path: Path) -> 
 
 def test_an_unread_answer_makes_the_item_a_failure_and_not_partly_wrong(tmp_path: Path) -> None:
     item = Item("cut", questions={"IF": questions(["Yes"] * 4)})
-    paper, corrected = both(scored(tmp_path, item, "IF", reply_text([("Q1", "Yes"), ("Q2", "Yes"), ("Q3", "Yes")])), "IF")
+    paper, corrected = both(
+        scored(tmp_path, item, "IF", reply_text([("Q1", "Yes"), ("Q2", "Yes"), ("Q3", "Yes")])), "IF"
+    )
     assert paper == 0.75
     assert isinstance(corrected, Failure)
     assert (corrected.kind, corrected.detail) == ("unparsable", "no answer to Q4")

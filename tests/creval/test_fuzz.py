@@ -45,8 +45,12 @@ def no_hang(seconds: int) -> Iterator[None]:
 def shapes() -> list[tuple[str, list[Question]]]:
     """Replies of every shape that judges have given, in our own words."""
     questions = [
-        Question(id=f"Q{n}", text=f"Is the {thing} still where it was?", choices=("Yes", "No"), reference="Yes", weight=1)
-        for n, thing in enumerate(("tower", "river", "hat", "sign '{{name}}'", "lamp", "dog", "cat", "sky", "sea", "sun"), 1)
+        Question(
+            id=f"Q{n}", text=f"Is the {thing} still where it was?", choices=("Yes", "No"), reference="Yes", weight=1
+        )
+        for n, thing in enumerate(
+            ("tower", "river", "hat", "sign '{{name}}'", "lamp", "dog", "cat", "sky", "sea", "sun"), 1
+        )
     ]
     pairs = [(q.id, "Yes" if i % 3 else "No") for i, q in enumerate(questions)]
     good = reply_text(pairs)
@@ -74,7 +78,13 @@ def real_replies() -> list[tuple[str, list[Question]]]:
         for path in sorted((SHARED / "bench/questions_all" / metric).glob("*.json")):
             entries = json.loads(path.read_text())["quality_check_questions"]
             questions = [
-                Question(id=e["question_id"], text=e["question"], choices=e["choices"], reference=e["answer"], weight=e["weight"])
+                Question(
+                    id=e["question_id"],
+                    text=e["question"],
+                    choices=e["choices"],
+                    reference=e["answer"],
+                    weight=e["weight"],
+                )
                 for e in entries
             ]
             for folder in (SHARED / "answer_gpt" / metric, SHARED / "answer_qwen" / metric):
@@ -121,7 +131,10 @@ def written_for(text: str, question: Question, choice: str) -> bool:
     """Whether the reply names the question and says this choice where an answer stands: an independent, laxer look."""
     number = question.id[1:]
     named = re.search(rf"Q(?:uestion)?[ _]?{number}(?!\d)", text, re.IGNORECASE)
-    told = " ".join(question.text.replace("*", " ").split()).casefold() in " ".join(text.replace("*", " ").split()).casefold()
+    told = (
+        " ".join(question.text.replace("*", " ").split()).casefold()
+        in " ".join(text.replace("*", " ").split()).casefold()
+    )
     answers = rf"(?:answer|Q\s?{number}).{{0,3}}?\s*[:：]\s*[\"'“”\s*`.‘’]*{choice}\b"
     return bool((named or told) and re.search(answers, text, re.IGNORECASE))
 

@@ -141,7 +141,10 @@ def test_changes_add_up_from_paper_to_corrected(real: Result) -> None:
 def test_items_that_nobody_could_win_can_be_won(real: Result) -> None:
     """Nine items of the release score 0 for every model, because their reference is '** Yes'; three are here."""
     unwinnable = {"v2v_125", "v2v_243", "v2v_785"}
-    by = {p: [s.value for s in real.scores if s.protocol == p and s.case in unwinnable and s.metric == "VC"] for p in ("paper", "corrected")}
+    by = {
+        p: [s.value for s in real.scores if s.protocol == p and s.case in unwinnable and s.metric == "VC"]
+        for p in ("paper", "corrected")
+    }
     assert set(by["paper"]) == {0.0}
     assert sum(v or 0 for v in by["corrected"]) > 10
 

@@ -15,7 +15,12 @@ from refbench.chat import ChatPicture, ChatText
 
 @pytest.fixture
 def case(tmp_path: Path) -> refbench.Case:  # type: ignore[type-arg]
-    vc = [("Q1", "** Is it kept?\n**", "** Yes", 1), ("Q2", "", "", 1), ("Q3", "Is that kept?", "Yes", 1), ("Q3", "Is that kept?", "Yes", 1)]
+    vc = [
+        ("Q1", "** Is it kept?\n**", "** Yes", 1),
+        ("Q2", "", "", 1),
+        ("Q3", "Is that kept?", "Yes", 1),
+        ("Q3", "Is that kept?", "Yes", 1),
+    ]
     return refbench.load("creval", write_checkout(tmp_path / "c", [Item("a", questions={"VC": vc})])).cases[0]
 
 

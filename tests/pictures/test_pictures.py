@@ -143,7 +143,9 @@ def test_float_samples_are_a_failure() -> None:
 
 @pytest.mark.parametrize("picture_format", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
 def test_a_file_cut_off_anywhere_is_never_read_as_a_picture(picture_format: str) -> None:
-    data = saved(Image.fromarray(np.random.default_rng(0).integers(0, 255, (30, 30, 3), dtype=np.uint8)), picture_format)
+    data = saved(
+        Image.fromarray(np.random.default_rng(0).integers(0, 255, (30, 30, 3), dtype=np.uint8)), picture_format
+    )
     for length in {0, 1, 2, 3, 10, *range(20, len(data) - 1, max(1, len(data) // 150))}:
         found = decode(data[:length])
         assert isinstance(found, Failure), f"{picture_format} cut at {length} of {len(data)}"
@@ -199,7 +201,15 @@ def test_the_extension_is_never_trusted(tmp_path: Path) -> None:
 
 def test_random_bytes_behind_a_signature_never_raise() -> None:
     rng = np.random.default_rng(0)
-    for head in (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF\x10\0\0\0WEBP", b"BM", b"II*\0", b"\0\0\0\x18ftypavif"):
+    for head in (
+        b"\xff\xd8\xff",
+        b"\x89PNG\r\n\x1a\n",
+        b"GIF89a",
+        b"RIFF\x10\0\0\0WEBP",
+        b"BM",
+        b"II*\0",
+        b"\0\0\0\x18ftypavif",
+    ):
         for _ in range(40):
             data = head + rng.bytes(int(rng.integers(0, 400)))
             assert isinstance(decode(data), Failure)

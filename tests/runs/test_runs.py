@@ -236,7 +236,9 @@ def many_replies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("journal_mode", ["wal", "rollback"])
-def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(many_replies: Path, tmp_path: Path, journal_mode: str) -> None:
+def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
+    many_replies: Path, tmp_path: Path, journal_mode: str
+) -> None:
     """25 kills in each journal: 5 runs, each killed 5 times at random moments and then finished."""
     environment = {**os.environ, "REFBENCH_JOURNAL": journal_mode}
 
@@ -295,7 +297,9 @@ def test_an_import_in_shards_gives_the_table_of_one_import(checkout: Path, tmp_p
         last = refbench.rescore("creval", **arguments, out=tmp_path / "parts", shard=Shard(index=index, count=4))
     assert last.table == whole.table
     assert score_run(tmp_path / "parts", draws=50).table == whole.table
-    assert sorted(p.name for p in (tmp_path / "parts/shards").glob("*.sqlite")) == [f"{i}-of-4.sqlite" for i in range(1, 5)]
+    assert sorted(p.name for p in (tmp_path / "parts/shards").glob("*.sqlite")) == [
+        f"{i}-of-4.sqlite" for i in range(1, 5)
+    ]
 
 
 def test_merged_runs_give_the_table_of_one_and_count_their_disagreements(checkout: Path, tmp_path: Path) -> None:

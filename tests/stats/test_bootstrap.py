@@ -38,7 +38,9 @@ def test_the_variance_is_the_stratified_one_of_the_textbook() -> None:
     strata = np.repeat(["a", "b", "c"], sizes)
     design = Design.of([str(i) for i in range(len(values))], list(strata))
     means = all_weights(design, 40_000) @ values / len(values)
-    expected = sum(n**2 * values[strata == s].var(ddof=1) / n for s, n in zip("abc", sizes, strict=True)) / len(values) ** 2
+    expected = (
+        sum(n**2 * values[strata == s].var(ddof=1) / n for s, n in zip("abc", sizes, strict=True)) / len(values) ** 2
+    )
     assert means.var() == pytest.approx(expected, rel=0.03)
     assert means.mean() == pytest.approx(values.mean(), abs=0.01)
 

@@ -26,7 +26,8 @@ class Item:
 
     def of(self, metric: str) -> list[tuple[str, str, str, int]]:
         return self.questions.get(metric) or [
-            (f"Q{n}", f"Is part {n} of {self.stem} as asked?", "Yes", 1 + n % 3 if metric == "VC" else 1) for n in range(1, 6)
+            (f"Q{n}", f"Is part {n} of {self.stem} as asked?", "Yes", 1 + n % 3 if metric == "VC" else 1)
+            for n in range(1, 6)
         ]
 
 
@@ -75,9 +76,13 @@ def _entry(question_id: str, text: str, reference: str, weight: int) -> dict[str
     }
 
 
-def reply_text(answers: Sequence[tuple[str, str]], *, keys: tuple[str, str, str] = ("Question", "explanation", "answer")) -> str:
+def reply_text(
+    answers: Sequence[tuple[str, str]], *, keys: tuple[str, str, str] = ("Question", "explanation", "answer")
+) -> str:
     """A well-formed reply: one object for each (id, answer)."""
-    objects = [{keys[0]: f"{qid}: Is it so?", keys[1]: "Seen in the picture.", keys[2]: answer} for qid, answer in answers]
+    objects = [
+        {keys[0]: f"{qid}: Is it so?", keys[1]: "Seen in the picture.", keys[2]: answer} for qid, answer in answers
+    ]
     return "\n\n".join(json.dumps(o, indent=4) for o in objects)
 
 

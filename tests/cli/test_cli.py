@@ -1,0 +1,307 @@
+"""The command line: its contracts, its exit codes, and one clear sentence for everything that goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refbench.cli.app import COMMANDS, main
+
+Outcome = tuple[int, str, str]
+Refbench = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*words: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+ROW = {"model", "judge", "protocol", "metric", "slice", "value", "n_expected", "n_scored", "n_imputed", "failures", "ci95", "bounds"}  # fmt: skip
+
+
+def test_rescore_prints_one_object_with_the_promised_rows(run_cli: Refbench, checkout: Path, tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    code, out, err = run_cli(
+        "rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--items", items, "--json"
+    )
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert said["benchmark"] == "creval"
+    assert len(said["fingerprint"]) == 16
+    for row in said["rows"]:
+        assert ROW <= set(row)
+        assert row["slice"]["level"] in ("overall", "category", "dimension")
+        assert row["metric"] in ("IF", "VC", "VQ", "avg")
+        assert row["n_expected"] == row["n_scored"] + sum(row["failures"].values())
+        if row["ci95"]:
+            assert row["ci95"][0] <= row["value"] <= row["ci95"][1]
+    assert len(said["rows"]) == 2 * 2 * 4 * (1 + 3 + 9)
+    assert {row["judge"] for row in said["rows"]} == {"gpt-4o"}
+    lines = [json.loads(line) for line in items.read_text().splitlines()]
+    assert len(lines) == 2 * 2 * 3 * 27
+    assert {"case", "model", "metric", "protocol", "score", "answers", "failure"} <= set(lines[0])
+    assert all(0 <= line["score"] <= 1 for line in lines)
+
+
+def test_table_gives_the_same_object_as_the_rescore_that_made_the_run(
+    run_cli: Refbench, checkout: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    words = ("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--out", run, "--json")
+    first, again = run_cli(*words), run_cli(*words)
+    assert first == again
+    assert run_cli("table", run, "--json")[1] == first[1]
+    paper = json.loads(run_cli("table", run, "--json", "--protocol", "paper")[1])
+    assert {row["protocol"] for row in paper["rows"]} == {"paper"}
+    assert paper["fingerprint"] != json.loads(first[1])["fingerprint"]
+
+
+def test_tables_come_as_csv_markdown_and_for_the_eye(run_cli: Refbench, checkout: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    _, shown, _ = run_cli(
+        "rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--out", run, "--by", "category"
+    )
+    assert "Customization" in shown
+    assert "27/27" in shown
+    rows = list(csv.DictReader(io.StringIO(run_cli("table", run, "--csv")[1])))
+    assert len(rows) == 208
+    assert float(rows[0]["value"]) == json.loads(run_cli("table", run, "--json")[1])["rows"][0]["value"]
+    markdown = run_cli("table", run, "--markdown")[1]
+    assert "| model | avg (corrected) | 95 % interval |" in markdown
+    assert run_cli("table", run, "--markdown", "--json")[0] == 2
+
+
+def test_models_are_chosen_by_name(run_cli: Refbench, checkout: Path) -> None:
+    words = ("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--json", "--model")
+    assert {row["model"] for row in json.loads(run_cli(*words, "beta")[1])["rows"]} == {"beta"}
+    both = json.loads(run_cli(*words, "beta", "--model", "alpha")[1])
+    assert {row["model"] for row in both["rows"]} == {"alpha", "beta"}
+
+
+def test_check_counts_and_lists_what_is_odd(run_cli: Refbench, checkout: Path) -> None:
+    (checkout / "bench/image/item_001.1.png").write_text("no picture")
+    code, out, _ = run_cli("check", "creval", "--data", checkout, "--json")
+    said = json.loads(out)
+    assert code == 0
+    assert said["counts"]["cases"] == 27
+    assert said["counts"]["questions"]["IF"]["questions"] == 27 * 5
+    (anomaly,) = said["anomalies"]
+    assert (anomaly["kind"], anomaly["count"], anomaly["places"][0]["case"]) == ("unreadable_picture", 1, "item_001.1")
+    assert "unreadable_picture" in run_cli("check", "creval", "--data", checkout)[1]
+
+
+def test_describe_tells_prompts_pictures_and_groups(run_cli: Refbench, checkout: Path) -> None:
+    said = json.loads(run_cli("describe", "creval", "--data", checkout, "--json")[1])
+    assert said["cases"] == 27
+    assert said["pictures_per_case"] == {"1": 27}
+    assert said["groups"]["category"] == {"Customization": 9, "Stylization": 9, "Contextualization": 9}
+    assert "Customization: 9" in run_cli("describe", "creval", "--data", checkout)[1]
+
+
+def test_cases_tell_a_model_nothing_that_only_scorers_may_know(
+    run_cli: Refbench, checkout: Path, tmp_path: Path
+) -> None:
+    out = run_cli("cases", "creval", "--data", checkout)[1]
+    first = json.loads(out.splitlines()[0])
+    assert first["id"] == "item_000.0"
+    assert first["output"] == "item_000.0.png"
+    assert Path(first["pictures"][0]["path"]).is_file()
+    assert "as asked?" not in out
+    assert run_cli("cases", "creval", "--data", checkout, "--out", tmp_path / "cases.csv")[0] == 0
+    assert len(list(csv.DictReader(io.StringIO((tmp_path / "cases.csv").read_text())))) == 27
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "scores.jsonl", "scores.parquet"])
+@pytest.mark.parametrize("what", ["scores", "evidence"])
+def test_export_writes_what_other_tools_read(
+    run_cli: Refbench, checkout: Path, tmp_path: Path, name: str, what: str
+) -> None:
+    run_cli(
+        "rescore",
+        "creval",
+        "--data",
+        checkout,
+        "--replies",
+        checkout / "answer_gpt",
+        "--out",
+        tmp_path / "run",
+        "--json",
+    )
+    assert run_cli("export", tmp_path / "run", "--what", what, "--out", tmp_path / name)[0] == 0
+    path = tmp_path / name
+    if name.endswith("csv"):
+        rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    elif name.endswith("jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    assert len(rows) == (2 * 2 * 3 * 27 if what == "scores" else 2 * 3 * 27)
+    assert {row["model"] for row in rows} == {"alpha", "beta"}
+
+
+def test_merge_says_what_it_did(run_cli: Refbench, checkout: Path, tmp_path: Path) -> None:
+    for model in ("alpha", "beta"):
+        run_cli(
+            "rescore",
+            "creval",
+            "--data",
+            checkout,
+            "--replies",
+            checkout / "answer_gpt",
+            "--model",
+            model,
+            "--out",
+            tmp_path / model,
+        )
+    code, out, _ = run_cli("merge", tmp_path / "alpha", tmp_path / "beta", "--out", tmp_path / "both")
+    assert (code, "162 results taken over" in out) == (0, True)
+
+
+def test_too_many_unreadable_replies_end_in_exit_code_one(run_cli: Refbench, checkout: Path) -> None:
+    for path in sorted((checkout / "answer_gpt/IF/alpha").glob("*.txt"))[:10]:
+        path.write_text("I'm sorry, I can't help with that.")
+    words = ("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--json")
+    code, out, _ = run_cli(*words)
+    assert code == 1
+    failed = [
+        r
+        for r in json.loads(out)["rows"]
+        if (r["model"], r["metric"], r["protocol"], r["slice"]["level"]) == ("alpha", "IF", "corrected", "overall")
+    ]
+    assert failed[0]["failures"] == {"refused": 10}
+    assert run_cli(*words, "--allow-failures", "0.1")[0] == 0
+
+
+def test_replies_for_unknown_items_are_skipped_and_said(run_cli: Refbench, checkout: Path) -> None:
+    (checkout / "answer_gpt/IF/alpha/stranger.txt").write_text("{}")
+    code, out, _ = run_cli("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--json")
+    assert code == 0
+    assert json.loads(out)["notes"] == ["1 replies for items not in the data were skipped (first: IF/alpha/stranger)"]
+
+
+def test_the_judge_is_known_for_released_folders_and_can_be_named(run_cli: Refbench, checkout: Path) -> None:
+    (checkout / "answer_gpt").rename(checkout / "answer_mine")
+    words = ("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_mine", "--json")
+    assert json.loads(run_cli(*words)[1])["rows"][0]["judge"] == "mine"
+    assert json.loads(run_cli(*words, "--judge", "gemini")[1])["rows"][0]["judge"] == "gemini"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("check creval --data {tmp}/absent", "is not there"),
+        ("check creval --data {data}/bench", "did you mean --data"),
+        ("check creval --data {tmp}", "did you mean --data"),
+        ("check creval --data {tmp}/empty", "is no CREval checkout: bench/instruction.json"),
+        ("check creval --data {data}/bench/instruction.json", "is a file"),
+        ("check crevall --data {data}", "did you mean creval?"),
+        ("check creval", "REFBENCH_DATA"),
+        ("check creval --data {data} --subset paper873", "paper874"),
+        ("rescore creval --data {data} --replies {tmp}/absent", "is not there"),
+        ("rescore creval --data {data} --replies {data}", "did you mean"),
+        ("rescore creval --data {data} --replies {data}/answer_gpt --model alpa", "did you mean alpha?"),
+        ("rescore creval --data {data} --replies {data}/answer_gpt --out {data}", "choose another --out"),
+        ("rescore creval --data {data} --replies {data}/answer_gpt --out {tmp}/run --shard 9/8", "--shard 9/8"),
+        ("rescore creval --data {data} --replies {data}/answer_gpt --items {tmp}/items.xlsx", "name it .csv, .jsonl or .parquet"),
+        ("table {tmp}/absent", "is not there"),
+        ("table {data}", "is no run directory"),
+        ("export {data} --out {tmp}/x.csv", "is no run directory"),
+        ("merge {data} --out {tmp}/x", "is no run directory"),
+        ("merge --out {tmp}/x", "at least one run"),
+        ("tabel {tmp}", "Unknown command"),
+        ("table {tmp} --jsn", "Unknown option"),
+        ("rescore creval", "requires an argument"),
+        ("check creval --data {data} --protocol papers", "Unknown option"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence_and_exit_code_two(
+    run_cli: Refbench, checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, says: str
+) -> None:
+    monkeypatch.delenv("REFBENCH_DATA", raising=False)
+    (tmp_path / "empty").mkdir()
+    code, out, err = run_cli(*words.format(tmp=tmp_path, data=checkout).split())
+    assert code == 2
+    assert says in err
+    assert "Traceback" not in err
+    assert out == ""
+    if err.startswith("refbench:"):
+        assert err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(run_cli: Refbench, tmp_path: Path) -> None:
+    code, _, err = run_cli("table", tmp_path / "absent", "--debug")
+    assert code == 2
+    assert "Traceback" in err
+
+
+def test_a_fault_of_ours_is_said_without_a_traceback(
+    run_cli: Refbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("refbench.scoring.score_run", lambda *a, **k: 1 / 0)
+    code, _, err = run_cli("table", tmp_path)
+    assert code == 70
+    assert "fault in RefBench (ZeroDivisionError" in err
+    assert "Traceback" not in err
+
+
+def test_every_command_has_a_help_page(run_cli: Refbench) -> None:
+    assert run_cli("--help")[0] == 0
+    for name in COMMANDS:
+        code, out, _ = run_cli(name, "--help")
+        assert code == 0
+        assert f"refbench {name}" in out
+
+
+def test_the_demo_shows_a_gap_that_is_none(run_cli: Refbench) -> None:
+    code, out, _ = run_cli("demo")
+    assert code == 0
+    assert "not significantly different" in out
+    assert "83.16" in out
+    assert "83.43" in out
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ended.stdout.splitlines()[-1].split())
+
+
+def test_importing_refbench_and_asking_for_help_load_nothing_heavy() -> None:
+    heavy = {"numpy", "cv2", "scipy", "torch", "PIL", "pyarrow"}
+    assert not heavy & modules_after("import refbench")
+    ask = "sys.argv = ['refbench', '--help']\nfrom refbench.cli.app import main\ntry: main()\nexcept SystemExit: pass"
+    assert not heavy & modules_after(ask)
+    assert "numpy" in modules_after("import refbench; refbench.rescore")
+
+
+def test_public_names_are_all_there() -> None:
+    import refbench
+
+    for name in refbench.__all__:
+        assert getattr(refbench, name) is not None
+    with pytest.raises(AttributeError):
+        _ = refbench.nothing
+
+
+def test_output_into_a_closed_pipe_is_no_error(checkout: Path) -> None:
+    command = f"{sys.executable} -m refbench cases creval --data {checkout} | head -n 1"
+    ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert ended.stderr == ""

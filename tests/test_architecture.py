@@ -1,0 +1,64 @@
+"""The shape of the project: where replies are read, what the core needs, what the files may say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "src/refbench").rglob("*.py"))
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def test_replies_are_read_in_replies_py_and_nowhere_else() -> None:
+    """Parsers of judge replies need json or re; of a benchmark's files only the loader may have them besides."""
+    for path in sorted((ROOT / "src/refbench/benchmarks").rglob("*.py")):
+        if path.name not in ("replies.py", "load.py"):
+            assert not {"json", "re"} & imports(path), path
+
+
+def test_the_core_is_small() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert len(project["dependencies"]) <= 12
+    assert not any("torch" in name for name in project["dependencies"])
+
+
+def test_lower_bounds_are_the_ones_that_are_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lowest = dict(line.split("==") for line in (ROOT / "constraints/lowest.txt").read_text().split() if "==" in line)
+    for requirement in project["dependencies"]:
+        name, bound = requirement.split(">=")
+        assert lowest[name].startswith(bound), f"{requirement} is tested with {lowest[name]}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_is_one_idea(path: Path) -> None:
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text)), "a module says what lives in it"
+    assert text.count("\n") <= 320
+
+
+def test_heavy_libraries_are_imported_inside_functions() -> None:
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+                assert not any(re.match(r"(scipy|torch|transformers|pyarrow)\b", name) for name in names), path
+
+
+def test_every_data_file_is_inside_the_package() -> None:
+    for name in ("published.csv", "item_scores.csv", "paper874_excluded.txt", "rubric/answer.txt", "rubric/system.txt"):
+        assert (ROOT / "src/refbench/benchmarks/creval" / name).is_file()
