@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from support.checkout import plain_items, write_checkout, write_replies
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,13 @@ def rescore(
     notes = []
     if found.unknown:
         notes.append(f"{len(found.unknown)} replies for items not in the data were skipped (first: {found.unknown[0]})")
-    evidence: Callable[[], Iterable[tuple[Purpose, Evidence]]] = found.replies
     if out is not None:
         run = Run.create(Path(out), bench.name, dataset.cases, subset=subset)
         conflicts = _record(run, found.replies(), dataset.cases, shard)
         if conflicts:
             notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
         return _run_result(run, bench, dataset.cases, protocol, draws, seed, systems, notes)
-    return _result(bench, dataset.cases, evidence, systems, subset, protocol, draws, seed, notes)
+    return _result(bench, dataset.cases, found.replies(), systems, subset, protocol, draws, seed, notes)
 
 
 def score_run(path: Path | str, *, protocol: str = "both", draws: int = DRAWS, seed: int = SEED) -> Result:
@@ -138,7 +137,7 @@ def _run_result(
     systems: Sequence[System],
     notes: Sequence[str],
 ) -> Result:
-    return _result(bench, cases, run.evidence, systems, run.info.subset, protocol, draws, seed, notes)
+    return _result(bench, cases, run.evidence(), systems, run.info.subset, protocol, draws, seed, notes)
 
 
 def _record(
@@ -158,7 +157,7 @@ def _record(
 def _result(
     bench: Benchmark,
     cases: Sequence[AnyCase],
-    evidence: Callable[[], Iterable[tuple[Purpose, Evidence]]],
+    evidence: Iterable[tuple[Purpose, Evidence]],
     systems: Sequence[System],
     subset: str | None,
     protocol: str,
@@ -167,12 +166,12 @@ def _result(
     notes: Sequence[str],
 ) -> Result:
     chosen = _protocols(bench, protocol)
-    scores = score_evidence(bench, cases, evidence(), chosen, systems)
+    scores = score_evidence(bench, cases, evidence, chosen, systems)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies")
     changes: Sequence[dict[str, Any]] = ()
     if bench.explain_changes and len(chosen) > 1:
-        changes = bench.explain_changes(cases, evidence())
+        changes = bench.explain_changes(cases, scores)
     return result_of(bench, cases, scores, subset=subset, draws=draws, seed=seed, changes=changes, notes=notes)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.checkout import METRICS, Item, reply_text, write_checkout
 
 import refbench
 from refbench import Failure
 from refbench.scoring import Result
+from support.checkout import METRICS, Item, reply_text, write_checkout
 
 
 def scored(tmp_path: Path, item: Item, metric: str, reply: str | None, *, error: str | None = None) -> Result:

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.checkout import reply_text
 
 from refbench import Failure
 from refbench.benchmarks.creval.details import METRICS, Question
 from refbench.benchmarks.creval.replies import LONGEST_REPLY, Reading, read_corrected, read_paper
+from support.checkout import reply_text
 
 MUTATIONS = 100_000
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "creval-mini"

@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.checkout import Item, plain_items, write_checkout
 
 import refbench
 from refbench import RefBenchError
 from refbench.benchmarks import benchmark
+from support.checkout import Item, plain_items, write_checkout
 
 
 def kinds(root: Path) -> Counter[str]:

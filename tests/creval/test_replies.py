@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.checkout import reply_text
 
 from refbench import Failure
 from refbench.benchmarks.creval.details import Question
 from refbench.benchmarks.creval.replies import NOT_FOUND, read_choice, read_corrected, read_paper
+from support.checkout import reply_text
 
 
 def asked(count: int) -> list[Question]:

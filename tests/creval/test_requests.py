@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.checkout import Item, write_checkout
 
 import refbench
 from refbench import RefBenchError
 from refbench.benchmarks.creval.requests import judge_requests, official_wording, own_wording
 from refbench.chat import ChatPicture, ChatText
+from support.checkout import Item, write_checkout
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.checkout import plain_items, write_checkout, write_replies
 
 import refbench
 from refbench import Evidence, Failure, Output, Purpose, RefBenchError
@@ -28,6 +27,7 @@ from refbench.runs import Run, Shard, merge
 from refbench.runs.ledger import LedgerWriter
 from refbench.runs.snapshot import open_snapshot
 from refbench.scoring import score_run
+from support.checkout import plain_items, write_checkout, write_replies
 
 
 def act(number: int, reply: str | None = "yes", kind: str = "timeout") -> tuple[Evidence, Purpose]:
@@ -409,7 +409,7 @@ def test_a_file_size_limit_is_one_sentence_too(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        with pytest.raises(RefBenchError, match="cannot be written|is full"), run.writer() as writer:
+        with pytest.raises(RefBenchError, match=r"cannot be written|is full"), run.writer() as writer:
             resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
             for number in range(100):
                 writer.add(*act(number, "x" * 20_000))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,6 @@ class Benchmark:
     protocols: Mapping[str, Protocol]
     import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
     published: Callable[[], list[PublishedValue]]
-    explain_changes: Callable[[Sequence[AnyCase], Iterable[tuple[Purpose, Evidence]]], list[dict[str, Any]]] | None = (
-        None
-    )
+    explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
+    """From the scores of both protocols: what each correction did to each model."""
     describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})

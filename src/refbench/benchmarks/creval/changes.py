@@ -3,50 +3,61 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from refbench.benchmarks.creval.aggregate import WEIGHTS
 from refbench.benchmarks.creval.details import METRICS, Question
-from refbench.benchmarks.creval.grade import FIXES, SCORED_ZERO, Answers, Fix, grade, read_answers
+from refbench.benchmarks.creval.grade import FIXES, SCORED_ZERO, Answers, Fix, grade
 from refbench.case import AnyCase
-from refbench.evidence import Evidence, Purpose
-from refbench.failure import Failure
+from refbench.score import Score
 
 _STEPS = [frozenset(list(Fix)[:n]) for n in range(len(Fix) + 1)]
 
 
-def explain_changes(cases: Sequence[AnyCase], evidence: Iterable[tuple[Purpose, Evidence]]) -> list[dict[str, Any]]:
+def explain_changes(cases: Sequence[AnyCase], scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Overall scores after each fix in turn, with the difference it made and the items it touched.
 
-    The steps add up: the first row's `before` is the paper's number, the last row's `after` the corrected one.
+    Needs the scores of both protocols: they hold the answers as either reader found them. The steps add up: the
+    first row's `before` is the paper's number, the last row's `after` the corrected one.
     """
     by_id = {case.id: case for case in cases}
+    read = {(s.protocol, s.model, s.judge, s.case, s.metric): s for s in scores}
     values: dict[tuple[str, str], dict[str, list[list[float | None]]]] = defaultdict(
         lambda: {metric: [] for metric in METRICS}
     )
-    for purpose, act in evidence:
-        questions = by_id[purpose.case].details.questions[purpose.part]
-        values[purpose.model, purpose.judge][purpose.part].append(_values(questions, act))
+    for paper in scores:
+        if paper.protocol == "paper":
+            corrected = read["corrected", paper.model, paper.judge, paper.case, paper.metric]
+            questions = by_id[paper.case].details.questions[paper.metric]
+            values[paper.model, paper.judge or ""][paper.metric].append(_values(questions, paper, corrected))
     return [row for system, items in sorted(values.items()) for row in _rows(system, items)]
 
 
-def _values(questions: Sequence[Question], evidence: Evidence) -> list[float | None]:
+def _values(questions: Sequence[Question], paper: Score, corrected: Score) -> list[float | None]:
     """The item's score after no fix, the first, the first two, ...; None where it is not scored."""
-    read: dict[bool, Answers | Failure] = {}
-    found = []
+    if paper.value == corrected.value and paper.answers == corrected.answers and not _odd(questions, paper.answers):
+        return [paper.value] * len(_STEPS)
+    found: list[float | None] = []
     for fixes in _STEPS:
-        recovered = Fix.ANSWERS in fixes
-        if recovered not in read:
-            read[recovered] = read_answers(evidence, questions, fixes)
-        answers = read[recovered]
-        result = answers if isinstance(answers, Failure) else grade(questions, answers, fixes)
-        if isinstance(result, Failure):
-            zero = Fix.ERRORS not in fixes and result.kind in SCORED_ZERO
-            found.append(0.0 if zero else None)
-        else:
+        read = corrected if Fix.ANSWERS in fixes else paper
+        # Without answers the reply could not be read, and the failure is the reader's.
+        result = grade(questions, read.answers, fixes) if read.answers else read.failure
+        if isinstance(result, float):
             found.append(result)
+        else:
+            zero = result is not None and Fix.ERRORS not in fixes and result.kind in SCORED_ZERO
+            found.append(0.0 if zero else None)
     return found
+
+
+def _odd(questions: Sequence[Question], answers: Answers) -> bool:
+    """Whether any fix could make a difference here."""
+    return (
+        len({question.id for question in questions}) < len(questions)
+        or any(q.written_weight or q.reference not in ("Yes", "No") or not q.text.strip() for q in questions)
+        or any(answer not in ("Yes", "No") for answer in answers)
+    )
 
 
 def _rows(system: tuple[str, str], items: Mapping[str, list[list[float | None]]]) -> list[dict[str, Any]]:

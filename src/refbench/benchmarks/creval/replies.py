@@ -96,7 +96,7 @@ def read_corrected(reply: str, questions: Sequence[Question]) -> tuple[Reading, 
     if len(reply) > LONGEST_REPLY:
         return Failure(kind="unparsable", detail=f"the reply has {len(reply):,} characters")
     found: dict[str, list[tuple[str, How]]] = {}
-    texts = {_plain(q.text): q.id for q in questions if _plain(q.text)}
+    texts = {text: q.id for q in questions if (text := _plain(q.text))}
     for question_id, said, how in _statements(reply, texts):
         found.setdefault(question_id, []).append((said, how))
     if not found:
@@ -111,10 +111,13 @@ def read_choice(said: str) -> Verdict | None:
 
     "No visible change" is not read as no: to "is it unchanged?" it would mean yes.
     """
+    if said in _PLAIN_CHOICES:
+        return _PLAIN_CHOICES[said]
     match = _CHOICE.match(said)
     return None if match is None else ("yes" if match[1].lower() == "yes" else "no")
 
 
+_PLAIN_CHOICES: dict[str, Verdict] = {"Yes": "yes", "No": "no"}
 _CHOICE = re.compile(r"[\s*`\"'“”‘’.]*(yes|no)[\s*`\"'“”‘’]*(?:[,.;:!(].*)?$", re.IGNORECASE | re.DOTALL)
 _REFUSAL = re.compile(
     r"(?:i['’]?m|i am) (?:very |really )?(?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|won['’]?t)|"
