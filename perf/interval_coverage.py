@@ -64,10 +64,14 @@ def main() -> None:
             place = (row.model, row.metric, *row.slice.values())
             inside = row.ci95[0] <= (truth[place] or 0) <= row.ci95[1]
             hits[row.slice["level"], row.metric][place].append(inside)
-    print(f"{given.samples} samples of {sum(sizes.values())} items ({min(sizes.values())} to {max(sizes.values())} a dimension), {given.draws} draws")
+    print(
+        f"{given.samples} samples of {sum(sizes.values())} items ({min(sizes.values())} to {max(sizes.values())} a dimension), {given.draws} draws"
+    )
     for (level, metric), cells in hits.items():
         shares = [100 * np.mean(cell) for cell in cells.values()]
-        print(f"  {level:9s} {metric:3s}  {np.mean(shares):5.1f} %   lowest of {len(shares)} cells {min(shares):5.1f} %")
+        print(
+            f"  {level:9s} {metric:3s}  {np.mean(shares):5.1f} %   lowest of {len(shares)} cells {min(shares):5.1f} %"
+        )
     print(f"  no interval (all scores equal): {100 * absent / total:.2f} %")
 
 
