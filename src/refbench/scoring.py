@@ -235,16 +235,17 @@ def score_evidence(
             continue
         expected[purpose.model, purpose.judge] = None
         for name in protocols:
-            score = bench.protocols[name].read(case, purpose, act)
-            found[name, score.model, score.judge, score.case, score.metric] = score
+            for score in bench.protocols[name].read(case, purpose, act):
+                found[name, score.model, score.judge, score.case, score.metric] = score
     absent = Failure(kind="missing_reply", detail="no reply is recorded")
     return [
-        found.get((name, model, judge, case.id, part))
-        or Score(case=case.id, model=model, judge=judge, metric=part, protocol=name, failure=absent)
+        found.get((name, model, judge, case.id, metric))
+        or Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, failure=absent)
         for name in protocols
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or ""))
         for case in cases
-        for part in bench.parts
+        for metrics in bench.parts.values()
+        for metric in metrics
     ]
 
 

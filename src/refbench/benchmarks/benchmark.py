@@ -35,7 +35,7 @@ class Protocol:
     """
 
     name: str
-    read: Callable[[AnyCase, Purpose, Evidence], Score]
+    read: Callable[[AnyCase, Purpose, Evidence], list[Score]]
     aggregate: Aggregate
     versions: Mapping[str, int]
 
@@ -67,8 +67,8 @@ class Benchmark:
     anomalies: Callable[[Dataset], list[Anomaly]]
     anomaly_kinds: Mapping[str, str]
     """Every kind of anomaly with what it does to the scores."""
-    parts: tuple[str, ...]
-    """What the judge is asked for each case: every part is expected of every case."""
+    parts: Mapping[str, tuple[str, ...]]
+    """What the judge is asked for each case, and which metrics each part gives: all are expected of every case."""
     protocols: Mapping[str, Protocol]
     import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
     published: Callable[[], list[PublishedValue]]

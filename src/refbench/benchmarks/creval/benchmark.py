@@ -11,7 +11,7 @@ from refbench.benchmarks.creval import aggregate
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
 from refbench.benchmarks.creval.changes import explain_changes
 from refbench.benchmarks.creval.details import METRICS, CREvalCase
-from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_score
+from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_scores
 from refbench.benchmarks.creval.imports import import_replies
 from refbench.benchmarks.creval.load import is_checkout, load
 from refbench.benchmarks.creval.published import published
@@ -44,17 +44,17 @@ BENCHMARK = Benchmark(
     subsets={"paper874": "the 874 of 904 items that the paper's tables are about (inferred)"},
     anomalies=anomalies,
     anomaly_kinds=KINDS,
-    parts=METRICS,
+    parts={metric: (metric,) for metric in METRICS},
     protocols={
         "corrected": Protocol(
             name="corrected",
-            read=partial(read_score, fixes=ALL_FIXES, protocol="corrected"),
+            read=partial(read_scores, fixes=ALL_FIXES, protocol="corrected"),
             aggregate=aggregate.CORRECTED,
             versions={"reader": 1, "grading": 1, "aggregate": 1},
         ),
         "paper": Protocol(
             name="paper",
-            read=partial(read_score, fixes=NO_FIXES, protocol="paper"),
+            read=partial(read_scores, fixes=NO_FIXES, protocol="paper"),
             aggregate=aggregate.PAPER,
             versions={"reader": 1, "grading": 1, "aggregate": 1},
         ),

@@ -48,13 +48,15 @@ Answers = Sequence[str | None]
 """What the judge said to each question: Yes or No, other words, or None (or the paper's marker) for nothing."""
 
 
-def read_score(case: CREvalCase, purpose: Purpose, evidence: Evidence, fixes: frozenset[Fix], protocol: str) -> Score:
+def read_scores(
+    case: CREvalCase, purpose: Purpose, evidence: Evidence, fixes: frozenset[Fix], protocol: str
+) -> list[Score]:
     """The score of one (case, metric) as graded with the given fixes."""
     metric: Metric = purpose.part  # type: ignore[assignment]
     questions = case.details.questions[metric]
     answers = read_answers(evidence, questions, fixes)
     result = answers if isinstance(answers, Failure) else grade(questions, answers, fixes)
-    return Score(
+    score = Score(
         case=case.id,
         model=purpose.model,
         judge=purpose.judge,
@@ -66,6 +68,7 @@ def read_score(case: CREvalCase, purpose: Purpose, evidence: Evidence, fixes: fr
         failure=result if isinstance(result, Failure) else None,
         answers=() if isinstance(answers, Failure) else tuple(answers),
     )
+    return [score]
 
 
 def read_answers(evidence: Evidence, questions: Sequence[Question], fixes: frozenset[Fix]) -> Answers | Failure:
