@@ -24,6 +24,8 @@ class Purpose(Record):
     """Which of the judge's tasks: a metric, a criterion, a turn."""
     seed: int = 0
     repeat: int = 0
+    protocol: str = ""
+    """The protocol that asks this way, where the protocols ask differently; empty for all."""
 
 
 class Attempt(Record):

@@ -357,6 +357,15 @@ def test_a_run_of_another_schema_is_refused(tmp_path: Path, version: int, says: 
         run.writer()
 
 
+def test_a_ledger_whose_writer_died_at_once_is_an_empty_one(tmp_path: Path, journal: str) -> None:
+    run = a_run(tmp_path / "run")
+    (run.path / "ledger.sqlite").touch()
+    assert list(run.evidence()) == []
+    with run.writer() as writer:
+        writer.add(*act(1))
+    assert len(list(run.evidence())) == 1
+
+
 def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     (run.path / "ledger.sqlite").write_bytes(b"this is no database, " * 200)

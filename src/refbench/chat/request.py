@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from refbench.record import Record
@@ -28,7 +29,21 @@ class ChatRequest(Record):
     system: str | None = None
     parts: tuple[ChatText | ChatPicture, ...]
     max_tokens: int | None = None
+    json_schema: Mapping[str, Any] | None = None
+    """The schema that the reply must follow, for providers that can enforce one."""
 
-    def canonical(self, endpoint: str, model: str, repeat: int = 0) -> dict[str, Any]:
-        """The request as Evidence keys it: who is asked, what, and for the how-manieth time."""
-        return {"endpoint": endpoint, "model": model, "repeat": repeat, **self.model_dump(mode="json")}
+    def canonical(
+        self, endpoint: str, model: str, repeat: int = 0, parameters: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The request as Evidence keys it: who is asked, what, how, and for the how-manieth time."""
+        asked = self.model_dump(mode="json", exclude_none=True)
+        return {"endpoint": endpoint, "model": model, "parameters": dict(parameters or {}), "repeat": repeat, **asked}
+
+    @property
+    def pictures(self) -> tuple[ChatPicture, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ChatPicture))
+
+    @property
+    def text_length(self) -> int:
+        """Characters of text, for estimating tokens."""
+        return len(self.system or "") + sum(len(part.text) for part in self.parts if isinstance(part, ChatText))

@@ -27,7 +27,7 @@ from refbench.runs.disk import NETWORK_FILESYSTEMS, disk_error, filesystem_of
 SCHEMA = 1
 """Version of the ledger's tables and of run.json, bumped whenever a reader of the old one would be wrong."""
 
-_TABLES = """
+TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE evidence (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL, failure TEXT, digest TEXT NOT NULL,
@@ -36,8 +36,9 @@ CREATE TABLE evidence (
 CREATE INDEX evidence_by_id ON evidence (id);
 CREATE TABLE purpose (
     seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, judge TEXT NOT NULL,
-    part TEXT NOT NULL, seed INTEGER NOT NULL, repeat INTEGER NOT NULL, evidence TEXT NOT NULL,
-    UNIQUE (case_id, model, judge, part, seed, repeat, evidence)
+    part TEXT NOT NULL, seed INTEGER NOT NULL, repeat INTEGER NOT NULL, protocol TEXT NOT NULL,
+    evidence TEXT NOT NULL,
+    UNIQUE (case_id, model, judge, part, seed, repeat, protocol, evidence)
 ) STRICT;
 CREATE TABLE output (
     seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, seed INTEGER NOT NULL,
@@ -48,11 +49,14 @@ CREATE INDEX output_by_case ON output (case_id, model);
 
 _INSERT_EVIDENCE = "INSERT INTO evidence (id, failure, digest, recorded, body) VALUES (?,?,?,?,?)"
 _INSERT_PURPOSE = (
-    "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, evidence) VALUES (?,?,?,?,?,?,?)"
+    "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, protocol, evidence) "
+    "VALUES (?,?,?,?,?,?,?,?)"
 )
 _INSERT_OUTPUT = (
     "INSERT INTO output (case_id, model, seed, step, failure, digest, recorded, body) VALUES (?,?,?,?,?,?,?,?)"
 )
+
+_FAILURES = "SELECT id, failure FROM evidence WHERE failure IS NOT NULL ORDER BY seq"
 
 Verdict = Literal["new", "known", "conflict"]
 
@@ -81,6 +85,7 @@ class LedgerWriter:
                 self.journal = _set_journal(self._db, path, journal)
                 _prepare(self._db, path, self.journal)
                 self._results = _recorded(self._db)
+                self._failures = dict(self._db.execute(_FAILURES))
         except BaseException:
             self._release()
             raise
@@ -88,6 +93,10 @@ class LedgerWriter:
     def succeeded(self, act: str) -> bool:
         """Whether this act has a result that need not be paid for again."""
         return self._results.get(act, ("", False))[1]
+
+    def failed(self, act: str) -> str | None:
+        """The kind of failure that stands for this act, None where it succeeded or was never tried."""
+        return self._failures.get(act) if not self.succeeded(act) else None
 
     def add(self, evidence: Evidence, purpose: Purpose, *, recorded: float | None = None) -> Verdict:
         """Record an act and what it was for; says whether it is new, known, or contradicts what is there.
@@ -106,10 +115,12 @@ class LedgerWriter:
             row = (act, kind, digest, recorded or time.time(), evidence.model_dump_json())
             self._waiting.append((_INSERT_EVIDENCE, row))
             self._results[act] = (digest, success)
+            if kind:
+                self._failures[act] = kind
         elif verdict == "conflict":
             self.conflicts += 1
         p = purpose
-        self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, act)))
+        self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, act)))
         return verdict
 
     def add_output(self, output: Output) -> None:
@@ -246,7 +257,7 @@ def _prepare(db: sqlite3.Connection, path: Path, journal: str) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
         # One transaction: a kill between the tables and the version would leave a file nobody can use.
-        db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+        db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
     else:
         check_schema(version, path)
     db.execute("BEGIN IMMEDIATE")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from refbench.record import RefBenchError
-from refbench.runs.ledger import check_schema, ledger_error
+from refbench.runs.ledger import TABLES, check_schema, ledger_error
 
 _FILES = ("", "-journal", "-wal")
 _TRIES = 200
@@ -37,7 +37,13 @@ def open_snapshot(path: Path) -> Iterator[sqlite3.Connection]:
                 _copy_of_one_moment(path, folder / "ledger.sqlite")
                 db = sqlite3.connect(folder / "ledger.sqlite")
             stack.enter_context(contextlib.closing(db))
-            check_schema(db.execute("PRAGMA user_version").fetchone()[0], path)
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0 and not db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+                # Its writer was killed before it had made the tables: nothing is recorded yet.
+                db = stack.enter_context(contextlib.closing(sqlite3.connect(":memory:")))
+                db.executescript(TABLES)
+            else:
+                check_schema(version, path)
             db.execute("BEGIN")
             yield db
         except sqlite3.DatabaseError as error:

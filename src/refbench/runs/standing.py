@@ -12,7 +12,7 @@ from refbench.runs.snapshot import open_snapshot
 
 _RANKS = "SELECT id, failure IS NOT NULL, recorded, seq FROM evidence"
 _PURPOSES = """
-    SELECT p.case_id, p.model, p.judge, p.part, p.seed, p.repeat, p.evidence, e.seq, e.recorded, e.body
+    SELECT p.case_id, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, p.evidence, e.seq, e.recorded, e.body
     FROM purpose p JOIN evidence e ON e.id = p.evidence ORDER BY p.seq
 """
 _OUTPUTS = "SELECT case_id, model, seed, step, failure IS NOT NULL, recorded, body FROM output ORDER BY seq"
@@ -35,8 +35,10 @@ def standing_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Purpose, Eviden
                 if act not in best or best[act][2:] != (number, seq) or (*place, act) in given:
                     continue
                 given.add((*place, act))
-                case, model, judge, part, seed, repeat = place
-                purpose = Purpose(case=case, model=model, judge=judge, part=part, seed=seed, repeat=repeat)
+                case, model, judge, part, seed, repeat, protocol = place
+                purpose = Purpose(
+                    case=case, model=model, judge=judge, part=part, seed=seed, repeat=repeat, protocol=protocol
+                )
                 yield purpose, Evidence.model_validate_json(body), recorded
 
 

@@ -1,0 +1,73 @@
+"""Anthropic's messages. A reply after a schema is asked for as the input of a tool, which the API enforces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from refbench.chat.provider import Provider, Said
+from refbench.chat.request import ChatRequest, ChatText
+from refbench.chat.vlm import Pictures
+from refbench.failure import Failure
+
+MOST_TOKENS = 4096
+
+
+def _shape(
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+) -> dict[str, Any]:
+    content: list[dict[str, Any]] = []
+    for part in request.parts:
+        if isinstance(part, ChatText):
+            content.append({"type": "text", "text": part.text})
+        else:
+            source = {"type": "base64", "media_type": pictures[part.sha256].mime, "data": put(part.sha256)}
+            content.append({"type": "image", "source": source})
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.max_tokens or MOST_TOKENS,
+        "messages": [{"role": "user", "content": content}],
+    }
+    if request.system:
+        body["system"] = request.system
+    if request.json_schema:
+        body["tools"] = [{"name": "reply", "description": "Give the reply.", "input_schema": request.json_schema}]
+        body["tool_choice"] = {"type": "tool", "name": "reply"}
+    return {**body, **parameters}
+
+
+def _read(said: Any) -> Said:
+    usage = said.get("usage") or {}
+    tokens: dict[str, Any] = {"input_tokens": usage.get("input_tokens"), "output_tokens": usage.get("output_tokens")}
+    reason = said.get("stop_reason")
+    if reason == "refusal":
+        return Said(None, Failure(kind="refused", detail="stop reason refusal"), **tokens)
+    blocks = said.get("content") or []
+    tool = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
+    text = (
+        orjson.dumps(tool[0]).decode()
+        if tool
+        else "".join(b.get("text", "") for b in blocks if b.get("type") == "text")
+    )
+    if not text.strip():
+        return Said(None, Failure(kind="empty_reply", detail=f"stop reason {reason}"), **tokens)
+    return Said(text, cut_off=reason == "max_tokens", **tokens)
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+
+
+ANTHROPIC = Provider(
+    kind="anthropic",
+    base_url="https://api.anthropic.com",
+    base_url_variable="ANTHROPIC_BASE_URL",
+    key_variables=("ANTHROPIC_API_KEY",),
+    url=lambda base, model: f"{base}/v1/messages",
+    headers=_headers,
+    shape=_shape,
+    read=_read,
+    most_tokens=MOST_TOKENS,
+)

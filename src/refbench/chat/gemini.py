@@ -1,0 +1,72 @@
+"""Gemini's generateContent, over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from refbench.chat.provider import Provider, Said
+from refbench.chat.request import ChatRequest, ChatText
+from refbench.chat.vlm import Pictures
+from refbench.failure import Failure
+
+_REFUSALS = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION", "IMAGE_SAFETY"})
+
+
+def _shape(
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    for part in request.parts:
+        if isinstance(part, ChatText):
+            parts.append({"text": part.text})
+        else:
+            parts.append({"inline_data": {"mime_type": pictures[part.sha256].mime, "data": put(part.sha256)}})
+    settings: dict[str, Any] = dict(parameters)
+    if request.max_tokens:
+        settings["maxOutputTokens"] = request.max_tokens
+    if request.json_schema:
+        settings["responseMimeType"] = "application/json"
+        settings["responseJsonSchema"] = request.json_schema
+    body: dict[str, Any] = {"contents": [{"role": "user", "parts": parts}]}
+    if request.system:
+        body["systemInstruction"] = {"parts": [{"text": request.system}]}
+    if settings:
+        body["generationConfig"] = settings
+    return body
+
+
+def _read(said: Any) -> Said:
+    usage = said.get("usageMetadata") or {}
+    written = (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0)
+    tokens: dict[str, Any] = {
+        "input_tokens": usage.get("promptTokenCount"),
+        "output_tokens": written if usage else None,
+    }
+    blocked = (said.get("promptFeedback") or {}).get("blockReason")
+    if blocked:
+        return Said(None, Failure(kind="refused", detail=f"prompt blocked: {blocked}"), **tokens)
+    candidates = said.get("candidates") or []
+    if not candidates:
+        return Said(None, Failure(kind="empty_reply", detail="the server sent no candidate"), **tokens)
+    reason = candidates[0].get("finishReason")
+    parts = (candidates[0].get("content") or {}).get("parts") or []
+    text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
+    if reason in _REFUSALS:
+        return Said(None, Failure(kind="refused", detail=f"finish reason {reason}"), **tokens)
+    if not text.strip():
+        return Said(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
+    return Said(text, cut_off=reason == "MAX_TOKENS", **tokens)
+
+
+GEMINI = Provider(
+    kind="gemini",
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    base_url_variable="GEMINI_BASE_URL",
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    url=lambda base, model: f"{base}/models/{model}:generateContent",
+    headers=lambda key: {"x-goog-api-key": key} if key else {},
+    shape=_shape,
+    read=_read,
+    most_tokens=65_536,
+)

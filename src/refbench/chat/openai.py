@@ -1,0 +1,72 @@
+"""OpenAI's chat completions, as OpenAI, vLLM, Ollama and gateways speak them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from refbench.chat.provider import Provider, Said
+from refbench.chat.request import ChatRequest, ChatText
+from refbench.chat.vlm import Pictures
+from refbench.failure import Failure
+
+OFFICIAL = "https://api.openai.com/v1"
+
+
+def _shape(
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+) -> dict[str, Any]:
+    content: list[dict[str, Any]] = []
+    for part in request.parts:
+        if isinstance(part, ChatText):
+            content.append({"type": "text", "text": part.text})
+        else:
+            url = f"data:{pictures[part.sha256].mime};base64,{put(part.sha256)}"
+            image = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
+            content.append({"type": "image_url", "image_url": image})
+    messages = [{"role": "system", "content": request.system}] if request.system else []
+    body: dict[str, Any] = {"model": model, "messages": [*messages, {"role": "user", "content": content}]}
+    given = dict(parameters)
+    # OpenAI's own newer models refuse max_tokens, other servers do not know the new name.
+    limit = given.pop("tokens_field", "max_tokens")
+    if request.max_tokens:
+        body[limit] = request.max_tokens
+    if request.json_schema:
+        schema = {"name": "reply", "schema": request.json_schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {**body, **given}
+
+
+def _read(said: Any) -> Said:
+    usage = said.get("usage") or {}
+    tokens: dict[str, Any] = {
+        "input_tokens": usage.get("prompt_tokens"),
+        "output_tokens": usage.get("completion_tokens"),
+    }
+    choices = said.get("choices") or []
+    if not choices:
+        return Said(None, Failure(kind="empty_reply", detail="the server sent no choice"), **tokens)
+    message, reason = choices[0].get("message") or {}, choices[0].get("finish_reason")
+    if message.get("refusal"):
+        return Said(None, Failure(kind="refused", detail=str(message["refusal"])[:300]), **tokens)
+    if reason == "content_filter":
+        return Said(None, Failure(kind="refused", detail="content filter"), **tokens)
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+    if not isinstance(content, str) or not content.strip():
+        return Said(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
+    return Said(content, cut_off=reason == "length", **tokens)
+
+
+OPENAI = Provider(
+    kind="openai",
+    base_url=OFFICIAL,
+    base_url_variable="OPENAI_BASE_URL",
+    key_variables=("OPENAI_API_KEY",),
+    url=lambda base, model: f"{base}/chat/completions",
+    headers=lambda key: {"Authorization": f"Bearer {key}"} if key else {},
+    shape=_shape,
+    read=_read,
+    most_tokens=16_384,
+)

@@ -1,0 +1,55 @@
+"""Replay: answers from what an earlier run was told, without any call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from refbench.chat.families import family_of
+from refbench.chat.request import ChatRequest
+from refbench.chat.spec import Spec
+from refbench.chat.vlm import Pictures
+from refbench.evidence import Evidence
+from refbench.failure import Failure
+from refbench.record import RefBenchError, content_key
+
+_ASKED = ("system", "parts", "max_tokens", "json_schema", "repeat")
+
+
+class ReplayVLM:
+    """Gives the recorded reply to a request that is equal in text, pictures and repeat; otherwise `missing_reply`.
+
+    `replies` maps what was asked (see `asked_key`) to the reply.
+    """
+
+    def __init__(self, spec: Spec, replies: Mapping[str, str]) -> None:
+        self.name = spec.name
+        self.family = spec.options.get("family") or family_of(spec.name)
+        self._replies = replies
+
+    def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
+        return request.canonical("replay", self.name, repeat)
+
+    def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
+        return 0.0
+
+    async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
+        canonical = self.canonical(request, repeat)
+        reply = self._replies.get(asked_key(canonical))
+        if reply is None:
+            failure = Failure(kind="missing_reply", detail="the replayed run was never asked this")
+            return Evidence(kind="chat", request=canonical, failure=failure)
+        return Evidence(kind="chat", request=canonical, reply=reply, cost_usd=0.0, provenance="replayed")
+
+
+def asked_key(canonical: Mapping[str, Any]) -> str:
+    """The part of a canonical request that does not depend on who was asked."""
+    return content_key({key: canonical[key] for key in _ASKED if key in canonical})
+
+
+def replies_of(spec: Spec, evidence: Mapping[str, Evidence] | None) -> dict[str, str]:
+    """The replies in the evidence of a run."""
+    if evidence is None:
+        raise RefBenchError(f"replay:{spec.what}: {Path(spec.what)} is no run directory")
+    return {asked_key(act.request): act.reply for act in evidence.values() if act.reply is not None}
