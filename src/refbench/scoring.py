@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 from refbench.benchmarks import Benchmark, Dataset, PublishedValue, benchmark, resolve_data
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import Failure
+from refbench.order import fair_order
+from refbench.output import Output
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run, Shard
 from refbench.runs.run import cases_fingerprint
 from refbench.score import Score
+from refbench.scorer import score_evidence
 from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Row, System, Table, tabulate
-
-PROTOCOLS = ("corrected", "paper")
 
 _COMMIT_EVERY = 500
 """Imported replies per commit: they cost nothing to read again, and a commit costs a disk flush."""
@@ -116,7 +116,9 @@ def rescore(
         conflicts = _record(run, found.replies(), dataset.cases, shard)
         if conflicts:
             notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
-        return _run_result(run, bench, dataset.cases, protocol, draws, seed, systems, notes)
+        return run_result(
+            run, bench, dataset.cases, protocol=protocol, draws=draws, seed=seed, systems=systems, notes=notes
+        )
     return _result(bench, dataset.cases, found.replies(), systems, subset, protocol, draws, seed, notes)
 
 
@@ -124,20 +126,38 @@ def score_run(path: Path | str, *, protocol: str = "both", draws: int = DRAWS, s
     """Score and table what a run holds, with the readers of this version."""
     run = Run.open(Path(path))
     bench = benchmark(run.info.benchmark)
-    return _run_result(run, bench, run.cases(bench.case_type), protocol, draws, seed, [], [])
+    return run_result(run, bench, run.cases(bench.case_type), protocol=protocol, draws=draws, seed=seed)
 
 
-def _run_result(
+def run_result(
     run: Run,
     bench: Benchmark,
     cases: Sequence[AnyCase],
-    protocol: str,
-    draws: int,
-    seed: int,
-    systems: Sequence[System],
-    notes: Sequence[str],
+    *,
+    protocol: str = "both",
+    draws: int = DRAWS,
+    seed: int = SEED,
+    systems: Sequence[System] = (),
+    notes: Sequence[str] = (),
 ) -> Result:
-    return _result(bench, cases, run.evidence(), systems, run.info.subset, protocol, draws, seed, notes)
+    """The result of what a run holds, over the cases that it has been asked for so far."""
+    wanted = run.wanted()
+    if wanted is not None:
+        chosen = {case.id for case in fair_order(cases)[:wanted]}
+        cases = [case for case in cases if case.id in chosen]
+    return _result(
+        bench,
+        cases,
+        run.evidence(),
+        systems,
+        run.info.subset,
+        protocol,
+        draws,
+        seed,
+        notes,
+        run.outputs(),
+        run.info.settings,
+    )
 
 
 def _record(
@@ -164,15 +184,27 @@ def _result(
     draws: int,
     seed: int,
     notes: Sequence[str],
+    outputs: Iterable[Output] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Result:
     chosen = _protocols(bench, protocol)
-    scores = score_evidence(bench, cases, evidence, chosen, systems)
+    scores = score_evidence(bench, cases, evidence, chosen, systems, outputs)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies")
     changes: Sequence[dict[str, Any]] = ()
     if bench.explain_changes and len(chosen) > 1:
         changes = bench.explain_changes(cases, scores)
-    return result_of(bench, cases, scores, subset=subset, draws=draws, seed=seed, changes=changes, notes=notes)
+    return result_of(
+        bench,
+        cases,
+        scores,
+        subset=subset,
+        draws=draws,
+        seed=seed,
+        changes=changes,
+        notes=notes,
+        settings=settings,
+    )
 
 
 def result_of(
@@ -185,6 +217,7 @@ def result_of(
     seed: int = SEED,
     changes: Sequence[dict[str, Any]] = (),
     notes: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Result:
     """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
     chosen = list(dict.fromkeys(score.protocol for score in scores))
@@ -206,6 +239,7 @@ def result_of(
         "subset": subset,
         "protocols": {name: dict(bench.protocols[name].versions) for name in chosen},
         "judges": sorted({score.judge for score in scores if score.judge}),
+        "settings": dict(settings or {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws, "seed": seed},
     }
     return Result(
@@ -218,40 +252,9 @@ def result_of(
     )
 
 
-def score_evidence(
-    bench: Benchmark,
-    cases: Sequence[AnyCase],
-    evidence: Iterable[tuple[Purpose, Evidence]],
-    protocols: Sequence[str],
-    systems: Sequence[System] = (),
-) -> list[Score]:
-    """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
-    by_id = {case.id: case for case in cases}
-    found: dict[tuple[str, str, str | None, str, str], Score] = {}
-    expected: dict[System, None] = dict.fromkeys(systems)
-    for purpose, act in evidence:
-        case = by_id.get(purpose.case)
-        if case is None:
-            continue
-        expected[purpose.model, purpose.judge] = None
-        for name in protocols:
-            for score in bench.protocols[name].read(case, purpose, act):
-                found[name, score.model, score.judge, score.case, score.metric] = score
-    absent = Failure(kind="missing_reply", detail="no reply is recorded")
-    return [
-        found.get((name, model, judge, case.id, metric))
-        or Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, failure=absent)
-        for name in protocols
-        for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or ""))
-        for case in cases
-        for metrics in bench.parts.values()
-        for metric in metrics
-    ]
-
-
 def _protocols(bench: Benchmark, protocol: str) -> tuple[str, ...]:
     if protocol == "both":
-        return PROTOCOLS
+        return tuple(bench.protocols)
     if protocol not in bench.protocols:
         raise RefBenchError(f"--protocol {protocol}: choose {', '.join(bench.protocols)} or both")
     return (protocol,)

@@ -33,7 +33,7 @@ def test_the_original_comes_first_the_edit_second_the_questions_last(case: refbe
     assert request.max_tokens == 2000
     text = request.parts[2].text
     for n in range(1, 6):
-        assert f"Q{n}: Is part {n} of a as asked?\nChoices: Yes, No\n" in text
+        assert f"Q{n}: Is part {n} of a as asked? (IF)\nChoices: Yes, No\n" in text
     assert "{Questions}" not in text
     assert case.request.instruction not in text
 

@@ -26,7 +26,7 @@ class Item:
 
     def of(self, metric: str) -> list[tuple[str, str, str, int]]:
         return self.questions.get(metric) or [
-            (f"Q{n}", f"Is part {n} of {self.stem} as asked?", "Yes", 1 + n % 3 if metric == "VC" else 1)
+            (f"Q{n}", f"Is part {n} of {self.stem} as asked? ({metric})", "Yes", 1 + n % 3 if metric == "VC" else 1)
             for n in range(1, 6)
         ]
 
@@ -95,4 +95,13 @@ def write_replies(folder: Path, model: str, items: Sequence[Item], *, seed: int 
         for item in items:
             answers = [(qid, "Yes" if rng.random() < 0.75 else "No") for qid, *_ in item.of(metric)]
             (place / f"{item.stem}.txt").write_text(reply_text(answers))
+    return folder
+
+
+def write_outputs(folder: Path, items: Sequence[Item], *, seed: int = 0) -> Path:
+    """A different small picture for every item, as <id>.png."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng([seed, *folder.name.encode()])
+    for item in items:
+        (folder / f"{item.stem}.png").write_bytes(encode(rng.integers(0, 255, (16, 20, 3), dtype=np.uint8)))
     return folder

@@ -9,6 +9,8 @@ from typing import Any
 
 from refbench.benchmarks.dataset import Anomaly, Dataset
 from refbench.case import AnyCase
+from refbench.chat import ChatRequest
+from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.record import Record
 from refbench.score import Score
@@ -52,6 +54,35 @@ class ImportedReplies:
 
 
 @dataclass(frozen=True)
+class Material:
+    """What a judge may be shown of one case and one model: pictures as they are sent, in the order of the case."""
+
+    inputs: tuple[SentPicture, ...]
+    outputs: tuple[SentPicture, ...]
+    targets: tuple[SentPicture, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to a judge, for one part of a case. `protocol` is empty when all protocols ask the same."""
+
+    part: str
+    request: ChatRequest
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a run judges: `ask` gives the requests for one output, `recorded` the settings that shape them.
+
+    A part that is asked in several requests has them as `part/1`, `part/2`, ...; their replies are read as one.
+    """
+
+    ask: Callable[[AnyCase, Material], list[Asked]]
+    recorded: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """One benchmark. Everything in it is a pure function but the loaders, which read files."""
 
@@ -75,3 +106,11 @@ class Benchmark:
     explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
     """From the scores of both protocols: what each correction did to each model."""
     describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})
+    judging: Callable[[Path, Mapping[str, str]], Judging] | None = None
+    """From the data's directory and the user's settings; None for a benchmark without a judge."""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What can be set for judging, with the values allowed; the first is the default."""
+    judges_mean: bool = False
+    """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
+    output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])
+    """Where the official layout has a model's output, without extension, best first."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from refbench.chat.families import family_of
 from refbench.chat.request import ChatRequest
 from refbench.chat.spec import Spec
@@ -48,8 +50,18 @@ def asked_key(canonical: Mapping[str, Any]) -> str:
     return content_key({key: canonical[key] for key in _ASKED if key in canonical})
 
 
-def replies_of(spec: Spec, evidence: Mapping[str, Evidence] | None) -> dict[str, str]:
-    """The replies in the evidence of a run."""
-    if evidence is None:
-        raise RefBenchError(f"replay:{spec.what}: {Path(spec.what)} is no run directory")
-    return {asked_key(act.request): act.reply for act in evidence.values() if act.reply is not None}
+def read_replies(path: Path) -> dict[str, str]:
+    """The replies in a file of evidence, one JSON object a line, as `refbench export --what evidence` writes it."""
+    found: dict[str, str] = {}
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                act = orjson.loads(line)
+                if act.get("reply") is not None:
+                    found[asked_key(act["request"])] = act["reply"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise RefBenchError(
+            f"replay:{path} is no file of evidence ({error}): "
+            "write one with refbench export RUN --what evidence --out FILE.jsonl"
+        ) from error
+    return found

@@ -26,6 +26,7 @@ COMMANDS = {
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",
+    "run": "Judge models' outputs on a benchmark, resumably, and table them",
     "rescore": "Read judge replies that are already there and table them",
     "table": "Print the table of a run",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",

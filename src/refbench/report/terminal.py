@@ -75,7 +75,7 @@ def _print_failures(lines: list[Line], out: Console) -> None:
 
 
 def _print_changes(result: Result, out: Console) -> None:
-    if not result.changes:
+    if not any(change["items"] for change in result.changes):
         return
     names = {change["change"]: change["what"] for change in result.changes}
     found = Grid(

@@ -119,9 +119,23 @@ class LedgerWriter:
                 self._failures[act] = kind
         elif verdict == "conflict":
             self.conflicts += 1
+        self.link(act, purpose)
+        return verdict
+
+    def link(self, act: str, purpose: Purpose) -> None:
+        """Say that an act that is recorded already serves this purpose too."""
         p = purpose
         self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, act)))
-        return verdict
+
+    def want(self, limit: int | None) -> None:
+        """Note how many cases (of the fair order) this run is to have; it only ever grows, None is all."""
+        if self._db is None:
+            return
+        with _disk_errors(self.path):
+            before = self._db.execute("SELECT value FROM meta WHERE name = 'wanted'").fetchone()
+            if before is None or (before[0] != "all" and (limit is None or limit > int(before[0]))):
+                value = "all" if limit is None else str(limit)
+                self._db.execute("INSERT OR REPLACE INTO meta VALUES ('wanted', ?)", (value,))
 
     def add_output(self, output: Output) -> None:
         """Record what a model gave for a case; later rows for the same place are history, not a change."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +17,8 @@ from refbench.record import Record, RefBenchError, content_key
 from refbench.runs.blobs import Blobs
 from refbench.runs.disk import disk_error, write_whole
 from refbench.runs.ledger import SCHEMA, LedgerWriter, check_schema
-from refbench.runs.standing import standing_evidence, standing_outputs
+from refbench.runs.snapshot import open_snapshot
+from refbench.runs.standing import distinct_evidence, standing_evidence, standing_outputs
 from refbench.version import __version__
 
 _OURS = re.compile(r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|\.part-.*")
@@ -50,6 +51,8 @@ class RunInfo(Record):
     n_cases: int
     cases: str
     """Fingerprint of the cases in their order."""
+    settings: Mapping[str, str] = {}
+    """How judges are asked: wording, questions a call, what is done to pictures."""
     written_by: str
 
 
@@ -62,7 +65,15 @@ class Run:
         self.blobs = Blobs(path / "blobs")
 
     @classmethod
-    def create(cls, path: Path, benchmark: str, cases: Sequence[AnyCase], *, subset: str | None = None) -> Self:
+    def create(
+        cls,
+        path: Path,
+        benchmark: str,
+        cases: Sequence[AnyCase],
+        *,
+        subset: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Self:
         """Make the run, or open it for more work when it is there with the same cases."""
         info = RunInfo(
             schema_version=SCHEMA,
@@ -70,6 +81,7 @@ class Run:
             subset=subset,
             n_cases=len(cases),
             cases=cases_fingerprint(cases),
+            settings=settings or {},
             written_by=__version__,
         )
         if (path / "run.json").exists():
@@ -127,14 +139,30 @@ class Run:
         for purpose, evidence, _ in standing_evidence(self.ledgers()):
             yield purpose, evidence
 
+    def wanted(self) -> int | None:
+        """How many cases of the fair order this run has been asked for; None for all."""
+        found = []
+        for path in self.ledgers():
+            with open_snapshot(path) as db:
+                found += [value for (value,) in db.execute("SELECT value FROM meta WHERE name = 'wanted'")]
+        return None if not found or "all" in found else max(int(value) for value in found)
+
+    def spent_usd(self) -> float:
+        """What the recorded acts have cost, as far as prices were known."""
+        return sum(evidence.cost_usd or 0.0 for evidence in distinct_evidence(self.ledgers()))
+
     def outputs(self) -> list[Output]:
         """The standing output of each (case, model, seed, step)."""
         return standing_outputs(self.ledgers())
 
     def _must_match(self, info: RunInfo, cases: Sequence[AnyCase]) -> None:
         here = self.info
-        if (here.benchmark, here.cases) == (info.benchmark, info.cases):
+        if (here.benchmark, here.cases, here.settings) == (info.benchmark, info.cases, info.settings):
             return
+        if (here.benchmark, here.cases) == (info.benchmark, info.cases):
+            keys = sorted(k for k in {*here.settings, *info.settings} if here.settings.get(k) != info.settings.get(k))
+            said = ", ".join(f"{k}: {here.settings.get(k)} then, {info.settings.get(k)} now" for k in keys)
+            raise RefBenchError(f"{self.path} was judged with other settings ({said}): choose another --out")
         if here.benchmark != info.benchmark:
             differs = f"it holds {here.benchmark}, not {info.benchmark}"
         elif here.n_cases != info.n_cases or here.subset != info.subset:

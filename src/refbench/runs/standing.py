@@ -42,6 +42,14 @@ def standing_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Purpose, Eviden
                 yield purpose, Evidence.model_validate_json(body), recorded
 
 
+def distinct_evidence(ledgers: Sequence[Path]) -> Iterator[Evidence]:
+    """Every act on record, failed tries included, each as often as it was paid for."""
+    for path in ledgers:
+        with open_snapshot(path) as db:
+            for (body,) in db.execute("SELECT body FROM evidence"):
+                yield Evidence.model_validate_json(body)
+
+
 def standing_outputs(ledgers: Sequence[Path]) -> list[Output]:
     """The output that stands for each (case, model, seed, step)."""
     best: dict[tuple[Any, ...], tuple[tuple[bool, float], str]] = {}

@@ -7,12 +7,13 @@ one call (the code) or one call each (the paper's text), and whether the editing
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from refbench.benchmarks.creval.details import CREvalCase, Metric, Question
+from refbench.benchmarks.benchmark import Asked, Judging, Material
+from refbench.benchmarks.creval.details import METRICS, CREvalCase, Metric, Question
 from refbench.benchmarks.creval.replies import read_choice
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.record import Record, RefBenchError
@@ -84,6 +85,46 @@ def judge_requests(
             ChatRequest(system=wording.system, parts=(*pictures, ChatText(text=text)), max_tokens=MAX_TOKENS)
         )
     return requests
+
+
+SETTINGS = {"prompts": ("own", "official"), "questions": ("all", "one"), "show_instruction": ("no", "yes")}
+
+
+def judging(root: Path, settings: Mapping[str, str]) -> Judging:
+    """Ask as either protocol does; where both ask the same, once."""
+    wording = official_wording(root) if settings["prompts"] == "official" else own_wording()
+    one = settings["questions"] == "one"
+
+    def ask(case: CREvalCase, material: Material) -> list[Asked]:
+        (source,), (output,) = material.inputs, material.outputs
+        asked = []
+        for metric in METRICS:
+            ways = {
+                protocol: judge_requests(
+                    case,
+                    metric,
+                    source.sha256,
+                    output.sha256,
+                    wording,
+                    protocol=protocol,
+                    questions="one" if one else "all",
+                    show_instruction=settings["show_instruction"] == "yes",
+                )
+                for protocol in _PROTOCOLS
+            }
+            same = ways["paper"] == ways["corrected"]
+            for protocol, requests in ways.items():
+                if same and protocol == "paper":
+                    continue
+                for number, request in enumerate(requests, 1):
+                    part = f"{metric}/{number}" if one else metric
+                    asked.append(Asked(part, request, "" if same else protocol))
+        return asked
+
+    return Judging(ask, {**settings, "wording": wording.sha256})
+
+
+_PROTOCOLS: tuple[Literal["corrected", "paper"], ...] = ("corrected", "paper")
 
 
 def asked_questions(questions: Sequence[Question], protocol: Literal["paper", "corrected"]) -> list[Question]:

@@ -1,0 +1,106 @@
+"""`refbench run`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Subset
+from refbench.runs import Shard
+
+
+def run_command(
+    benchmark: Annotated[str, Parameter(help="Name of the benchmark, or a file that holds one")],
+    *,
+    model: Annotated[list[str], Parameter(help="NAME=folder:DIR, or a pattern, or a list; may be given several times")],
+    judge: Annotated[
+        list[str], Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel")
+    ],
+    out: Annotated[Path, Parameter(help="Run directory; the same command resumes it")],
+    data: Data = None,
+    subset: Subset = None,
+    protocol: ProtocolName = "both",
+    limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
+    shard: Annotated[
+        str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's array variables by default")
+    ] = None,
+    repeats: Annotated[int, Parameter(help="How often each judge is asked the same")] = 1,
+    retry: Annotated[
+        list[str] | None, Parameter(help="Also try again what failed finally in this way, for example refused")
+    ] = None,
+    budget: Annotated[str | None, Parameter(help="Most that the run may cost, for example 5usd")] = None,
+    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
+    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
+    setting: Annotated[list[str] | None, Parameter(name="--set", help="KEY=VALUE for the benchmark's judging")] = None,
+    questions: Annotated[str | None, Parameter(help="CREval: all questions of a metric in a call, or one")] = None,
+    show_instruction: Annotated[bool, Parameter(help="CREval: show the judge the editing instruction")] = False,
+    prompts: Annotated[str | None, Parameter(help="own or official wording of the rubric")] = None,
+    max_side: Annotated[
+        int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded")
+    ] = None,
+    by: Level = "overall",
+    items: Items = None,
+    allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
+    json: Json = False,
+) -> int:
+    """Judge models' outputs on a benchmark, resumably, and print the table.
+
+    Stop it as you like; the same command goes on where it was. What was paid for is not paid for again.
+    """
+    from refbench.cli.printing import write_result
+    from refbench.engine import evaluate_async
+    from refbench.record import RefBenchError
+
+    settings = {}
+    for text in setting or []:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise RefBenchError(f"--set {text}: write it as KEY=VALUE")
+        settings[key] = value
+    given = {"questions": questions, "prompts": prompts, "max_side": str(max_side) if max_side else None}
+    settings |= {key: value for key, value in given.items() if value is not None}
+    if show_instruction:
+        settings["show_instruction"] = "yes"
+    evaluation = asyncio.run(
+        evaluate_async(
+            benchmark,
+            models=model,
+            judges=judge,
+            out=out,
+            data=data,
+            subset=subset,
+            settings=settings,
+            protocol=protocol,
+            limit=limit,
+            shard=_shard(shard),
+            repeats=repeats,
+            retry=retry or (),
+            budget=budget,
+            concurrency=concurrency,
+            timeout=timeout,
+            show=not json,
+        )
+    )
+    write_result(evaluation.result, "json" if json else "terminal", by=by, items=items)
+    if not json:
+        print(f"\nNext: refbench table {out} --markdown, or the same command again to resume")
+    if evaluation.stopped == "budget":
+        return 3
+    if evaluation.stopped == "interrupt":
+        return 130
+    failed = [s.failure is not None for s in evaluation.result.scores]
+    return 1 if sum(failed) / len(failed) > allow_failures else 0
+
+
+def _shard(text: str | None) -> Shard | None:
+    """The shard of the option, else of a SLURM array: tasks are counted from the array's first."""
+    if text is not None:
+        return Shard.parse(text)
+    count, index, first = (os.environ.get(f"SLURM_ARRAY_TASK_{name}") for name in ("COUNT", "ID", "MIN"))
+    if count and index and int(count) > 1:
+        return Shard.parse(f"{int(index) - int(first or 0) + 1}/{count}")
+    return None

@@ -1,0 +1,256 @@
+"""Judging: for each case, every model's output goes to every judge; what is recorded already is not asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refbench.benchmarks import Dataset
+from refbench.benchmarks.benchmark import Asked, Judging, Material
+from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.case import AnyCase
+from refbench.chat.request import ChatRequest
+from refbench.chat.sent import PicturePolicy, SentPicture, prepare
+from refbench.chat.vlm import VLM, Pictures
+from refbench.engine.progress import Progress
+from refbench.engine.recorder import Recorder
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import TRANSIENT, Failure
+from refbench.models import FolderModel
+from refbench.output import Output, StoredPicture
+from refbench.pictures.sniff import EXTENSIONS
+from refbench.record import RefBenchError, content_key
+from refbench.runs import Blobs, Run
+
+Repair = Callable[[AnyCase, Purpose, Evidence, ChatRequest], ChatRequest | None]
+"""The one further request for a reply that could not be read; None when it could."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One call that is to be made: what it is for, who is asked what, and the worst it can cost."""
+
+    purpose: Purpose
+    judge: VLM
+    request: ChatRequest
+    pictures: Pictures
+    act: str
+    worst_usd: float
+
+
+@dataclass
+class JudgingRun:
+    """Everything that judging needs, together. `stopped` says why it ended early, "" if it did not."""
+
+    run: Run
+    dataset: Dataset
+    models: Sequence[FolderModel]
+    judges: Sequence[VLM]
+    judging: Judging
+    transport: Transport
+    budget: Budget
+    recorder: Recorder
+    policy: PicturePolicy
+    repeats: int = 1
+    retry: frozenset[str] = frozenset()
+    repair: Repair | None = None
+    progress: Progress = field(default_factory=Progress)
+    stopped: str = ""
+    _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
+    _outputs: set[tuple[str, str]] = field(default_factory=set)
+    _cases: dict[str, AnyCase] = field(default_factory=dict)
+    _sharing: dict[str, list[Purpose]] = field(default_factory=dict)
+    """Acts on their way, with the other purposes that wait for the same reply."""
+
+    async def judge(self, cases: Sequence[AnyCase]) -> None:
+        """Judge the cases in their order, many at a time, all models on a case before the next."""
+        self._cases = {case.id: case for case in cases}
+        self._outputs = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
+        calls = _Open(2 * self.transport.concurrency * len(self.judges))
+
+        async def one(planned: Sequence[Planned], worst: float) -> None:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for call in planned:
+                        group.create_task(self._call(call))
+            finally:
+                await self.budget.release(worst)
+                await calls.close(len(planned))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for case in cases:
+                    if self.stopped:
+                        break
+                    planned = await self._plan(case)
+                    worst = sum(call.worst_usd for call in planned)
+                    try:
+                        await self.budget.reserve(worst)
+                    except BudgetSpentError:
+                        self.stopped = "budget"
+                        break
+                    if planned:
+                        await calls.open(len(planned))
+                        group.create_task(one(planned, worst))
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _plan(self, case: AnyCase) -> list[Planned]:
+        """The calls that a case still needs, over all models, judges and repeats."""
+        found: list[Planned] = []
+        for model in self.models:
+            material = await self._material(case, model)
+            if material is None:
+                continue
+            asked = self.judging.ask(case, material)
+            pictures = {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets)}
+            for judge in self.judges:
+                for repeat in range(self.repeats):
+                    for item in asked:
+                        planned = await self._planned(case, model.name, judge, repeat, item, pictures)
+                        if planned is not None:
+                            found.append(planned)
+        return found
+
+    async def _planned(
+        self, case: AnyCase, model: str, judge: VLM, repeat: int, item: Asked, pictures: Pictures
+    ) -> Planned | None:
+        purpose = Purpose(
+            case=case.id, model=model, judge=judge.name, part=item.part, repeat=repeat, protocol=item.protocol
+        )
+        act = content_key({"kind": "chat", **judge.canonical(item.request, repeat)})
+        writer = self.recorder.writer
+        self.progress.expected += 1
+        failed = writer.failed(act)
+        if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
+            self.progress.known += 1
+            self.recorder.link(act, purpose)
+            return None
+        if act in self._sharing:  # the same request is on its way for another purpose
+            self._sharing[act].append(purpose)
+            self.progress.known += 1
+            return None
+        self._sharing[act] = []
+        worst = judge.worst_cost(item.request, pictures) or 0.0
+        # A reply that cannot be read is asked for once more.
+        return Planned(purpose, judge, item.request, pictures, act, 2 * worst if self.repair else worst)
+
+    async def _material(self, case: AnyCase, model: FolderModel) -> Material | None:
+        """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
+        path = model.find(case)
+        if isinstance(path, Failure):
+            await self.recorder.record(Output(case=case.id, model=model.name, failure=path))
+            return None
+        inputs = [self.dataset.path(picture) for picture in case.request.pictures]
+        targets = [self.dataset.path(picture) for picture in case.targets]
+        new = [p for p in (path, *inputs, *targets) if p not in self._sent]
+        if new:
+            for place, picture in zip(new, await asyncio.to_thread(self._prepare, new), strict=True):
+                self._sent[place] = picture
+        output = self._sent[path]
+        if isinstance(output, Failure):
+            await self.recorder.record(Output(case=case.id, model=model.name, failure=output))
+            return None
+        if (case.id, model.name) not in self._outputs:
+            stored = await asyncio.to_thread(_store, self.run.blobs, path)
+            await self.recorder.record(
+                Output(
+                    case=case.id,
+                    model=model.name,
+                    pictures=(stored,),
+                    provenance={"path": path.name, "family": model.family},
+                )
+            )
+        unreadable = [s for s in (self._sent[p] for p in (*inputs, *targets)) if isinstance(s, Failure)]
+        if unreadable:
+            await self._record_unsendable(case, model.name, unreadable[0])
+            return None
+        return Material(
+            inputs=tuple(self._ready(p) for p in inputs),
+            outputs=(output,),
+            targets=tuple(self._ready(p) for p in targets),
+        )
+
+    async def _record_unsendable(self, case: AnyCase, model: str, failure: Failure) -> None:
+        """A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing."""
+        for judge in self.judges:
+            act = Evidence(kind="chat", request={"unsendable": case.id, "judge": judge.name}, failure=failure)
+            purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*")
+            await self.recorder.record((act, (purpose,)))
+
+    def _ready(self, path: Path) -> SentPicture:
+        picture = self._sent[path]
+        assert isinstance(picture, SentPicture)
+        return picture
+
+    def _prepare(self, paths: Sequence[Path]) -> list[SentPicture | Failure]:
+        def store(data: bytes, picture_format: str) -> Path:
+            blobs = Blobs(self.run.path / "sent")
+            return blobs.path(blobs.put(data, picture_format), picture_format)
+
+        return [prepare(path, self.policy, store) for path in paths]
+
+    async def _call(self, planned: Planned) -> None:
+        """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
+        judge, purpose = planned.judge, planned.purpose
+        async with self.transport.limiter(getattr(judge, "base_url", judge.name)).place():
+            self.progress.in_flight = self.transport.in_flight
+            evidence = await judge.ask(planned.request, planned.pictures, purpose.repeat)
+            purposes = (purpose, *self._sharing.pop(planned.act))
+            await self._settle(evidence, purposes)
+            again = self.repair(self._cases[purpose.case], purpose, evidence, planned.request) if self.repair else None
+            if again is not None:
+                act = content_key({"kind": "chat", **judge.canonical(again, purpose.repeat)})
+                second = tuple(p.model_copy(update={"part": f"{p.part}+repair"}) for p in purposes)
+                if not self.recorder.writer.succeeded(act):
+                    await self._settle(await judge.ask(again, planned.pictures, purpose.repeat), second)
+        self.progress.done += 1
+
+    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...]) -> None:
+        self.budget.pay(evidence.cost_usd)
+        self.progress.spent_usd = self.budget.spent
+        if evidence.failure is not None:
+            self.progress.failed[evidence.failure.kind] += 1
+        await self.recorder.record((evidence, purposes))
+
+
+class _Open:
+    """Calls that are open at once, so that a long run is not planned into memory all at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._changed = asyncio.Condition()
+
+    async def open(self, count: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._count < self._most)
+            self._count += count
+
+    async def close(self, count: int) -> None:
+        async with self._changed:
+            self._count -= count
+            self._changed.notify_all()
+
+
+def _store(blobs: Blobs, path: Path) -> StoredPicture:
+    from refbench.pictures import facts_of
+
+    data = path.read_bytes()
+    facts = facts_of(data)
+    assert not isinstance(facts, Failure)
+    assert facts.format in EXTENSIONS
+    blobs.put(data, facts.format)
+    return StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one thing to tell the user when several calls failed for the same reason."""
+    for error in errors.exceptions:
+        inner = _first(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(inner, RefBenchError):
+            return inner
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -1,0 +1,151 @@
+"""FolderModel: outputs that somebody else has made, found by the official layout, by id, by pattern or by a list."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import orjson
+
+from refbench.case import AnyCase
+from refbench.chat.families import family_of
+from refbench.chat.spec import Spec
+from refbench.failure import Failure
+from refbench.record import RefBenchError
+
+EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+class FolderModel:
+    """The pictures of one model. `find` gives the files for a case, or says that there is none."""
+
+    def __init__(self, spec: Spec, cases: Iterable[AnyCase], names: Callable[[AnyCase], list[str]]) -> None:
+        self.name = spec.name
+        self.family = spec.options.get("family") or family_of(spec.name)
+        what = Path(spec.what)
+        if _PLACE.search(spec.what):
+            self._find = _by_pattern(spec.what)
+        elif what.suffix in (".csv", ".jsonl") and what.is_file():
+            self._find = _by_list(what)
+        elif what.is_dir():
+            self._find = _by_layout(what, names)
+        else:
+            raise RefBenchError(
+                f"--model {spec.name}: {what} is no directory, no .csv or .jsonl list, and no pattern with {{id}} in it"
+            )
+        self._check(spec, list(cases))
+
+    def find(self, case: AnyCase, seed: int = 0) -> Path | Failure:
+        """The output's file, or `missing_output`."""
+        path = self._find(case, seed)
+        if path is None:
+            return Failure(kind="missing_output", detail=f"{self.name} has no picture for {case.id}")
+        return path
+
+    def _check(self, spec: Spec, cases: list[AnyCase]) -> None:
+        """A folder in which nothing fits is a mistake in the command, not a model that failed everywhere."""
+        if any(self._find(case, 0) is not None for case in cases):
+            return
+        expected = _expected(spec.what, cases[0])
+        near = _nearest(Path(spec.what), expected)
+        hint = f"the nearest names there are {', '.join(near)}" if near else "there are no pictures in it"
+        raise RefBenchError(f"--model {spec.name}: no output found for any case, for example {expected}; {hint}")
+
+
+Finder = Callable[[AnyCase, int], Path | None]
+
+
+def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
+    """Every file below the root, by its path without extension; the first of the allowed extensions wins."""
+    found: dict[str, Path] = {}
+    for folder, _, files in os.walk(root):
+        for name in sorted(files, key=lambda n: _rank(Path(n).suffix)):
+            path = Path(folder) / name
+            if path.suffix.lower() in EXTENSIONS:
+                found.setdefault(path.relative_to(root).with_name(path.stem).as_posix(), path)
+
+    def find(case: AnyCase, seed: int) -> Path | None:
+        plain = [case.id, case.id.replace("/", "_")]
+        for stem in [*names(case), *plain]:
+            for way in (f"{stem}_s{seed}", f"seed_{seed}/{stem}", stem):
+                if way in found:
+                    return found[way]
+        return None
+
+    return find
+
+
+def _by_pattern(pattern: str) -> Finder:
+    known = ("id", "seed", "number")
+
+    def find(case: AnyCase, seed: int) -> Path | None:
+        values = {**case.groups, "id": case.id, "number": case.id.rsplit("/", 1)[-1], "seed": str(seed)}
+        for name in _PLACE.findall(pattern):
+            if name not in values:
+                raise RefBenchError(
+                    f"the pattern {pattern} has {{{name}}}: there are {', '.join([*known, *case.groups])}"
+                )
+        filled = Path(_PLACE.sub(lambda match: values[match[1]], pattern))
+        if filled.suffix.lower() in EXTENSIONS:
+            return filled if filled.is_file() else None
+        for extension in EXTENSIONS:
+            path = filled.with_name(filled.name + extension)
+            if path.is_file():
+                return path
+        return None
+
+    return find
+
+
+def _by_list(path: Path) -> Finder:
+    """A list with the columns id (or case) and path, and seed where there are several; paths relative to the list."""
+    rows: list[Mapping[str, str]]
+    text = path.read_text(encoding="utf-8")
+    try:
+        rows = (
+            list(csv.DictReader(text.splitlines()))
+            if path.suffix == ".csv"
+            else [orjson.loads(t) for t in text.splitlines()]
+        )
+        listed = {(str(r.get("id") or r["case"]), int(r.get("seed") or 0)): path.parent / r["path"] for r in rows}
+    except (KeyError, ValueError, TypeError) as error:
+        raise RefBenchError(f"{path} is no list of outputs: it needs the columns id and path ({error})") from error
+
+    def find(case: AnyCase, seed: int) -> Path | None:
+        named = listed.get((case.id, seed))
+        return named if named is not None and named.is_file() else None
+
+    return find
+
+
+def _rank(suffix: str) -> int:
+    return EXTENSIONS.index(suffix.lower()) if suffix.lower() in EXTENSIONS else len(EXTENSIONS)
+
+
+def _expected(what: str, case: AnyCase) -> str:
+    if not _PLACE.search(what):
+        return f"{case.id}.png"
+    values = {**case.groups, "id": case.id, "number": case.id.rsplit("/", 1)[-1], "seed": "0"}
+    return _PLACE.sub(lambda match: values.get(match[1], match[0]), what)
+
+
+def _nearest(what: Path, expected: str) -> list[str]:
+    folder = what
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    names: list[str] = []
+    for place, _, files in os.walk(folder):
+        names += [
+            (Path(place) / name).relative_to(folder).as_posix()
+            for name in files
+            if Path(name).suffix.lower() in EXTENSIONS
+        ]
+        if len(names) > 5000:
+            break
+    close = difflib.get_close_matches(Path(expected).name, names, n=3, cutoff=0.0)
+    return close or sorted(names)[:3]

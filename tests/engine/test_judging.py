@@ -1,0 +1,364 @@
+"""Judging live, against a judge on loopback: nothing lost, nothing paid for twice, whatever the judge does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refbench.engine import Evaluation, evaluate
+from refbench.record import RefBenchError
+from refbench.report import to_json
+from refbench.runs import Run, Shard
+from refbench.scoring import score_run
+from support.checkout import Item, plain_items, write_checkout, write_outputs
+from support.judge_server import Faults, JudgeServer
+
+CHAOS = Faults(throttled=0.02, failing=0.01, malformed=0.01, refused=0.01, hanging=0.01, cut=0.005)
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer() as server:
+        yield server
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A checkout of 36 items and the outputs of two models."""
+    items = plain_items(36)
+    write_checkout(tmp_path / "creval", items)
+    for model in ("a", "b"):
+        write_outputs(tmp_path / model, items)
+    return tmp_path
+
+
+def run(work: Path, server: JudgeServer, *, out: str = "run", **changes: Any) -> Evaluation:
+    arguments: dict[str, Any] = {
+        "data": work / "creval",
+        "models": [f"A=folder:{work / 'a'}", f"B=folder:{work / 'b'}"],
+        "judges": [f"judge=openai:gpt-4o?base_url={server.url}/v1"],
+        "out": work / out,
+        "concurrency": 16,
+        "timeout": 2.0,
+    }
+    return evaluate("creval", **{**arguments, **changes})
+
+
+def table(path: Path) -> str:
+    return to_json(score_run(path, draws=50))
+
+
+def test_what_goes_over_the_wire_is_original_edit_questions(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=1, models=[f"A=folder:{work / 'a'}"])
+    (seen, *_) = judge.requests
+    system, user = seen.body["messages"]
+    assert system["role"] == "system"
+    original, edit, text = user["content"]
+    assert seen.body["model"] == "gpt-4o"
+    assert seen.body["max_tokens"] == 2000
+    assert original["image_url"]["detail"] == edit["image_url"]["detail"] == "high"
+    sent = [hashlib.sha256(base64.b64decode(p["image_url"]["url"].split(",")[1])).hexdigest() for p in (original, edit)]
+    stem = next(p for p in sorted((work / "a").glob("*.png")) if p.stem in text["text"])
+    files = [work / f"creval/bench/image/{stem.name}", stem]
+    assert sent == [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    assert original["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def test_every_case_is_judged_once_and_resuming_asks_nothing(work: Path, judge: JudgeServer) -> None:
+    first = run(work, judge)
+    assert len(judge.requests) == 36 * 2 * 3
+    assert {row.n_scored for row in first.result.rows(level="overall")} == {36}
+    before = table(work / "run")
+    again = run(work, judge)
+    assert len(judge.requests) == 36 * 2 * 3
+    assert again.progress.known == 36 * 2 * 3
+    assert table(work / "run") == before
+
+
+def test_equal_requests_are_sent_once_even_at_the_same_time(tmp_path: Path, judge: JudgeServer) -> None:
+    same = [("Q1", "Is it so?", "Yes", 1)]
+    items = [Item("twin", questions={"IF": same, "VC": same, "VQ": same})]
+    write_checkout(tmp_path / "creval", items)
+    write_outputs(tmp_path / "a", items)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b/twin.png").write_bytes((tmp_path / "a/twin.png").read_bytes())
+    evaluation = run(tmp_path, judge)
+    assert len(judge.requests) == 1, "three metrics and two models ask the same of the same pictures"
+    assert {row.n_scored for row in evaluation.result.rows(level="overall")} == {1}
+
+
+def test_all_models_are_judged_on_a_case_before_the_next(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=9, concurrency=1)
+    order = [next(part["text"] for part in seen.body["messages"][1]["content"] if part["type"] == "text") for seen in judge.requests]
+    stems = ["item_" + text.split("item_")[1][:5] for text in order]
+    assert [stems[i] for i in range(0, 54, 6)] == list(dict.fromkeys(stems)), "six calls on a case, then the next"
+
+
+def test_chaos_loses_nothing_and_records_nothing_twice(work: Path, judge: JudgeServer) -> None:
+    judge.faults = CHAOS
+    evaluation = run(work, judge, timeout=0.7)
+    calls = Counter(judge.faults.of(digest) for digest in judge.tries)
+    assert sum(calls[name] for name in ("throttled", "failing", "malformed", "refused", "hanging", "cut")) >= 5
+    for row in evaluation.result.rows(protocol="corrected"):
+        assert row.n_expected == row.n_scored + sum(row.failures.values())
+        assert set(row.failures) <= {"refused", "unparsable"}
+    acts = [evidence.id for _, evidence in Run.open(work / "run").evidence()]
+    assert len(acts) == len(set(acts))
+    scored = {(s.case, s.model, s.metric): s for s in evaluation.result.scores if s.protocol == "corrected"}
+    assert len(scored) == 36 * 2 * 3
+    assert run(work, judge, timeout=0.7).progress.done == 0, "final failures are not tried again"
+    refused = sum(s.failure is not None and s.failure.kind == "refused" for s in scored.values())
+    if refused:
+        assert run(work, judge, timeout=0.7, retry=["refused"]).progress.done == refused
+
+
+RUN = """
+import sys
+from refbench.engine import evaluate
+work, url, out = sys.argv[1:]
+print("go", flush=True)
+evaluate("creval", data=f"{work}/creval", models=[f"A=folder:{work}/a", f"B=folder:{work}/b"],
+         judges=[f"judge=openai:gpt-4o?base_url={url}/v1"], out=__import__("pathlib").Path(out), concurrency=8, timeout=0.7)
+""".replace('data=f"{work}/creval"', 'data=__import__("pathlib").Path(f"{work}/creval")')
+
+
+def test_killed_twenty_times_it_ends_with_the_table_of_an_undisturbed_run(work: Path, judge: JudgeServer) -> None:
+    judge.faults = CHAOS
+    judge.latency = 0.02
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", RUN, str(work), judge.url, str(out)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"go\n"
+        process.stdout.close()
+        return process
+
+    assert start(work / "calm").wait() == 0
+    expected = table(work / "calm")
+    undisturbed = len(judge.requests)
+    rng = random.Random(5)
+    kills = 0
+    for number in range(4):
+        out = work / f"killed-{number}"
+        judge.requests.clear()
+        judge.tries.clear()
+        here = 0
+        for _ in range(5):
+            process, seen = start(out), len(judge.requests)
+            moment = seen + rng.randint(1, 40)
+            while process.poll() is None and len(judge.requests) < moment:
+                time.sleep(0.001)
+            here += process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert start(out).wait() == 0
+        assert table(out) == expected
+        assert len(judge.requests) <= undisturbed + here * 8, "more was asked than kills times concurrency explain"
+        kills += here
+    assert kills >= 19
+
+
+def test_four_shards_give_the_table_of_one_run(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, out="whole")
+    for index in range(1, 5):
+        run(work, judge, out="parts", shard=Shard(index=index, count=4))
+    assert table(work / "parts") == table(work / "whole")
+    assert len(judge.requests) == 2 * 36 * 2 * 3
+
+
+def test_a_budget_stops_before_it_is_broken_and_leaves_pairs(work: Path, judge: JudgeServer) -> None:
+    # The server reports 1,000 tokens in and 100 out: 0.002 dollars a call at this price.
+    priced = [f"judge=openai:gpt-4o?base_url={judge.url}/v1&price=1,10"]
+    evaluation = run(work, judge, judges=priced, budget="0.3usd")
+    assert evaluation.stopped == "budget"
+    spent = Run.open(work / "run").spent_usd()
+    assert spent <= 0.3
+    assert spent == pytest.approx(len(judge.requests) * 0.002)
+    worst_of_a_case = 6 * 2 * (1400 * 1 + 2000 * 10) / 1e6
+    assert spent > 0.3 - worst_of_a_case - 0.002
+    scored = {model: {s.case for s in evaluation.result.scores if s.model == model and s.value is not None} for model in ("A", "B")}
+    assert scored["A"] == scored["B"]
+    strata = Counter(next(c.stratum for c in evaluation.result.cases if c.id == case) for case in scored["A"])
+    assert max(strata.values()) - min(strata.values()) <= 1
+    assert run(work, judge, judges=priced, budget="0.3usd").progress.done == 0, "the budget is the run's, not the command's"
+    assert run(work, judge, judges=priced, budget="3usd").stopped == ""
+    assert Run.open(work / "run").spent_usd() == pytest.approx(36 * 6 * 0.002)
+
+
+def test_a_budget_needs_a_price(work: Path, judge: JudgeServer) -> None:
+    with pytest.raises(RefBenchError, match="price"):
+        run(work, judge, budget="1usd")
+    assert not judge.requests
+
+
+def test_missing_and_broken_outputs_are_typed_and_cost_nothing(work: Path, judge: JudgeServer) -> None:
+    names = sorted((work / "a").glob("*.png"))
+    names[0].unlink()
+    names[1].write_bytes(b"")
+    evaluation = run(work, judge, models=[f"A=folder:{work / 'a'}"])
+    (row,) = evaluation.result.rows(level="overall", metric="avg", protocol="corrected")
+    assert row.failures == {"missing_output": 1, "unreadable_picture": 1}
+    assert len(judge.requests) == 34 * 3
+    write_outputs(work / "a", plain_items(36))
+    assert run(work, judge, models=[f"A=folder:{work / 'a'}"]).result.rows(level="overall", metric="avg", protocol="corrected")[0].failures == {}
+
+
+def test_a_broken_source_picture_is_a_failure_of_its_case(work: Path, judge: JudgeServer) -> None:
+    next((work / "creval/bench/image").glob("*.png")).write_text("no picture")
+    (row,) = run(work, judge, models=[f"A=folder:{work / 'a'}"]).result.rows(level="overall", metric="avg", protocol="corrected")
+    assert row.failures == {"unreadable_picture": 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "says"),
+    [
+        (401, {"error": {"message": "Incorrect API key provided: sk-abcdefgh12345678", "code": "invalid_api_key"}}, "refuses the key"),
+        (404, {"error": {"message": "The model does not exist"}}, "does not know the model 'gpt-4o'"),
+    ],
+)
+def test_what_no_request_will_survive_ends_the_run_at_once(work: Path, judge: JudgeServer, status: int, error: dict[str, Any], says: str) -> None:
+    judge.status, judge.error = status, error
+    with pytest.raises(RefBenchError, match=says) as raised:
+        run(work, judge)
+    assert "sk-abc" not in str(raised.value)
+    assert len(judge.requests) <= 16
+
+
+def test_a_server_that_takes_fewer_pictures_is_a_typed_failure(work: Path, judge: JudgeServer) -> None:
+    judge.status, judge.error = 400, {"error": {"message": "At most 1 image(s) may be provided in one request.", "type": "BadRequestError"}}
+    evaluation = run(work, judge, limit=2)
+    (row,) = evaluation.result.rows(level="overall", metric="IF", protocol="corrected", model="A")
+    assert row.failures == {"api_error": 2}
+    assert "At most 1 image" in next(s.failure.detail for s in evaluation.result.scores if s.failure)
+
+
+def test_a_malformed_reply_is_asked_for_once_more(work: Path, judge: JudgeServer) -> None:
+    def grumpy(text: str) -> str:
+        from support.judge_server import answer
+
+        return answer(text) if "could not be read" in text else "I would rather talk about the weather."
+
+    judge.reply = grumpy
+    evaluation = run(work, judge, limit=2, models=[f"A=folder:{work / 'a'}"])
+    assert len(judge.requests) == 2 * 3 * 2
+    rows = {row.protocol: row for row in evaluation.result.rows(level="overall", metric="avg")}
+    assert rows["corrected"].n_scored == 2
+    assert rows["paper"].failures == {"unparsable": 2}, "the released script asks once"
+    assert run(work, judge, limit=2, models=[f"A=folder:{work / 'a'}"]).progress.done == 0
+
+
+def test_two_judges_and_repeats_are_kept_apart_and_averaged(work: Path, judge: JudgeServer) -> None:
+    judges = [f"one=openai:gpt-4o?base_url={judge.url}/v1", f"two=openai:qwen3-vl?base_url={judge.url}/v1"]
+    evaluation = run(work, judge, limit=3, judges=judges, repeats=2)
+    assert len(judge.requests) == 3 * 2 * 3 * 2 * 2
+    assert {row.judge for row in evaluation.result.table.rows} == {"one", "two"}
+
+
+def test_one_question_a_call_gives_the_same_scores_as_all_at_once(work: Path, judge: JudgeServer) -> None:
+    judge.reply = lambda text: "\n".join(
+        json.dumps({"Question": line.split(":")[0] + ": x", "answer": "Yes" if int(line[1]) % 2 else "No"})
+        for line in text.splitlines()
+        if line.startswith("Q") and line[1].isdigit()
+    )
+    whole = run(work, judge, limit=2, out="all")
+    asked = len(judge.requests)
+    single = run(work, judge, limit=2, out="one", settings={"questions": "one", "show_instruction": "yes"})
+    assert len(judge.requests) - asked == 5 * asked
+    value = {"model": "A", "metric": "avg", "protocol": "corrected", "level": "overall"}
+    assert single.result.value(**value) == whole.result.value(**value)
+    assert single.result.table.fingerprint != whole.result.table.fingerprint
+
+
+def test_protocols_that_ask_differently_are_asked_apart(tmp_path: Path, judge: JudgeServer) -> None:
+    odd = Item("odd", questions={"VC": [("Q1", "** Is it kept?\n**", "** Yes", 1), ("Q2", "Is that kept?", "Yes", 1)]})
+    write_checkout(tmp_path / "creval", [odd])
+    write_outputs(tmp_path / "a", [odd])
+    run(tmp_path, judge, models=[f"A=folder:{tmp_path / 'a'}"])
+    assert len(judge.requests) == 4, "IF and VQ once, VC in both ways"
+
+
+def test_a_run_cannot_be_continued_with_other_settings(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=1)
+    with pytest.raises(RefBenchError, match="questions: all then, one now"):
+        run(work, judge, limit=1, settings={"questions": "one"})
+
+
+def test_a_limit_can_be_raised_and_the_table_is_about_what_was_asked_for(work: Path, judge: JudgeServer) -> None:
+    assert run(work, judge, limit=9).result.rows(level="overall")[0].n_expected == 9
+    assert run(work, judge, limit=18).result.rows(level="overall")[0].n_expected == 18
+    assert len(judge.requests) == 18 * 6
+    assert run(work, judge).result.rows(level="overall")[0].n_expected == 36
+
+
+def test_no_key_reaches_any_file_of_a_run(work: Path, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-planted-9f8e7d6c5b4a"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    judge.faults = Faults(failing=0.3)
+    evaluation = run(work, judge, limit=6)
+    assert any(seen.headers.get("Authorization") == f"Bearer {secret}" for seen in judge.requests)
+    for path in (work / "run").rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+    assert secret not in to_json(evaluation.result)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"judges": ["openia:gpt-4o"]}, "did you mean openai:gpt-4o"),
+        ({"judges": ["gpt-4o"]}, "write it as"),
+        ({"judges": ["openai:gpt-4o"]}, "OPENAI_API_KEY"),
+        ({"judges": ["gemini:gemini-2.5-flash"]}, "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ({"judges": ["a=openai:x?base_url=localhost:8000"]}, "is no URL"),
+        ({"models": ["A=folder:/nowhere"]}, "no directory"),
+        ({"models": ["A=magic:x"]}, "no kind of model"),
+        ({"settings": {"questions": "some"}}, "choose all or one"),
+        ({"settings": {"colour": "red"}}, "has the settings"),
+        ({"retry": ["bad luck"]}, "--retry bad luck"),
+        ({"budget": "five"}, "--budget five"),
+    ],
+)
+def test_what_is_wrong_with_a_command_is_said_before_anything_is_spent(
+    work: Path, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], says: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_BASE_URL", "GEMINI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(RefBenchError, match=says.replace("(", r"\(")):
+        run(work, judge, **changes)
+    assert not judge.requests
+
+
+def test_a_folder_in_which_nothing_fits_shows_the_nearest_names(work: Path, judge: JudgeServer) -> None:
+    for path in (work / "a").glob("*.png"):
+        path.rename(path.with_name(path.name.replace("item", "output")))
+    with pytest.raises(RefBenchError, match=r"no output found .* nearest names there are output_"):
+        run(work, judge)
+
+
+def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> None:
+    command = [sys.executable, "-m", "refbench", "run", "creval", "--data", work / "creval", "--model", f"A=folder:{work / 'a'}"]
+    command += ["--judge", "openai:gpt-4o", "--out", work / "cli", "--limit", "4", "--json"]
+    environment = {**os.environ, "OPENAI_BASE_URL": f"{judge.url}/v1", "OPENAI_API_KEY": "sk-test"}
+    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    assert {row["n_expected"] for row in said["rows"] if row["slice"]["level"] == "overall"} == {4}
+    assert said["rows"][0]["judge"] == "gpt-4o"
+    again = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
+    assert again.stdout == ended.stdout
+    assert len(judge.requests) == 12
+    broke = subprocess.run([*map(str, command), "--budget", "0.001usd"], capture_output=True, text=True, env=environment)
+    assert (broke.returncode, "price" in broke.stderr) == (2, True)

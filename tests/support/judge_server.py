@@ -1,0 +1,193 @@
+"""A judge on loopback that speaks real wire formats, remembers what it was sent, and misbehaves on demand.
+
+What it does is a function of the request alone, so that any two runs meet the same luck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+LABELS = ("Instruction Alignment", "Reference Consistency", "Background-Subject Match", "Physical Realism", "Visual Quality")
+
+
+def dice(text: str, salt: str) -> float:
+    return int.from_bytes(hashlib.sha256(f"{salt}\0{text}".encode()).digest()[:6], "big") / 2**48
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of requests that meet each fault. Throttled, failing, hanging and cut ones go well when tried again."""
+
+    throttled: float = 0.0
+    failing: float = 0.0
+    malformed: float = 0.0
+    refused: float = 0.0
+    hanging: float = 0.0
+    cut: float = 0.0
+
+    def of(self, digest: str) -> str:
+        luck = dice(digest, "fault")
+        for name in ("throttled", "failing", "malformed", "refused", "hanging", "cut"):
+            share = getattr(self, name)
+            if luck < share:
+                return name
+            luck -= share
+        return ""
+
+
+@dataclass
+class Seen:
+    """One request as it came over the wire."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    digest: str
+
+
+@dataclass
+class JudgeServer:
+    """Runs in a thread of its own. `requests` holds everything that arrived, in order."""
+
+    faults: Faults = field(default_factory=Faults)
+    latency: float = 0.0
+    status: int | None = None
+    """When set, every request is answered with this status and `error`."""
+    error: dict[str, Any] = field(default_factory=dict)
+    reply: Callable[[str], str] | None = None
+    """From the request's text to the reply's; the default answers CREval and MultiBanana."""
+    keep_bodies: bool = True
+    requests: list[Seen] = field(default_factory=list)
+    tries: Counter[str] = field(default_factory=Counter)
+    in_flight: int = 0
+    most_in_flight: int = 0
+
+    def __enter__(self) -> Self:
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        assert self._ready.wait(20)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(20)
+        self._loop.close()
+
+    async def _close(self) -> None:
+        await self._runner.cleanup()
+        hanging = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        self._loop.run_until_complete(self._runner.setup())
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        self._loop.run_until_complete(site.start())
+        self.port = self._runner.addresses[0][1]
+        self._ready.set()
+        self._loop.run_forever()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        body = json.loads(raw) if raw else {}
+        digest = hashlib.sha256(raw).hexdigest()
+        self.requests.append(Seen(request.path, dict(request.headers), body if self.keep_bodies else {}, digest))
+        self.tries[digest] += 1
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            if self.latency:
+                await asyncio.sleep(self.latency)
+            return await self._answer(request, body, digest)
+        finally:
+            self.in_flight -= 1
+
+    async def _answer(self, request: web.Request, body: dict[str, Any], digest: str) -> web.StreamResponse:
+        if self.status is not None:
+            return web.json_response(self.error, status=self.status)
+        fault = self.faults.of(digest)
+        first = self.tries[digest] == 1
+        if first and fault == "throttled":
+            return web.json_response({"error": {"message": "slow down", "type": "rate_limit"}}, status=429, headers={"Retry-After": "0.05"})
+        if first and fault == "failing":
+            return web.Response(text="<html>upstream failed</html>", status=500)
+        if first and fault == "hanging":
+            await asyncio.sleep(30)
+        if first and fault == "cut":
+            assert request.transport is not None
+            request.transport.close()
+        text = (self.reply or answer)(text_of(body))
+        if fault == "malformed":
+            text = "The picture is nice; I would say it is all right."
+        return web.json_response(wire(request.path, text, refused=fault == "refused"))
+
+
+def text_of(body: dict[str, Any]) -> str:
+    """All text of a request in any of the three formats."""
+    found: list[str] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            if isinstance(value.get("text"), str):
+                found.append(value["text"])
+            for item in value.values():
+                walk(item)
+        elif isinstance(value, list):
+            for item in value:
+                walk(item)
+
+    walk(body.get("messages") or body.get("contents"))
+    return "\n".join(found)
+
+
+def answer(text: str) -> str:
+    """CREval's questions by objects, otherwise MultiBanana's five lines; right or wrong by the dice."""
+    questions = re.findall(r"^(Q\d+): (.+)$", text, re.MULTILINE)
+    if questions:
+        objects = [{"Question": f"{q}: {t}", "explanation": "Seen.", "answer": "Yes" if dice(text + q, "answer") < 0.75 else "No"} for q, t in questions]
+        return "\n\n".join(json.dumps(o) for o in objects)
+    lines = [f"{label}: {1 + int(dice(text + label, 'score') * 10)}." for label in LABELS]
+    return "Reasoning: looked at it.\n" + "\n".join(lines)
+
+
+def wire(path: str, text: str, *, refused: bool) -> dict[str, Any]:
+    """The reply in the format that belongs to the path."""
+    if path.endswith(":generateContent"):
+        candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "SAFETY" if refused else "STOP"}
+        return {"candidates": [candidate], "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 40, "thoughtsTokenCount": 60}}
+    if path.endswith("/v1/messages"):
+        return {
+            "type": "message",
+            "content": [] if refused else [{"type": "text", "text": text}],
+            "stop_reason": "refusal" if refused else "end_turn",
+            "usage": {"input_tokens": 1000, "output_tokens": 100},
+        }
+    message = {"role": "assistant", "content": None if refused else text, "refusal": "I can't help with that." if refused else None}
+    return {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+    }
