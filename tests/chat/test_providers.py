@@ -1,0 +1,323 @@
+"""Providers: what goes over the wire in each format, and what their replies and errors become."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from refbench.calls import Transport
+from refbench.calls.retry import RetryPolicy
+from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.chat.build import make_vlm
+from refbench.chat.families import family_of
+from refbench.chat.replay import read_replies
+from refbench.chat.sent import PicturePolicy, SentPicture, prepare
+from refbench.chat.spec import Spec
+from refbench.chat.tokens import picture_tokens
+from refbench.evidence import Evidence
+from refbench.failure import Failure
+from refbench.pictures import encode, facts_of
+from refbench.record import RefBenchError
+from support.judge_server import JudgeServer, wire
+
+SPECS = {
+    "openai": "openai:gpt-4o?base_url={url}/v1",
+    "gemini": "gemini:gemini-2.5-flash?base_url={url}/v1beta",
+    "anthropic": "anthropic:claude-sonnet-4-5?base_url={url}",
+}
+KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+
+
+def picture(folder: Path, number: int) -> SentPicture:
+    path = folder / f"{number}.png"
+    path.write_bytes(encode(np.full((8, 10, 3), number * 20, dtype=np.uint8)))
+    sent = prepare(path, PicturePolicy(), lambda data, name: path)
+    assert isinstance(sent, SentPicture)
+    return sent
+
+
+def ask(server: JudgeServer, kind: str, request: ChatRequest, pictures: list[SentPicture], options: str = "") -> Evidence:
+    async def work() -> Evidence:
+        async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=5) as transport:
+            spec = SPECS[kind].format(url=server.url) + options
+            vlm = make_vlm(Spec.parse(spec, "--judge"), transport)
+            return await vlm.ask(request, {p.sha256: p for p in pictures}, 0)
+
+    return asyncio.run(work())
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[SentPicture]:
+    return [picture(tmp_path, n) for n in range(1, 4)]
+
+
+@pytest.fixture
+def request_(pictures: list[SentPicture]) -> ChatRequest:
+    parts = [ChatText(text="First:"), ChatPicture(sha256=pictures[0].sha256), ChatText(text="Then \"these\" \\ two:\n")]
+    parts += [ChatPicture(sha256=p.sha256, detail="high") for p in pictures[1:]]
+    return ChatRequest(system="Be fair.", parts=(*parts, ChatText(text="Is it @good@?")), max_tokens=321)
+
+
+def shas(pieces: list[str]) -> list[str]:
+    return [hashlib.sha256(base64.b64decode(piece)).hexdigest() for piece in pieces]
+
+
+def test_openai_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-one")
+    with JudgeServer() as server:
+        evidence = ask(server, "openai", request_, pictures, "&temperature=0&seed=7")
+        (seen,) = server.requests
+    assert seen.path == "/v1/chat/completions"
+    assert seen.headers["Authorization"] == "Bearer sk-one"
+    assert seen.headers["Content-Type"] == "application/json"
+    assert (seen.body["model"], seen.body["max_tokens"], seen.body["temperature"], seen.body["seed"]) == ("gpt-4o", 321, 0, 7)
+    assert "stream" not in seen.body
+    system, user = seen.body["messages"]
+    assert system == {"role": "system", "content": "Be fair."}
+    assert [part["type"] for part in user["content"]] == ["text", "image_url", "text", "image_url", "image_url", "text"]
+    assert user["content"][2]["text"] == 'Then "these" \\ two:\n'
+    urls = [part["image_url"]["url"] for part in user["content"] if part["type"] == "image_url"]
+    assert shas([url.removeprefix("data:image/png;base64,") for url in urls]) == [p.sha256 for p in pictures]
+    assert evidence.reply
+    assert (evidence.input_tokens, evidence.output_tokens) == (1000, 100)
+    assert evidence.request["parameters"] == {"temperature": 0, "seed": 7}
+    assert "sk-one" not in evidence.model_dump_json()
+
+
+def test_gemini_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "g-key")
+    with JudgeServer() as server:
+        evidence = ask(server, "gemini", request_, pictures, "&temperature=0.5")
+        (seen,) = server.requests
+    assert seen.path == "/v1beta/models/gemini-2.5-flash:generateContent"
+    assert seen.headers["x-goog-api-key"] == "g-key"
+    assert seen.body["systemInstruction"]["parts"] == [{"text": "Be fair."}]
+    assert seen.body["generationConfig"] == {"temperature": 0.5, "maxOutputTokens": 321}
+    (content,) = seen.body["contents"]
+    data = [part["inline_data"] for part in content["parts"] if "inline_data" in part]
+    assert shas([item["data"] for item in data]) == [p.sha256 for p in pictures]
+    assert {item["mime_type"] for item in data} == {"image/png"}
+    assert evidence.output_tokens == 100, "thoughts are paid for too"
+
+
+def test_anthropic_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
+    with JudgeServer() as server:
+        evidence = ask(server, "anthropic", request_, pictures)
+        (seen,) = server.requests
+    assert seen.path == "/v1/messages"
+    assert seen.headers["x-api-key"] == "a-key"
+    assert seen.headers["anthropic-version"] == "2023-06-01"
+    assert (seen.body["system"], seen.body["max_tokens"]) == ("Be fair.", 321)
+    sources = [part["source"] for part in seen.body["messages"][0]["content"] if part["type"] == "image"]
+    assert shas([source["data"] for source in sources]) == [p.sha256 for p in pictures]
+    assert {source["media_type"] for source in sources} == {"image/png"}
+    assert evidence.reply
+
+
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_json_mode_is_each_providers_own(kind: str) -> None:
+    request = ChatRequest(parts=(ChatText(text="Rate it."),), json_schema=SCHEMA, max_tokens=50)
+    with JudgeServer(reply=lambda text: '{"score": 7}') as server:
+        ask(server, kind, request, [])
+        body = server.requests[0].body
+    if kind == "openai":
+        assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+    elif kind == "gemini":
+        assert body["generationConfig"]["responseMimeType"] == "application/json"
+        assert body["generationConfig"]["responseJsonSchema"] == SCHEMA
+    else:
+        assert body["tools"][0]["input_schema"] == SCHEMA
+        assert body["tool_choice"] == {"type": "tool", "name": "reply"}
+
+
+REPLIES: list[tuple[str, dict[str, Any], str | None]] = [
+    ("openai", wire("/v1/chat/completions", "x", refused=True), "refused"),
+    ("openai", {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}, "refused"),
+    ("openai", {"choices": [{"message": {"content": "  "}, "finish_reason": "length"}]}, "empty_reply"),
+    ("openai", {"choices": []}, "empty_reply"),
+    ("openai", {"choices": "what"}, "api_error"),
+    ("openai", {"choices": [{"message": {"content": [{"type": "text", "text": "Yes"}]}, "finish_reason": "stop"}]}, None),
+    ("gemini", wire("x:generateContent", "x", refused=True), "refused"),
+    ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}, "refused"),
+    ("gemini", {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}, "finishReason": "MAX_TOKENS"}]}, "empty_reply"),
+    ("gemini", {"candidates": []}, "empty_reply"),
+    ("anthropic", wire("/v1/messages", "x", refused=True), "refused"),
+    ("anthropic", {"content": [], "stop_reason": "max_tokens"}, "empty_reply"),
+    ("anthropic", {"content": [{"type": "tool_use", "input": {"score": 7}}], "stop_reason": "tool_use"}, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "failure"), REPLIES)
+def test_refusals_and_empty_replies_are_their_own_kinds(kind: str, body: dict[str, Any], failure: str | None) -> None:
+    with JudgeServer(status=200, error=body) as server:
+        evidence = ask(server, kind, ChatRequest(parts=(ChatText(text="?"),)), [])
+    assert (evidence.failure and evidence.failure.kind) == failure
+    if failure is None:
+        assert evidence.reply in ("Yes", '{"score":7}')
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "says"),
+    [
+        (400, {"error": {"message": "blocked by our safety system", "code": "content_policy_violation"}}, "refused", "content_policy"),
+        (400, {"error": {"message": "maximum context length is 8192 tokens"}}, "api_error", "context length"),
+        (413, {"error": "too large"}, "api_error", "too large"),
+        (422, {}, "api_error", "HTTP 422"),
+    ],
+)
+def test_errors_of_a_request_are_typed_with_the_servers_words(status: int, error: dict[str, Any], kind: str, says: str) -> None:
+    with JudgeServer(status=status, error=error) as server:
+        evidence = ask(server, "openai", ChatRequest(parts=(ChatText(text="?"),)), [])
+    assert evidence.failure is not None
+    assert evidence.failure.kind == kind
+    assert says in evidence.failure.detail
+
+
+def test_two_judges_on_two_servers_are_two_judges() -> None:
+    request = ChatRequest(parts=(ChatText(text="?"),))
+    with JudgeServer() as one, JudgeServer() as other:
+        first, second = ask(one, "openai", request, []), ask(other, "openai", request, [])
+        assert len(one.requests) == len(other.requests) == 1
+    assert first.id != second.id
+
+
+def test_replay_answers_from_exported_evidence(tmp_path: Path) -> None:
+    request = ChatRequest(parts=(ChatText(text="Is it so?"),))
+    with JudgeServer(reply=lambda text: "It is.") as server:
+        told = ask(server, "openai", request, [])
+    path = tmp_path / "evidence.jsonl"
+    path.write_text(json.dumps({"request": dict(told.request), "reply": told.reply}) + "\n")
+
+    async def again(question: str) -> Evidence:
+        async with Transport() as transport:
+            vlm = make_vlm(Spec.parse(f"old=replay:{path}", "--judge"), transport)
+            return await vlm.ask(ChatRequest(parts=(ChatText(text=question),)), {}, 0)
+
+    assert asyncio.run(again("Is it so?")).reply == "It is."
+    failure = asyncio.run(again("Is it not?")).failure
+    assert failure is not None
+    assert failure.kind == "missing_reply"
+    with pytest.raises(RefBenchError, match="refbench export"):
+        read_replies(tmp_path / "absent.jsonl")
+
+
+# --- pictures before they are sent -----------------------------------------------------------------------------
+
+
+def kept(tmp_path: Path) -> Any:
+    def store(data: bytes, name: str) -> Path:
+        path = tmp_path / f"stored.{name}"
+        path.write_bytes(data)
+        return path
+
+    return store
+
+
+def test_a_plain_picture_goes_as_it_is(tmp_path: Path) -> None:
+    sent = picture(tmp_path, 3)
+    assert sent.changed == ""
+    assert sent.path == tmp_path / "3.png"
+
+
+@pytest.mark.parametrize("name", ["rotated.jpg", "old.bmp", "print.tif", "cmyk.jpg", "moving.gif"])
+def test_what_would_show_differently_is_re_encoded_and_said(tmp_path: Path, name: str) -> None:
+    image = Image.fromarray(np.full((8, 12, 3), 90, dtype=np.uint8))
+    options: dict[str, Any] = {}
+    if name == "rotated.jpg":
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        options["exif"] = exif
+    if name == "cmyk.jpg":
+        image = image.convert("CMYK")
+    if name == "moving.gif":
+        options = {"save_all": True, "append_images": [Image.fromarray(np.full((8, 12, 3), 9, dtype=np.uint8))]}
+    image.save(tmp_path / name, **options)
+    sent = prepare(tmp_path / name, PicturePolicy(), kept(tmp_path))
+    assert isinstance(sent, SentPicture)
+    assert sent.changed
+    assert sent.mime == "image/png"
+    assert (sent.width, sent.height) == ((8, 12) if name == "rotated.jpg" else (12, 8))
+    facts = facts_of(sent.path.read_bytes())
+    assert not isinstance(facts, Failure)
+    assert facts.sha256 == sent.sha256
+
+
+def test_a_picture_is_shrunk_on_demand_and_only_when_it_is_larger(tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    path.write_bytes(encode(np.zeros((300, 600, 3), dtype=np.uint8)))
+    shrunk = prepare(path, PicturePolicy(max_side=200), kept(tmp_path))
+    assert isinstance(shrunk, SentPicture)
+    assert (shrunk.width, shrunk.height, shrunk.mime) == (200, 100, "image/jpeg")
+    assert "200 px" in shrunk.changed
+    same = prepare(path, PicturePolicy(max_side=600), kept(tmp_path))
+    assert isinstance(same, SentPicture)
+    assert same.changed == ""
+
+
+def test_broken_pictures_are_failures_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "text.png").write_text("hello")
+    for name in ("text.png", "absent.png"):
+        found = prepare(tmp_path / name, PicturePolicy(), kept(tmp_path))
+        assert isinstance(found, Failure)
+        assert name in found.detail
+
+
+# --- specs, families, tokens -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind", "what", "options"),
+    [
+        ("openai:gpt-4o", "gpt-4o", "openai", "gpt-4o", {}),
+        ("j=openai:Qwen/Qwen3-VL?base_url=http://h:8000/v1", "j", "openai", "Qwen/Qwen3-VL", {"base_url": "http://h:8000/v1"}),
+        ("A=folder:out/A/{task}/{id}_s{seed}.png", "A", "folder", "out/A/{task}/{id}_s{seed}.png", {}),
+        ("folder:out/model-b/", "model-b", "folder", "out/model-b/", {}),
+        ("openai:x?temperature=0&price=1,2", "x", "openai", "x", {"temperature": "0", "price": "1,2"}),
+    ],
+)
+def test_specs(text: str, name: str, kind: str, what: str, options: dict[str, str]) -> None:
+    spec = Spec.parse(text, "--judge")
+    assert (spec.name, spec.kind, spec.what, spec.options) == (name, kind, what, options)
+
+
+@pytest.mark.parametrize("text", ["gpt-4o", "openai:", ":x", "a b=openai:x", ""])
+def test_what_is_no_spec_is_said(text: str) -> None:
+    with pytest.raises(RefBenchError, match="--judge"):
+        Spec.parse(text, "--judge")
+
+
+def test_families_are_recorded_and_never_guessed() -> None:
+    assert family_of("gpt-5-2025-08-07") == "openai"
+    assert family_of("Qwen/Qwen3-VL-8B-Instruct") == "alibaba"
+    assert family_of("gemini-2.5-flash") == "google"
+    assert family_of("our-own-model") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "size", "tokens"),
+    [
+        ("openai", "gpt-4o", (1024, 1024), 85 + 170 * 4),
+        ("openai", "gpt-4o", (2048, 4096), 85 + 170 * 6),
+        ("openai", "gpt-5", (512, 512), 70 + 140),
+        ("openai", "gpt-4.1-mini", (1024, 1024), 1659),
+        ("gemini", "gemini-2.5-flash", (300, 300), 258),
+        ("gemini", "gemini-2.5-flash", (960, 540), 516),
+        ("anthropic", "claude-sonnet-4-5", (1000, 1000), 1334),
+        ("anthropic", "claude-sonnet-4-5", (4000, 3000), 1600),
+    ],
+)
+def test_picture_tokens_follow_the_published_rules(kind: str, model: str, size: tuple[int, int], tokens: int) -> None:
+    """The providers' own worked examples, or their formula by hand."""
+    assert picture_tokens(kind, model, *size, detail="high") == tokens
