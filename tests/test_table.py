@@ -105,31 +105,24 @@ def test_not_applicable_lowers_what_is_expected(released: tuple[list[AnyCase], l
     assert (row.n_expected, row.n_scored, row.failures) == (len(cases) - 1, len(cases) - 1, {})
 
 
-def test_a_category_with_an_unscored_dimension_has_no_value_in_corrected(
+def test_an_unscored_dimension_is_left_out_of_its_category_and_said(
     released: tuple[list[AnyCase], list[Score]],
 ) -> None:
     cases, scores = released
     lost = {case.id for case in cases if case.groups["dimension"] == "Surreal Fantasy"}
-    changed = [
-        s.model_copy(update={"value": None, "failure": Failure(kind="missing_reply")}) if s.case in lost else s
-        for s in scores
+    absent = {"value": None, "failure": Failure(kind="missing_reply")}
+    changed = [s.model_copy(update=absent) if s.case in lost else s for s in scores]
+    rows = tabulate("p", CORRECTED, changed, cases, draws=0)
+    row = pick(rows, model="Bagel", metric="IF", level="category", category="Customization")
+    parts = [
+        r.value
+        for r in rows
+        if (r.model, r.metric, r.slice.get("category")) == ("Bagel", "IF", "Customization")
+        and r.slice["level"] == "dimension"
     ]
-    corrected = pick(
-        tabulate("p", CORRECTED, changed, cases, draws=0),
-        model="Bagel",
-        metric="IF",
-        level="category",
-        category="Customization",
-    )
-    paper = pick(
-        tabulate("p", PAPER, changed, cases, draws=0),
-        model="Bagel",
-        metric="IF",
-        level="category",
-        category="Customization",
-    )
-    assert corrected.value is None
-    assert paper.value is not None
+    assert row.value == pytest.approx(sum(v for v in parts if v is not None) / 2)
+    assert row.remark == "nothing scored in Surreal Fantasy"
+    assert row.failures == {"missing_reply": len(lost)}
 
 
 def test_a_gap_in_the_scores_is_an_error_and_not_a_smaller_table(released: tuple[list[AnyCase], list[Score]]) -> None:

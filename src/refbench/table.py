@@ -83,6 +83,21 @@ Summary: TypeAlias = Mapping[str, Array]
 Mean: TypeAlias = Callable[[str, NDArray[np.bool_]], Array]
 
 
+def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
+    """Mean over the slice's cases; where it has parts, the unweighted mean of theirs.
+
+    Parts in which nothing could be scored are left out, and the row's remark names them: a run stopped early has
+    such parts, and its number is about the others.
+    """
+    if not where.parts:
+        return mean(metric, where.members)
+    parts = np.stack([mean(metric, part.members) for part in where.parts])
+    there = ~np.isnan(parts)
+    with np.errstate(invalid="ignore"):
+        averaged: Array = np.where(there, parts, 0.0).sum(axis=0) / there.sum(axis=0)
+    return averaged
+
+
 @dataclass(frozen=True)
 class Aggregate:
     """How one protocol turns scores into a table, as pure functions.
@@ -163,6 +178,7 @@ def tabulate(
                 place = i, measure.name
                 bounded = place in lowest and place in highest
                 interval, remark = intervals.get((s, *place), (None, None))
+                remark = "; ".join(filter(None, (remark, _left_out(filled, measure, where, s)))) or None
                 rows.append(
                     Row(
                         model=model,
@@ -244,6 +260,16 @@ def _intervals(
             interval = bca_interval(point[i, name][s, 0], by_system[s], influence, design.degrees_of_freedom(scored))
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
+
+
+def _left_out(values: Mapping[str, Array], measure: Measure, where: Slice, system: int) -> str | None:
+    """Names the parts of a macro average that nothing was scored in."""
+    empty = [
+        list(part.names.values())[-1]
+        for part in where.parts
+        if any(np.isnan(values[m][system, part.members]).all() for m in measure.parts)
+    ]
+    return f"nothing scored in {', '.join(empty)}" if empty else None
 
 
 def _remark(interval: tuple[float, float] | None, n: int) -> str | None:

@@ -110,6 +110,8 @@ class Benchmark:
     """From the data's directory and the user's settings; None for a benchmark without a judge."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
+    released: Callable[[], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
+    """Released item scores of real models, where there are any: what precision to expect is read off them."""
     judges_mean: bool = False
     """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
     output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])

@@ -1,16 +1,28 @@
-"""The benchmarks there are, found by name; loaded when asked for."""
+"""The benchmarks there are, found by name, in installed packages or in a file; loaded when asked for."""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
+import importlib.util
 import os
+import sys
+import traceback
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from refbench.benchmarks.benchmark import Benchmark
 from refbench.record import RefBenchError
 
-_MODULES = {"creval": "refbench.benchmarks.creval.benchmark"}
+_MODULES = {
+    "creval": "refbench.benchmarks.creval.benchmark",
+    "multibanana": "refbench.benchmarks.multibanana.benchmark",
+}
+
+ENTRY_POINTS = "refbench.benchmarks"
+"""The group under which an installed package names its benchmarks."""
 
 # Files that give another benchmark's checkout away, to name it when a wrong directory was given.
 _MARKS = {
@@ -22,16 +34,74 @@ _MARKS = {
 
 
 def names() -> tuple[str, ...]:
-    return tuple(_MODULES)
+    """Those that are shipped, then those that installed packages add."""
+    return (*_MODULES, *(name for name in sorted(_entry_points()) if name not in _MODULES))
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of that name."""
-    if name not in _MODULES:
-        near = difflib.get_close_matches(name, _MODULES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_MODULES)}"
-        raise RefBenchError(f"no benchmark is called {name!r}: {hint}")
-    found: Benchmark = importlib.import_module(_MODULES[name]).BENCHMARK
+    """The benchmark of that name, or the one that a Python file defines (`./mybench.py`)."""
+    if name in _MODULES:
+        found: Benchmark = importlib.import_module(_MODULES[name]).BENCHMARK
+        return found
+    if name.endswith(".py") or "/" in name:
+        return from_file(Path(name))
+    added = _entry_points()
+    if name in added:
+        return _from_entry_point(added[name])
+    near = difflib.get_close_matches(name, names(), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}"
+    raise RefBenchError(f"no benchmark is called {name!r}: {hint}")
+
+
+def from_file(path: Path) -> Benchmark:
+    """Run a Python file and take its BENCHMARK. An unchanged file is run once."""
+    try:
+        return _run_file(path.resolve(), path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise RefBenchError(f"{path} is not there: give a Python file that defines BENCHMARK") from None
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=32)
+def _run_file(path: Path, mtime_ns: int) -> Benchmark:
+    # A name that no other module has: two files may both be called mybench.py.
+    unique = f"refbench_file_{hashlib.sha256(f'{path} {mtime_ns}'.encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(unique, path)
+    if spec is None or spec.loader is None:
+        raise RefBenchError(f"{path} is no Python file: give one that defines BENCHMARK")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[unique] = module  # annotations are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except OSError:
+        del sys.modules[unique]
+        raise
+    except Exception as error:
+        del sys.modules[unique]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        where = f", line {lines[-1]}" if lines else ""
+        raise RefBenchError(f"{path}{where}: it raised {type(error).__name__}: {error}") from error
+    return _checked(getattr(module, "BENCHMARK", None), str(path))
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _from_entry_point(point: EntryPoint) -> Benchmark:
+    where = f"the benchmark {point.name} of the package {point.dist.name if point.dist else point.module}"
+    try:
+        found = point.load()
+    except Exception as error:
+        raise RefBenchError(f"{where} cannot be loaded: it raised {type(error).__name__}: {error}") from error
+    return _checked(getattr(found, "BENCHMARK", found), where)
+
+
+def _checked(found: object, where: str) -> Benchmark:
+    if not isinstance(found, Benchmark):
+        what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is a {type(found).__name__}"
+        raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.simple.simple_benchmark")
     return found
 
 

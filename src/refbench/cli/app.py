@@ -26,11 +26,14 @@ COMMANDS = {
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",
+    "plan": "Say what a run will cost and what it can show, before it costs anything",
+    "doctor": "Try a judge with one real call: reachable, key, pictures, JSON",
     "run": "Judge models' outputs on a benchmark, resumably, and table them",
     "rescore": "Read judge replies that are already there and table them",
     "table": "Print the table of a run",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
     "merge": "Merge runs of the same cases into one",
+    "new": "Write a tested skeleton of a benchmark",
 }
 
 for _name, _help in COMMANDS.items():

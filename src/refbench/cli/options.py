@@ -12,7 +12,7 @@ Data = Annotated[Path | None, Parameter(help="Directory of the official data; de
 Subset = Annotated[str | None, Parameter(help="Only the cases of a named subset, for example paper874")]
 ProtocolName = Annotated[Literal["paper", "corrected", "both"], Parameter(help="Which numbers to give")]
 Level = Annotated[
-    Literal["overall", "category", "dimension"],
+    Literal["overall", "category", "dimension", "group", "task", "n_refs", "tag", "source"],
     Parameter(help="Also print a table for each slice of this level"),
 ]
 Items = Annotated[

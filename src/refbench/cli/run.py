@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Subset
+from refbench.cli.settings import Setting, judging_settings
 from refbench.runs import Shard
 
 
@@ -35,7 +36,7 @@ def run_command(
     budget: Annotated[str | None, Parameter(help="Most that the run may cost, for example 5usd")] = None,
     concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
     timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
-    setting: Annotated[list[str] | None, Parameter(name="--set", help="KEY=VALUE for the benchmark's judging")] = None,
+    setting: Setting = None,
     questions: Annotated[str | None, Parameter(help="CREval: all questions of a metric in a call, or one")] = None,
     show_instruction: Annotated[bool, Parameter(help="CREval: show the judge the editing instruction")] = False,
     prompts: Annotated[str | None, Parameter(help="own or official wording of the rubric")] = None,
@@ -53,14 +54,8 @@ def run_command(
     """
     from refbench.cli.printing import write_result
     from refbench.engine import evaluate_async
-    from refbench.record import RefBenchError
 
-    settings = {}
-    for text in setting or []:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise RefBenchError(f"--set {text}: write it as KEY=VALUE")
-        settings[key] = value
+    settings = judging_settings(setting)
     given = {"questions": questions, "prompts": prompts, "max_side": str(max_side) if max_side else None}
     settings |= {key: value for key, value in given.items() if value is not None}
     if show_instruction:

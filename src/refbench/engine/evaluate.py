@@ -216,7 +216,7 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
         allowed = bench.settings.get(name)
         if allowed is None:
             raise RefBenchError(f"--set {name}: {bench.title} has the settings {', '.join(bench.settings) or 'none'}")
-        if value not in allowed:
+        if value not in allowed and "DIR" not in allowed:
             raise RefBenchError(f"--set {name}={value}: choose {' or '.join(allowed)}")
         chosen[name] = value
     return chosen

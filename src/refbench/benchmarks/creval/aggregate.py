@@ -10,7 +10,7 @@ from refbench.benchmarks.creval.details import DIMENSIONS, METRICS
 from refbench.benchmarks.creval.grade import SCORED_ZERO
 from refbench.case import AnyCase
 from refbench.stats import Array
-from refbench.table import Aggregate, Mean, Measure, Slice, Summary
+from refbench.table import Aggregate, Mean, Measure, Slice, Summary, slice_mean
 
 WEIGHTS = {"IF": 0.4, "VC": 0.4, "VQ": 0.2}
 """The paper's 4:4:2, chosen there by comparing rankings with human scores."""
@@ -34,32 +34,13 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
 
 
 def summarise(mean: Mean, where: Slice) -> Summary:
-    """Percent for each metric and their 4:4:2 average. A category with an unscored dimension has no value."""
-    values: dict[str, Array] = {metric: 100 * _value(mean, metric, where) for metric in METRICS}
-    return {**values, "avg": _avg(values)}
-
-
-def summarise_paper(mean: Mean, where: Slice) -> Summary:
-    """The same, but dimensions without any score are skipped in a category, as the released script does."""
-    values: dict[str, Array] = {metric: 100 * _value(mean, metric, where, skip_empty=True) for metric in METRICS}
+    """Percent for each metric and their 4:4:2 average."""
+    values: dict[str, Array] = {metric: 100 * slice_mean(mean, metric, where) for metric in METRICS}
     return {**values, "avg": _avg(values)}
 
 
 CORRECTED = Aggregate(MEASURES, slices, summarise, imputed={})
-PAPER = Aggregate(MEASURES, slices, summarise_paper, imputed=dict.fromkeys(SCORED_ZERO, 0.0))
-
-
-def _value(mean: Mean, metric: str, where: Slice, *, skip_empty: bool = False) -> Array:
-    if not where.parts:
-        return mean(metric, where.members)
-    parts = np.stack([mean(metric, part.members) for part in where.parts])
-    there = ~np.isnan(parts)
-    if not skip_empty:
-        value: Array = parts.mean(axis=0)
-        return value
-    with np.errstate(invalid="ignore"):
-        averaged: Array = np.where(there, parts, 0.0).sum(axis=0) / there.sum(axis=0)
-    return averaged
+PAPER = Aggregate(MEASURES, slices, summarise, imputed=dict.fromkeys(SCORED_ZERO, 0.0))
 
 
 def _avg(values: Summary) -> Array:

@@ -14,7 +14,7 @@ from refbench.benchmarks.creval.details import METRICS, CREvalCase
 from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_scores
 from refbench.benchmarks.creval.imports import import_replies
 from refbench.benchmarks.creval.load import is_checkout, load
-from refbench.benchmarks.creval.published import published
+from refbench.benchmarks.creval.published import published, released_scores
 from refbench.benchmarks.creval.requests import SETTINGS, judging
 from refbench.benchmarks.dataset import Dataset
 
@@ -65,5 +65,6 @@ BENCHMARK = Benchmark(
     explain_changes=explain_changes,
     describe=describe,
     judging=judging,
+    released=released_scores,
     settings=SETTINGS,
 )

@@ -1,0 +1,106 @@
+"""What is odd in a copy of MultiBanana, kind by kind, with what it does to cases and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.multibanana.details import MultiBananaCase
+from refbench.benchmarks.multibanana.layout import Oddity, scan
+from refbench.benchmarks.multibanana.sources import read_sources
+from refbench.benchmarks.multibanana.tags import read_tags
+from refbench.case import Picture
+from refbench.failure import Failure
+from refbench.pictures import read_facts
+
+KINDS = {
+    "unknown_directory": "ignored: its name is no task",
+    "empty_task": "no case comes from it; its group and overall are means over the other tasks",
+    "missing_task": "its group and overall are means over the tasks that are there",
+    "missing_prompt": "the set is left out: it has references but no instruction",
+    "missing_references": "the set is left out: it has an instruction but no reference",
+    "late_references": "the set is left out: its references do not begin at index 0, where probing starts",
+    "reference_gap": "references behind the gap are not seen, by the official scripts either",
+    "other_reference_count": "the set counts by the references it has, not by its directory's number",
+    "duplicate_reference": "one index with two extensions: the first in probing order is taken",
+    "unprobed_picture": "not seen: upper-case or unknown extension, or a padded index",
+    "undecodable_name": "ignored: the file's name is not UTF-8",
+    "empty_prompt": "the case stays, but the model is told nothing",
+    "undecodable_prompt": "the instruction is not UTF-8: the wrong bytes are replaced",
+    "missing_tags": "the directory has no types.json: its sets count neither with nor without a tag",
+    "unreadable_tags": "types.json cannot be read: its sets count neither with nor without a tag",
+    "unknown_tag": "ignored: the label is none of domain, scale, rare, ling, font",
+    "stray_tag": "ignored: types.json names a set that is not there",
+    "missing_sources": "no from_where.csv: the source of every set is unknown",
+    "unreadable_sources": "from_where.csv cannot be understood: the source of every set is unknown",
+    "unread_source": "a row of from_where.csv cannot be understood: the source of its set is unknown",
+    "unlisted_reference": "from_where.csv does not name the reference: the source of its set is unknown",
+    "missing_picture": "the reference is gone or a dead link: cannot be judged anew",
+    "unreadable_picture": "the reference cannot be read: cannot be judged anew",
+    "wrong_extension": "harmless: the format is taken from the bytes, not declared JPEG as the official script does",
+    "unusual_pixels": "palette, greyscale, alpha or CMYK: read as docs/pictures.md says",
+    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
+    "animated_picture": "the first frame counts",
+    "colour_profile": "an ICC profile is ignored",
+}
+
+
+def anomalies(dataset: Dataset) -> list[Anomaly]:
+    """Every oddity: of the layout, of tags and sources, then of each case; all pictures are opened."""
+    found = [_anomaly(oddity) for oddity in _release_oddities(dataset)]
+    listed = read_sources(dataset.picture_root).known
+    for case in dataset.cases:
+        found += [
+            Anomaly(kind=kind, case=case.id, part=part, detail=detail)
+            for kind, part, detail in _case_oddities(dataset, case, listed=listed)
+        ]
+    return found
+
+
+def _anomaly(oddity: Oddity) -> Anomaly:
+    kind, place, detail = oddity
+    return Anomaly(kind=kind, case=place, detail=detail)
+
+
+def _release_oddities(dataset: Dataset) -> Iterator[Oddity]:
+    """From the files once more: sets that were left out have no case that could carry their oddity."""
+    layout = scan(dataset.picture_root)
+    yield from layout.oddities
+    for folder in layout.folders:
+        yield from folder.oddities
+        if folder.sets:
+            yield from read_tags(dataset.picture_root, folder).oddities
+    yield from read_sources(dataset.picture_root).oddities
+
+
+def _case_oddities(dataset: Dataset, case: MultiBananaCase, *, listed: bool) -> Iterator[Oddity]:
+    if not case.request.instruction:
+        yield "empty_prompt", "", ""
+    if "\ufffd" in case.request.instruction:
+        yield "undecodable_prompt", "", ""
+    for index, picture in enumerate(case.request.pictures):
+        if listed and case.details.sources[index] is None:
+            yield "unlisted_reference", str(index), picture.name
+        for kind, detail in _picture_oddities(dataset, picture):
+            yield kind, str(index), detail
+
+
+def _picture_oddities(dataset: Dataset, picture: Picture) -> Iterator[tuple[str, str]]:
+    name = picture.name
+    path = dataset.path(picture)
+    facts = read_facts(path)
+    if isinstance(facts, Failure):
+        yield ("unreadable_picture" if path.is_file() else "missing_picture"), f"{name}: {facts.detail}"
+        return
+    extension = PurePosixPath(name).suffix.lstrip(".")
+    if {"jpg": "jpeg"}.get(extension, extension) != facts.format:
+        yield "wrong_extension", f"{name} is {facts.format}"
+    if facts.mode != "RGB":
+        yield "unusual_pixels", f"{name}: {facts.mode}"
+    if facts.orientation != 1:
+        yield "rotated_picture", f"{name}: orientation {facts.orientation}"
+    if facts.animated:
+        yield "animated_picture", name
+    if facts.icc:
+        yield "colour_profile", name

@@ -1,0 +1,75 @@
+"""MultiBanana as RefBench runs it: the parts of this package put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.multibanana import aggregate
+from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
+from refbench.benchmarks.multibanana.details import CRITERIA, GROUPS, TAGS, TASKS, MultiBananaCase
+from refbench.benchmarks.multibanana.grade import PART, read_scores
+from refbench.benchmarks.multibanana.imports import import_replies
+from refbench.benchmarks.multibanana.load import is_checkout, load
+from refbench.benchmarks.multibanana.published import published
+from refbench.benchmarks.multibanana.requests import SETTINGS, judging
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many sets there are, by task, group, number of references, tag and source."""
+    by = {name: Counter(case.groups[name] for case in dataset.cases) for name in ("group", "task", "n_refs", "source")}
+    tags = Counter(tag for case in dataset.cases for tag in case.tags)
+    return {
+        "sets": {
+            "group": {name: by["group"][name] for name in GROUPS if name in by["group"]},
+            "task": {name: by["task"][name] for name in TASKS if name in by["task"]},
+            "n_refs": {name: by["n_refs"][name] for name in sorted(by["n_refs"], key=int)},
+            "tag": {name: tags[name] for name in TAGS.values() if name in tags},
+            "source": dict(sorted(by["source"].items())),
+        }
+    }
+
+
+def output_names(case: MultiBananaCase) -> list[str]:
+    """Where the released scripts expect a model's picture: beside the references, or under the task's usual name."""
+    details = case.details
+    return [f"{details.task_dir}/{details.number}_generated", f"{case.groups['task']}/{details.number}_generated"]
+
+
+BENCHMARK = Benchmark(
+    name="multibanana",
+    title="MultiBanana",
+    paper="arXiv 2511.22989",
+    case_type=MultiBananaCase,
+    is_checkout=is_checkout,
+    layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
+    load=load,
+    subsets={},
+    anomalies=anomalies,
+    anomaly_kinds=KINDS,
+    parts={PART: CRITERIA},
+    protocols={
+        "corrected": Protocol(
+            name="corrected",
+            read=partial(read_scores, protocol="corrected"),
+            aggregate=aggregate.CORRECTED,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+        "paper": Protocol(
+            name="paper",
+            read=partial(read_scores, protocol="paper"),
+            aggregate=aggregate.PAPER,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+    },
+    import_replies=import_replies,
+    published=published,
+    describe=describe,
+    judging=judging,
+    settings=SETTINGS,
+    judges_mean=True,
+    output_names=output_names,
+)

@@ -1,0 +1,270 @@
+"""Reading the judge's replies, the only place where that happens, in both protocols.
+
+A reply is hostile text: no reader raises, none takes more than time linear in the length of the reply, and
+none gives a mark that is not written there for that criterion.
+
+`read_paper` does what the released script does, quirks included. `read_corrected` reads the marks at the end of
+the reply, however they are dressed up, and keeps the criteria apart: one that is missing does not lose the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from refbench.benchmarks.multibanana.details import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
+from refbench.failure import Failure
+
+ERROR = "Error during evaluation"
+"""How the released script begins the text it saves in place of a reply when the call has failed."""
+
+LONGEST_REPLY = 262_144
+"""Characters: many times what 8,192 tokens can be."""
+
+_MOST_DIGITS = 40
+"""Longer numbers are no marks, and cost more than their length to convert."""
+_FAILED_DECODINGS = 200
+"""Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
+
+Mark: TypeAlias = float | Failure
+
+
+# --- the released script's way -------------------------------------------------------------------------------
+
+
+_PAPER = {criterion: re.compile(rf"{label}:\s*(\d+)") for criterion, label in LABELS.items()}
+
+
+def read_paper(reply: str) -> Mapping[Criterion, float] | Failure:
+    """The first number behind each label, anywhere and of any size; all five or none."""
+    if failure := _no_reply(reply):
+        return failure
+    marks: dict[Criterion, float] = {}
+    for criterion, pattern in _PAPER.items():
+        match = pattern.search(reply)
+        if match is None:
+            return Failure(kind="unparsable", detail=f"no '{LABELS[criterion]}: <number>'")
+        if len(match[1]) > _MOST_DIGITS:  # the script would take it; no table could hold it
+            return Failure(kind="out_of_range", detail=f"{LABELS[criterion]} has {len(match[1])} digits")
+        marks[criterion] = float(match[1])
+    return marks
+
+
+def _no_reply(reply: str) -> Failure | None:
+    if not reply.strip():
+        return Failure(kind="empty_reply")
+    if reply.lstrip().startswith(ERROR):
+        return Failure(kind="api_error", detail=reply.strip()[:500])
+    return None
+
+
+# --- ours ----------------------------------------------------------------------------------------------------
+
+
+def read_corrected(reply: str) -> Mapping[Criterion, Mark]:
+    """The mark of each criterion, or why it has none."""
+    failure = _no_reply(reply)
+    if failure is None and len(reply) > LONGEST_REPLY:
+        failure = Failure(kind="unparsable", detail=f"the reply has {len(reply):,} characters")
+    if failure:
+        return dict.fromkeys(CRITERIA, failure)
+    marks = _marks(reply)
+    if not marks and _REFUSAL.match(reply.strip()):
+        return dict.fromkeys(CRITERIA, Failure(kind="refused", detail=reply.strip()[:200]))
+    return {
+        criterion: marks.get(criterion, Failure(kind="unparsable", detail=f"no mark for {label}"))
+        for criterion, label in LABELS.items()
+    }
+
+
+_REFUSAL = re.compile(
+    r"(?:i['’]?m|i am) (?:very |really )?(?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|won['’]?t)|"
+    r"(?:as an ai|unfortunately)\b",
+    re.IGNORECASE,
+)
+
+
+def _marks(reply: str) -> Mapping[Criterion, Mark]:
+    """From the last JSON object that has all five, unless all five are written once more behind it."""
+    found: Mapping[Criterion, Mark] = {}
+    seen_to = 0
+    for end, value in _decoded(reply):
+        for inner in _objects(value):
+            by_criterion = {name: item for key, item in inner.items() if (name := _criterion(key))}
+            if len(by_criterion) == len(CRITERIA):
+                found = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
+                seen_to = end
+    written = _final_block(_entries(reply[seen_to:]))
+    return written if len(written) == len(CRITERIA) or not found else found
+
+
+# A label in any spelling, and what may stand between it and its number. Every repetition is bounded or cannot
+# overlap its neighbour: no reply makes these backtrack for long.
+_JOIN = r"[ \t_\-‐‑‒–/]{0,3}"
+_LABEL = re.compile(
+    r"(?<![^\W_])(?:"
+    rf"((?:text{_JOIN})?instruction{_JOIN}alignment)|(reference{_JOIN}consistency)|"
+    rf"(background{_JOIN}subject{_JOIN}match)|(physical{_JOIN}realism)|(visual{_JOIN}quality)"
+    r")(?![^\W_])",
+    re.IGNORECASE,
+)
+_GAP = r"[ \t_\"'”]{0,8}"
+_NUMBER = re.compile(
+    rf"{_GAP}(?:scores?|rating|mark)?{_GAP}(?:\([^()\n]{{0,40}}\))?{_GAP}[:：=|]"
+    r"[ \t_\"'“<\[(]{0,8}([-+−]?\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
+_SCALE = re.compile(r"[ \t]{0,4}(?:/|out of|of)[ \t]{0,4}(\d+(?:\.\d+)?)", re.IGNORECASE)
+# What may follow a mark: nothing, a full stop, a remark behind a comma or dash. A word or another number makes it
+# something else: "2 of 3 subjects", "6-7", "4 would be average".
+_END = re.compile(
+    r"(?:[ \t]{0,4}points?\b)?[ \t_\"'”>\])]{0,8}"
+    r"(?:$|\n|[.!}](?!\d)|[,;|](?![ \t]{0,8}[-+−]?\d)|\(|[-–—](?=[ \t])(?![ \t]{1,8}\d))",
+    re.IGNORECASE,
+)
+_OUT_OF = ("10", "10.0")
+_LIST_MARK = re.compile(r"[ \t>#+•·|\-–—_\"'“\[({]{0,12}(?:\d{1,2}[.):])?[ \t>#+•·|\-–—_\"'“\[({]{0,12}")
+_LONGEST_LIST_MARK = 28
+_BETWEEN = frozenset(" \t,;|.{}\"'”“_-–>)](•")
+_LONGEST_BETWEEN = 24
+_MARKDOWN = str.maketrans("*`", "  ")  # blanks, not nothing: "1*0" is not 10
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A label with a number behind it. Entries of one `chain` follow each other with nothing between them."""
+
+    criterion: Criterion
+    mark: Mark
+    chain: int
+    heads_line: bool
+
+
+def _entries(reply: str) -> list[_Entry]:
+    text = "\n".join(line.strip() for line in reply.translate(_MARKDOWN).splitlines())
+    entries: list[_Entry] = []
+    behind = -1  # where the last mark ends
+    for label in _LABEL.finditer(text):
+        number = _NUMBER.match(text, label.end())
+        if number is None:
+            continue
+        between = text[behind : label.start()] if 0 <= behind <= label.start() <= behind + _LONGEST_BETWEEN else None
+        chained = between is not None and _BETWEEN.issuperset(between)
+        mark, end = _mark(text, number)
+        behind = -1 if isinstance(mark, Failure) and mark.kind == "unparsable" else end
+        entries.append(
+            _Entry(
+                criterion=_named(label),
+                mark=mark,
+                chain=(entries[-1].chain if chained else entries[-1].chain + 1) if entries else 0,
+                heads_line=_heads_line(text, label.start()),
+            )
+        )
+    return entries
+
+
+def _named(label: re.Match[str]) -> Criterion:
+    return CRITERIA[(label.lastindex or 1) - 1]
+
+
+def _heads_line(text: str, at: int) -> bool:
+    """Whether nothing but list marks stands before it; the look back is bounded, so that one long line is no trap."""
+    start = max(0, at - _LONGEST_LIST_MARK)
+    line = text.rfind("\n", start, at) + 1
+    return (line > 0 or start == 0) and _LIST_MARK.fullmatch(text, line, at) is not None
+
+
+def _final_block(entries: Sequence[_Entry]) -> dict[Criterion, Mark]:
+    """The marks that the reply ends with, not those it talks about before.
+
+    A label counts at the head of a line, in a chain that begins there, or in a chain of all five. Where a label
+    comes more than once, the block is read from its end, back to where the order of the criteria breaks.
+    """
+    chains: dict[int, list[_Entry]] = {}
+    for entry in entries:
+        chains.setdefault(entry.chain, []).append(entry)
+    placed: list[_Entry] = []
+    for chain in chains.values():
+        whole = chain[0].heads_line or {entry.criterion for entry in chain} == set(CRITERIA)
+        placed += chain if whole else [entry for entry in chain if entry.heads_line]
+    repeated = len({entry.criterion for entry in placed}) < len(placed)
+    block: dict[Criterion, Mark] = {}
+    first = len(CRITERIA)
+    for entry in reversed(placed):
+        place = CRITERIA.index(entry.criterion)
+        if repeated and place == first:  # the same line again: its last version counts
+            continue
+        if repeated and place > first:
+            break
+        first = place
+        block[entry.criterion] = entry.mark
+    return block
+
+
+def _mark(text: str, number: re.Match[str]) -> tuple[Mark, int]:
+    """The mark that begins with the number, and where it ends."""
+    end = number.end()
+    scale = _SCALE.match(text, end)
+    if scale is not None:
+        end = scale.end()
+    if (scale is not None and scale[1] not in _OUT_OF) or not _END.match(text, end):
+        said = text[number.start(1) : number.start(1) + 40].partition("\n")[0]
+        return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said!r}"), end
+    if len(number[1]) > _MOST_DIGITS:
+        return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
+    return _in_range(float(number[1].replace("−", "-"))), end
+
+
+def _in_range(value: float) -> Mark:
+    if LOWEST <= value <= HIGHEST:
+        return float(value)
+    return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from 1 to 10")
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------
+
+
+def _criterion(key: str) -> Criterion | None:
+    match = _LABEL.fullmatch(key.translate(_MARKDOWN).strip())
+    return _named(match) if match else None
+
+
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def _decoded(reply: str) -> Iterator[tuple[int, Any]]:
+    """The outermost decodable JSON objects with their ends."""
+    at, failed = 0, 0
+    while failed < _FAILED_DECODINGS and (start := reply.find("{", at)) >= 0:
+        try:
+            value, at = _DECODER.raw_decode(reply, start)
+        except (ValueError, RecursionError):
+            failed += 1
+            at = start + 1
+            continue
+        yield at, value
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    waiting: list[Any] = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, dict):
+            yield here
+            waiting.extend(reversed(here.values()))
+        elif isinstance(here, list):
+            waiting.extend(reversed(here))
+
+
+def _json_mark(item: Any) -> Mark:
+    if isinstance(item, dict):
+        item = {key.casefold(): inner for key, inner in item.items()}.get("score")
+    if isinstance(item, str) and (number := _NUMBER.match(text := ":" + item.strip())):
+        return _mark(text, number)[0]
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        return _in_range(item)
+    said = repr(item[:40]) if isinstance(item, str) else type(item).__name__
+    return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said}")
