@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -30,9 +30,10 @@ class Call:
     endpoint: str
     url: str
     headers: Mapping[str, str] = field(repr=False)
-    body: Callable[[], bytes] = field(repr=False)
+    body: Callable[[], Iterable[bytes] | bytes] = field(repr=False)
+    """The body, whole or in pieces that are made as they are sent."""
     size: int
-    """About how many bytes the body will have."""
+    """How many bytes the body has."""
     method: str = "POST"
 
 
@@ -138,9 +139,22 @@ class Transport:
     async def _once(self, call: Call) -> tuple[int, Mapping[str, str], bytes]:
         assert self._session is not None
         async with self._bytes.place(call.size):
-            body = call.body() if call.method == "POST" else None
+            body = _payload(call.body()) if call.method == "POST" else None
+            headers = {**call.headers, "Content-Length": str(call.size)} if body is not None else call.headers
             timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=min(30.0, self.timeout))
             async with self._session.request(
-                call.method, call.url, data=body, headers=call.headers, timeout=timeout, allow_redirects=False
+                call.method, call.url, data=body, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 return response.status, response.headers, await response.read()
+
+
+def _payload(body: Iterable[bytes] | bytes) -> bytes | AsyncIterator[bytes]:
+    """Pieces are handed over one by one: joined, each would be copied twice more."""
+    if isinstance(body, bytes):
+        return body
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in body:
+            yield piece
+
+    return pieces()

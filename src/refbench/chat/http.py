@@ -11,7 +11,7 @@ import orjson
 
 from refbench.calls import Answer, Call, CallFailedError, Price, Transport, price_of
 from refbench.chat.families import family_of
-from refbench.chat.provider import Provider, Said, assemble
+from refbench.chat.provider import Provider, Said, body_of
 from refbench.chat.request import ChatRequest
 from refbench.chat.spec import Spec
 from refbench.chat.tokens import request_tokens
@@ -58,17 +58,13 @@ class HttpVLM:
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         canonical = self.canonical(request, repeat)
         asked = self._asked(request)
-        size = request.text_length + sum(pictures[p.sha256].size * 4 // 3 for p in request.pictures)
-
-        def body() -> bytes:
-            return assemble(self.provider, self.model, asked, self.parameters, pictures)
-
+        body = body_of(self.provider, self.model, asked, self.parameters, pictures)
         call = Call(
             endpoint=self.base_url,
             url=self.provider.url(self.base_url, self.model),
             headers={"Content-Type": "application/json", **self.provider.headers(self._key)},
-            body=body,
-            size=size,
+            body=lambda: body,
+            size=len(body),
         )
         try:
             answer = await self.transport.send(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import orjson
 import pybase64
 
 from refbench.chat.request import ChatRequest
+from refbench.chat.sent import SentPicture
 from refbench.chat.vlm import Pictures
 from refbench.failure import Failure
 
@@ -43,22 +44,47 @@ class Provider:
     """What a reply may have when the request does not say."""
 
 
-def assemble(
+@dataclass(frozen=True)
+class Body:
+    """A request's body in pieces: JSON, the base64 of a picture, JSON, ... Its length is known before a file is read.
+
+    Base64 needs no escaping, so pictures are put in after the JSON is made: copying them through a JSON encoder,
+    and joining everything before it is sent, is what makes client libraries slow.
+    """
+
+    texts: tuple[bytes, ...]
+    pictures: tuple[SentPicture, ...]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.texts)) + sum(-(-picture.size // 3) * 4 for picture in self.pictures)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self.texts[0]
+        for picture, text in zip(self.pictures, self.texts[1:], strict=True):
+            data = picture.path.read_bytes()
+            if len(data) != picture.size:
+                raise OSError(f"{picture.path.name} has changed since it was prepared")
+            yield pybase64.b64encode(data)
+            yield text
+
+
+def body_of(
     provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
-) -> bytes:
-    """The body's bytes. Base64 needs no escaping, so pictures are put in after the JSON is made: copying them
-    through a JSON encoder is what makes client libraries slow."""
+) -> Body:
+    """The body of a request as the provider wants it."""
     nonce = secrets.token_hex(8)
-    order: list[str] = []
+    order: list[SentPicture] = []
 
     def put(sha256: str) -> str:
-        order.append(sha256)
+        order.append(pictures[sha256])
         return f"@{nonce}@"
 
     text = orjson.dumps(provider.shape(model, request, parameters, put, pictures))
-    pieces = text.split(f"@{nonce}@".encode())
-    body = [pieces[0]]
-    for sha256, piece in zip(order, pieces[1:], strict=True):
-        body.append(pybase64.b64encode(pictures[sha256].path.read_bytes()))
-        body.append(piece)
-    return b"".join(body)
+    return Body(tuple(text.split(f"@{nonce}@".encode())), tuple(order))
+
+
+def assemble(
+    provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
+) -> bytes:
+    """The body's bytes all at once, for a batch."""
+    return b"".join(body_of(provider, model, request, parameters, pictures))

@@ -37,6 +37,7 @@ class SentPicture:
     width: int
     height: int
     size: int
+    original: PictureFacts
     changed: str = ""
     """Empty when the file goes as it is."""
 
@@ -52,7 +53,7 @@ def prepare(path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Pat
         return Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}")
     reason = _reason(facts, policy)
     if not reason:
-        return SentPicture(facts.sha256, path, MIME[facts.format], facts.width, facts.height, len(data))
+        return SentPicture(facts.sha256, path, MIME[facts.format], facts.width, facts.height, len(data), facts)
     pixels = decode(data)
     if isinstance(pixels, Failure):
         return Failure(kind="unreadable_picture", detail=f"{path.name}: {pixels.detail}")
@@ -65,7 +66,7 @@ def prepare(path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Pat
     made = facts_of(encoded)
     assert not isinstance(made, Failure)
     return SentPicture(
-        made.sha256, store(encoded, target), MIME[target], made.width, made.height, len(encoded), changed=reason
+        made.sha256, store(encoded, target), MIME[target], made.width, made.height, len(encoded), facts, reason
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,9 +21,12 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import FolderModel
 from refbench.output import Output, StoredPicture
-from refbench.pictures.sniff import EXTENSIONS
+from refbench.pictures import PictureFacts
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Blobs, Run
+
+_AHEAD = 8
+"""Cases whose pictures are prepared before they are asked about."""
 
 Repair = Callable[[AnyCase, Purpose, Evidence, ChatRequest], ChatRequest | None]
 """The one further request for a reply that could not be read; None when it could."""
@@ -81,10 +85,9 @@ class JudgingRun:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for case in cases:
+                async for planned in self._plans(cases):
                     if self.stopped:
                         break
-                    planned = await self._plan(case)
                     worst = sum(call.worst_usd for call in planned)
                     try:
                         await self.budget.reserve(worst)
@@ -96,6 +99,21 @@ class JudgingRun:
                         group.create_task(one(planned, worst))
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
+
+    async def _plans(self, cases: Sequence[AnyCase]) -> AsyncIterator[list[Planned]]:
+        """The calls of each case in order; the pictures of the next few are opened and hashed ahead."""
+        ahead: deque[asyncio.Task[list[Planned]]] = deque()
+        try:
+            for case in cases:
+                ahead.append(asyncio.create_task(self._plan(case)))
+                if len(ahead) > _AHEAD:
+                    yield await ahead.popleft()
+            while ahead:
+                yield await ahead.popleft()
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
@@ -154,7 +172,7 @@ class JudgingRun:
             await self.recorder.record(Output(case=case.id, model=model.name, failure=output))
             return None
         if (case.id, model.name) not in self._outputs:
-            stored = await asyncio.to_thread(_store, self.run.blobs, path)
+            stored = await asyncio.to_thread(_store, self.run.blobs, path, output.original)
             await self.recorder.record(
                 Output(
                     case=case.id,
@@ -235,14 +253,8 @@ class _Open:
             self._changed.notify_all()
 
 
-def _store(blobs: Blobs, path: Path) -> StoredPicture:
-    from refbench.pictures import facts_of
-
-    data = path.read_bytes()
-    facts = facts_of(data)
-    assert not isinstance(facts, Failure)
-    assert facts.format in EXTENSIONS
-    blobs.put(data, facts.format)
+def _store(blobs: Blobs, path: Path, facts: PictureFacts) -> StoredPicture:
+    blobs.put_file(path, facts.sha256, facts.format)
     return StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
 
 

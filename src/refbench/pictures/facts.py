@@ -10,7 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from refbench.failure import Failure
-from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
+from refbench.pictures.sniff import EXTENSIONS, is_complete, png_has, sniff
 from refbench.record import Record
 
 MAX_PIXELS = 89_478_485
@@ -50,7 +50,7 @@ def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Fai
         return _unreadable(f"the {picture_format} is cut off after {len(data)} bytes")
     try:
         header = Image.open(io.BytesIO(data))
-        orientation = header.getexif().get(_ORIENTATION, 1)
+        orientation = header.getexif().get(_ORIENTATION, 1) if _may_turn(data, picture_format) else 1
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return _unreadable(f"more than {max_pixels:,} pixels")
     except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
@@ -67,6 +67,11 @@ def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Fai
         icc="icc_profile" in header.info,
         animated=bool(getattr(header, "is_animated", False)),
     )
+
+
+def _may_turn(data: bytes, picture_format: str) -> bool:
+    """Whether it is worth asking Pillow for EXIF: for a PNG without it, Pillow would decode the whole picture."""
+    return picture_format != "png" or png_has(data, b"eXIf")
 
 
 def read_facts(path: Path, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Failure:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
+import tempfile
 from pathlib import Path
 
 from refbench.pictures.sniff import EXTENSIONS
@@ -29,6 +32,23 @@ class Blobs:
             except OSError as error:
                 raise disk_error(error, self.root) from error
         return sha256
+
+    def put_file(self, source: Path, sha256: str, picture_format: str) -> None:
+        """Store a copy of a file whose hash is known. Not flushed: the file itself is still where it was."""
+        path = self.path(sha256, picture_format)
+        if path.exists():
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, part = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            os.close(handle)
+            try:
+                shutil.copyfile(source, part)
+                Path(part).replace(path)
+            finally:
+                Path(part).unlink(missing_ok=True)
+        except OSError as error:
+            raise disk_error(error, self.root) from error
 
     def get(self, sha256: str, picture_format: str) -> bytes:
         """The bytes, checked: a blob whose content no longer has its name is an error, not a picture."""
