@@ -129,7 +129,9 @@ def write_data(work: Path, samples: int) -> float:
 
 
 def client(code: str, work: Path, port: str, in_flight: int) -> dict[str, float]:
-    ended = subprocess.run([sys.executable, "-c", code, str(work), port, str(in_flight)], capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(work), port, str(in_flight)], capture_output=True, text=True
+    )
     if ended.returncode:
         raise SystemExit(ended.stderr[-2000:])
     found: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
@@ -149,7 +151,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             work = Path(folder)
             size = write_data(work, given.samples)
-            print(f"{given.samples} samples, {size:.2f} MB of pictures each, {given.in_flight} in flight, {given.latency:g} s latency")
+            print(
+                f"{given.samples} samples, {size:.2f} MB of pictures each, {given.in_flight} in flight, {given.latency:g} s latency"
+            )
             print(f"bound by latency: {given.in_flight / given.latency:.0f} samples/s")
             theirs = client(SDK, work, port, given.in_flight)
             ours = client(OURS, work, port, given.in_flight)
@@ -157,7 +161,9 @@ def main() -> None:
         server.terminate()
         server.wait()
     for name, found in (("openai SDK", theirs), ("refbench", ours)):
-        print(f"{name:10s} {found['cpu_ms']:6.2f} ms CPU a sample, {found['per_second']:5.0f} samples/s, {found['peak_mb']:5.0f} MB")
+        print(
+            f"{name:10s} {found['cpu_ms']:6.2f} ms CPU a sample, {found['per_second']:5.0f} samples/s, {found['peak_mb']:5.0f} MB"
+        )
     print(f"CPU ratio {ours['cpu_ms'] / theirs['cpu_ms']:.2f} (target 0.25)")
 
 

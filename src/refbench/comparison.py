@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from refbench.case import AnyCase
+from refbench.columns import System, columns_of
 from refbench.record import Record, RefBenchError
 from refbench.score import Score
 from refbench.stats import Design, bca_interval, leave_one_out, resample
-from refbench.table import DRAWS, SEED, Aggregate, System, columns_of, summaries
+from refbench.table import DRAWS, SEED, Aggregate, summaries
 
 
 class Gap(Record):
@@ -43,7 +44,9 @@ def paired_gap(
     """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
     parts = next(m.parts for m in aggregate.measures if m.name == measure)
     columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
-    shared = np.all([~np.isnan(columns.values[part]).any(axis=0) for part in parts], axis=0)
+    there = [~np.isnan(columns.values[part]) for part in parts]
+    apart = [columns.inapplicable[part] for part in parts]
+    shared = (np.all(np.logical_or(there, apart), axis=0) & np.any(there, axis=0)).all(axis=0)
     if shared.sum() < 2:
         raise RefBenchError(f"{first[0]} and {second[0]} share {int(shared.sum())} scored cases: too few to compare")
     kept = [case for case, keep in zip(cases, shared, strict=True) if keep]

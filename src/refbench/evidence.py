@@ -6,6 +6,7 @@ Evidence is keyed by the act alone, so that equal requests are paid for once, wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import model_validator
@@ -59,6 +60,6 @@ class Evidence(Record):
             raise ValueError("Evidence has a reply or a failure, exactly one of them")
         return self
 
-    @property
+    @cached_property
     def id(self) -> str:
         return content_key({"kind": self.kind, **self.request})

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
+from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges.panel import mean_of_judges, mean_of_repeats
 from refbench.output import Output
 from refbench.score import Score
-from refbench.table import System
 
 
 def score_evidence(
@@ -51,15 +51,25 @@ def score_evidence(
     for name in protocols:
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
             for case in cases:
+                away = bench.not_applicable(case)
                 why = missing.get((case.id, model)) or unsendable.get((case.id, model, judge or "")) or absent
                 for metric in (metric for metrics in bench.parts.values() for metric in metrics):
                     there = found.get((name, model, judge, case.id, metric))
                     if there:
                         scores += there.values()
-                    else:
-                        scores.append(
-                            Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, failure=why)
+                        continue
+                    reason = away.get(metric)
+                    scores.append(
+                        Score(
+                            case=case.id,
+                            model=model,
+                            judge=judge,
+                            metric=metric,
+                            protocol=name,
+                            failure=None if reason else why,
+                            not_applicable=reason,
                         )
+                    )
     scores = mean_of_repeats(scores)
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
 

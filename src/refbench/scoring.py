@@ -9,6 +9,7 @@ from typing import Any
 
 from refbench.benchmarks import Benchmark, Dataset, PublishedValue, benchmark, resolve_data
 from refbench.case import AnyCase
+from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
 from refbench.order import fair_order
 from refbench.output import Output
@@ -17,7 +18,7 @@ from refbench.runs import Run, Shard
 from refbench.runs.run import cases_fingerprint
 from refbench.score import Score
 from refbench.scorer import score_evidence
-from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Row, System, Table, tabulate
+from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Row, Table, tabulate
 
 _COMMIT_EVERY = 500
 """Imported replies per commit: they cost nothing to read again, and a commit costs a disk flush."""
@@ -125,8 +126,19 @@ def rescore(
 def score_run(path: Path | str, *, protocol: str = "both", draws: int = DRAWS, seed: int = SEED) -> Result:
     """Score and table what a run holds, with the readers of this version."""
     run = Run.open(Path(path))
-    bench = benchmark(run.info.benchmark)
+    bench = benchmark_of(run)
     return run_result(run, bench, run.cases(bench.case_type), protocol=protocol, draws=draws, seed=seed)
+
+
+def benchmark_of(run: Run) -> Benchmark:
+    """The benchmark of a run: shipped, or made again from what the run keeps of it."""
+    if run.info.benchmark == "own":
+        from refbench.benchmarks.own import own_benchmark
+
+        return own_benchmark(run.kept("rubric.md"), run.info.settings.get("rubric", "rubric.md"))
+    if run.keeps("benchmark.py"):
+        return benchmark(str(run.path / "benchmark/benchmark.py"))
+    return benchmark(run.info.benchmark)
 
 
 def run_result(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.case import AnyCase
+from refbench.columns import Columns, columns_of
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
@@ -28,9 +29,6 @@ _MOST_FOR_ACCELERATION = 2000
 """Above this many clusters the acceleration is too small to matter and its cost is not."""
 _SMALL_N = 50
 """Below this many clusters an interval comes with a remark (docs/decisions/0004-intervals.md)."""
-
-System: TypeAlias = tuple[str, str | None]
-"""Model and judge."""
 
 
 class Row(Record):
@@ -112,47 +110,6 @@ class Aggregate:
     imputed: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Scores of one protocol as arrays, systems x cases for each metric."""
-
-    systems: tuple[System, ...]
-    values: Mapping[str, Array]
-    """NaN where there is no value."""
-    failures: Mapping[str, NDArray[np.int8]]
-    """Index into KINDS where the score failed, -1 elsewhere."""
-    inapplicable: Mapping[str, NDArray[np.bool_]]
-
-
-def columns_of(scores: Sequence[Score], cases: Sequence[AnyCase]) -> Columns:
-    """Arrange scores by system and case. Every system must have a score, in some state, for every case."""
-    position = {case.id: i for i, case in enumerate(cases)}
-    systems = tuple(sorted({(s.model, s.judge) for s in scores}, key=lambda system: (system[0], system[1] or "")))
-    row = {system: i for i, system in enumerate(systems)}
-    metrics = sorted({s.metric for s in scores})
-    shape = (len(systems), len(cases))
-    values = {m: np.full(shape, np.nan) for m in metrics}
-    failures = {m: np.full(shape, -1, dtype=np.int8) for m in metrics}
-    inapplicable = {m: np.zeros(shape, dtype=np.bool_) for m in metrics}
-    seen = {m: np.zeros(shape, dtype=np.bool_) for m in metrics}
-    for score in scores:
-        at = row[score.model, score.judge], position[score.case]
-        if seen[score.metric][at]:
-            raise ValueError(f"two scores of {score.metric} for {score.model} on {score.case}")
-        seen[score.metric][at] = True
-        if score.value is not None:
-            values[score.metric][at] = score.value
-        elif score.failure is not None:
-            failures[score.metric][at] = KINDS.index(score.failure.kind)
-        else:
-            inapplicable[score.metric][at] = True
-    for metric, there in seen.items():
-        if not there.all():
-            system, case = np.argwhere(~there)[0]
-            raise ValueError(f"no score of {metric} for {systems[system][0]} on {cases[case].id}, not even a failure")
-    return Columns(systems, values, failures, inapplicable)
-
-
 def tabulate(
     protocol: str,
     aggregate: Aggregate,
@@ -170,7 +127,9 @@ def tabulate(
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
-    intervals = _intervals(aggregate, filled, cases, slices, point, draws, seed) if draws else {}
+    intervals = {}
+    if draws:
+        intervals = _intervals(aggregate, filled, columns.inapplicable, cases, slices, point, draws, seed)
     rows = []
     for s, (model, judge) in enumerate(columns.systems):
         for i, where in enumerate(slices):
@@ -223,7 +182,7 @@ def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side
             continue
         bounded.append(measure.name)
         for part in measure.parts:
-            extreme[part] = value
+            extreme.setdefault(part, value)  # a part's own range, not that of a total over it
     filled = {
         m: np.where(columns.failures[m] >= 0, extreme[m], values) if m in extreme else values
         for m, values in columns.values.items()
@@ -235,6 +194,7 @@ def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side
 def _intervals(
     aggregate: Aggregate,
     values: Mapping[str, Array],
+    inapplicable: Mapping[str, NDArray[np.bool_]],
     cases: Sequence[AnyCase],
     slices: Sequence[Slice],
     point: Mapping[tuple[int, str], Array],
@@ -251,7 +211,9 @@ def _intervals(
     found = {}
     for (i, name), by_system in drawn.items():
         for s in range(len(by_system)):
-            has_value = np.all([~np.isnan(values[part][s]) for part in parts[name]], axis=0)
+            there = [~np.isnan(values[part][s]) for part in parts[name]]
+            apart = [inapplicable[part][s] for part in parts[name]]
+            has_value = np.all(np.logical_or(there, apart), axis=0) & np.any(there, axis=0)
             scored = slices[i].members & has_value
             n = len(design.clusters_of(scored))
             influence = np.zeros(0)

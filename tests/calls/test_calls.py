@@ -16,7 +16,6 @@ from refbench.calls.retry import RetryPolicy, retry_after
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer
 
-
 T = TypeVar("T")
 
 
@@ -29,7 +28,9 @@ def go(work: Callable[[], Awaitable[T]]) -> T:
 
 def call(server: JudgeServer, text: str = "hello") -> Call:
     body = b'{"messages": [{"role": "user", "content": [{"type": "text", "text": "%s"}]}]}' % text.encode()
-    return Call(endpoint=server.url, url=f"{server.url}/v1/chat/completions", headers={}, body=lambda: body, size=len(body))
+    return Call(
+        endpoint=server.url, url=f"{server.url}/v1/chat/completions", headers={}, body=lambda: body, size=len(body)
+    )
 
 
 QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.05)
@@ -153,7 +154,13 @@ def test_bodies_in_memory_are_bounded_and_a_huge_one_goes_alone() -> None:
 
 @pytest.mark.parametrize(
     ("headers", "seconds"),
-    [({"Retry-After": "3"}, 3.0), ({"retry-after-ms": "250"}, 0.25), ({}, None), ({"Retry-After": "soon"}, None), ({"Retry-After": "-5"}, None)],
+    [
+        ({"Retry-After": "3"}, 3.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({}, None),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "-5"}, None),
+    ],
 )
 def test_retry_after_is_read_in_every_form(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers) == seconds

@@ -44,7 +44,9 @@ def picture(folder: Path, number: int) -> SentPicture:
     return sent
 
 
-def ask(server: JudgeServer, kind: str, request: ChatRequest, pictures: list[SentPicture], options: str = "") -> Evidence:
+def ask(
+    server: JudgeServer, kind: str, request: ChatRequest, pictures: list[SentPicture], options: str = ""
+) -> Evidence:
     async def work() -> Evidence:
         async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=5) as transport:
             spec = SPECS[kind].format(url=server.url) + options
@@ -61,7 +63,7 @@ def pictures(tmp_path: Path) -> list[SentPicture]:
 
 @pytest.fixture
 def request_(pictures: list[SentPicture]) -> ChatRequest:
-    parts = [ChatText(text="First:"), ChatPicture(sha256=pictures[0].sha256), ChatText(text="Then \"these\" \\ two:\n")]
+    parts = [ChatText(text="First:"), ChatPicture(sha256=pictures[0].sha256), ChatText(text='Then "these" \\ two:\n')]
     parts += [ChatPicture(sha256=p.sha256, detail="high") for p in pictures[1:]]
     return ChatRequest(system="Be fair.", parts=(*parts, ChatText(text="Is it @good@?")), max_tokens=321)
 
@@ -70,7 +72,9 @@ def shas(pieces: list[str]) -> list[str]:
     return [hashlib.sha256(base64.b64decode(piece)).hexdigest() for piece in pieces]
 
 
-def test_openai_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openai_over_the_wire(
+    request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-one")
     with JudgeServer() as server:
         evidence = ask(server, "openai", request_, pictures, "&temperature=0&seed=7")
@@ -78,7 +82,12 @@ def test_openai_over_the_wire(request_: ChatRequest, pictures: list[SentPicture]
     assert seen.path == "/v1/chat/completions"
     assert seen.headers["Authorization"] == "Bearer sk-one"
     assert seen.headers["Content-Type"] == "application/json"
-    assert (seen.body["model"], seen.body["max_tokens"], seen.body["temperature"], seen.body["seed"]) == ("gpt-4o", 321, 0, 7)
+    assert (seen.body["model"], seen.body["max_tokens"], seen.body["temperature"], seen.body["seed"]) == (
+        "gpt-4o",
+        321,
+        0,
+        7,
+    )
     assert "stream" not in seen.body
     system, user = seen.body["messages"]
     assert system == {"role": "system", "content": "Be fair."}
@@ -92,7 +101,9 @@ def test_openai_over_the_wire(request_: ChatRequest, pictures: list[SentPicture]
     assert "sk-one" not in evidence.model_dump_json()
 
 
-def test_gemini_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gemini_over_the_wire(
+    request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "g-key")
     with JudgeServer() as server:
         evidence = ask(server, "gemini", request_, pictures, "&temperature=0.5")
@@ -108,7 +119,9 @@ def test_gemini_over_the_wire(request_: ChatRequest, pictures: list[SentPicture]
     assert evidence.output_tokens == 100, "thoughts are paid for too"
 
 
-def test_anthropic_over_the_wire(request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anthropic_over_the_wire(
+    request_: ChatRequest, pictures: list[SentPicture], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key")
     with JudgeServer() as server:
         evidence = ask(server, "anthropic", request_, pictures)
@@ -123,7 +136,12 @@ def test_anthropic_over_the_wire(request_: ChatRequest, pictures: list[SentPictu
     assert evidence.reply
 
 
-SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": {"type": "integer"}},
+    "required": ["score"],
+    "additionalProperties": False,
+}
 
 
 @pytest.mark.parametrize("kind", SPECS)
@@ -148,10 +166,18 @@ REPLIES: list[tuple[str, dict[str, Any], str | None]] = [
     ("openai", {"choices": [{"message": {"content": "  "}, "finish_reason": "length"}]}, "empty_reply"),
     ("openai", {"choices": []}, "empty_reply"),
     ("openai", {"choices": "what"}, "api_error"),
-    ("openai", {"choices": [{"message": {"content": [{"type": "text", "text": "Yes"}]}, "finish_reason": "stop"}]}, None),
+    (
+        "openai",
+        {"choices": [{"message": {"content": [{"type": "text", "text": "Yes"}]}, "finish_reason": "stop"}]},
+        None,
+    ),
     ("gemini", wire("x:generateContent", "x", refused=True), "refused"),
     ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}, "refused"),
-    ("gemini", {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}, "finishReason": "MAX_TOKENS"}]}, "empty_reply"),
+    (
+        "gemini",
+        {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}, "finishReason": "MAX_TOKENS"}]},
+        "empty_reply",
+    ),
     ("gemini", {"candidates": []}, "empty_reply"),
     ("anthropic", wire("/v1/messages", "x", refused=True), "refused"),
     ("anthropic", {"content": [], "stop_reason": "max_tokens"}, "empty_reply"),
@@ -171,13 +197,20 @@ def test_refusals_and_empty_replies_are_their_own_kinds(kind: str, body: dict[st
 @pytest.mark.parametrize(
     ("status", "error", "kind", "says"),
     [
-        (400, {"error": {"message": "blocked by our safety system", "code": "content_policy_violation"}}, "refused", "content_policy"),
+        (
+            400,
+            {"error": {"message": "blocked by our safety system", "code": "content_policy_violation"}},
+            "refused",
+            "content_policy",
+        ),
         (400, {"error": {"message": "maximum context length is 8192 tokens"}}, "api_error", "context length"),
         (413, {"error": "too large"}, "api_error", "too large"),
         (422, {}, "api_error", "HTTP 422"),
     ],
 )
-def test_errors_of_a_request_are_typed_with_the_servers_words(status: int, error: dict[str, Any], kind: str, says: str) -> None:
+def test_errors_of_a_request_are_typed_with_the_servers_words(
+    status: int, error: dict[str, Any], kind: str, says: str
+) -> None:
     with JudgeServer(status=status, error=error) as server:
         evidence = ask(server, "openai", ChatRequest(parts=(ChatText(text="?"),)), [])
     assert evidence.failure is not None
@@ -281,7 +314,13 @@ def test_broken_pictures_are_failures_before_anything_is_sent(tmp_path: Path) ->
     ("text", "name", "kind", "what", "options"),
     [
         ("openai:gpt-4o", "gpt-4o", "openai", "gpt-4o", {}),
-        ("j=openai:Qwen/Qwen3-VL?base_url=http://h:8000/v1", "j", "openai", "Qwen/Qwen3-VL", {"base_url": "http://h:8000/v1"}),
+        (
+            "j=openai:Qwen/Qwen3-VL?base_url=http://h:8000/v1",
+            "j",
+            "openai",
+            "Qwen/Qwen3-VL",
+            {"base_url": "http://h:8000/v1"},
+        ),
         ("A=folder:out/A/{task}/{id}_s{seed}.png", "A", "folder", "out/A/{task}/{id}_s{seed}.png", {}),
         ("folder:out/model-b/", "model-b", "folder", "out/model-b/", {}),
         ("openai:x?temperature=0&price=1,2", "x", "openai", "x", {"temperature": "0", "price": "1,2"}),

@@ -102,7 +102,10 @@ def test_equal_requests_are_sent_once_even_at_the_same_time(tmp_path: Path, judg
 
 def test_all_models_are_judged_on_a_case_before_the_next(work: Path, judge: JudgeServer) -> None:
     run(work, judge, limit=9, concurrency=1)
-    order = [next(part["text"] for part in seen.body["messages"][1]["content"] if part["type"] == "text") for seen in judge.requests]
+    order = [
+        next(part["text"] for part in seen.body["messages"][1]["content"] if part["type"] == "text")
+        for seen in judge.requests
+    ]
     stems = ["item_" + text.split("item_")[1][:5] for text in order]
     assert [stems[i] for i in range(0, 54, 6)] == list(dict.fromkeys(stems)), "six calls on a case, then the next"
 
@@ -189,11 +192,16 @@ def test_a_budget_stops_before_it_is_broken_and_leaves_pairs(work: Path, judge: 
     assert spent == pytest.approx(len(judge.requests) * 0.002)
     worst_of_a_case = 6 * 2 * (1400 * 1 + 2000 * 10) / 1e6
     assert spent > 0.3 - worst_of_a_case - 0.002
-    scored = {model: {s.case for s in evaluation.result.scores if s.model == model and s.value is not None} for model in ("A", "B")}
+    scored = {
+        model: {s.case for s in evaluation.result.scores if s.model == model and s.value is not None}
+        for model in ("A", "B")
+    }
     assert scored["A"] == scored["B"]
     strata = Counter(next(c.stratum for c in evaluation.result.cases if c.id == case) for case in scored["A"])
     assert max(strata.values()) - min(strata.values()) <= 1
-    assert run(work, judge, judges=priced, budget="0.3usd").progress.done == 0, "the budget is the run's, not the command's"
+    assert run(work, judge, judges=priced, budget="0.3usd").progress.done == 0, (
+        "the budget is the run's, not the command's"
+    )
     assert run(work, judge, judges=priced, budget="3usd").stopped == ""
     assert Run.open(work / "run").spent_usd() == pytest.approx(36 * 6 * 0.002)
 
@@ -213,23 +221,36 @@ def test_missing_and_broken_outputs_are_typed_and_cost_nothing(work: Path, judge
     assert row.failures == {"missing_output": 1, "unreadable_picture": 1}
     assert len(judge.requests) == 34 * 3
     write_outputs(work / "a", plain_items(36))
-    assert run(work, judge, models=[f"A=folder:{work / 'a'}"]).result.rows(level="overall", metric="avg", protocol="corrected")[0].failures == {}
+    assert (
+        run(work, judge, models=[f"A=folder:{work / 'a'}"])
+        .result.rows(level="overall", metric="avg", protocol="corrected")[0]
+        .failures
+        == {}
+    )
 
 
 def test_a_broken_source_picture_is_a_failure_of_its_case(work: Path, judge: JudgeServer) -> None:
     next((work / "creval/bench/image").glob("*.png")).write_text("no picture")
-    (row,) = run(work, judge, models=[f"A=folder:{work / 'a'}"]).result.rows(level="overall", metric="avg", protocol="corrected")
+    (row,) = run(work, judge, models=[f"A=folder:{work / 'a'}"]).result.rows(
+        level="overall", metric="avg", protocol="corrected"
+    )
     assert row.failures == {"unreadable_picture": 1}
 
 
 @pytest.mark.parametrize(
     ("status", "error", "says"),
     [
-        (401, {"error": {"message": "Incorrect API key provided: sk-abcdefgh12345678", "code": "invalid_api_key"}}, "refuses the key"),
+        (
+            401,
+            {"error": {"message": "Incorrect API key provided: sk-abcdefgh12345678", "code": "invalid_api_key"}},
+            "refuses the key",
+        ),
         (404, {"error": {"message": "The model does not exist"}}, "does not know the model 'gpt-4o'"),
     ],
 )
-def test_what_no_request_will_survive_ends_the_run_at_once(work: Path, judge: JudgeServer, status: int, error: dict[str, Any], says: str) -> None:
+def test_what_no_request_will_survive_ends_the_run_at_once(
+    work: Path, judge: JudgeServer, status: int, error: dict[str, Any], says: str
+) -> None:
     judge.status, judge.error = status, error
     with pytest.raises(RefBenchError, match=says) as raised:
         run(work, judge)
@@ -238,7 +259,10 @@ def test_what_no_request_will_survive_ends_the_run_at_once(work: Path, judge: Ju
 
 
 def test_a_server_that_takes_fewer_pictures_is_a_typed_failure(work: Path, judge: JudgeServer) -> None:
-    judge.status, judge.error = 400, {"error": {"message": "At most 1 image(s) may be provided in one request.", "type": "BadRequestError"}}
+    judge.status, judge.error = (
+        400,
+        {"error": {"message": "At most 1 image(s) may be provided in one request.", "type": "BadRequestError"}},
+    )
     evaluation = run(work, judge, limit=2)
     (row,) = evaluation.result.rows(level="overall", metric="IF", protocol="corrected", model="A")
     assert row.failures == {"api_error": 2}
@@ -349,7 +373,17 @@ def test_a_folder_in_which_nothing_fits_shows_the_nearest_names(work: Path, judg
 
 
 def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> None:
-    command = [sys.executable, "-m", "refbench", "run", "creval", "--data", work / "creval", "--model", f"A=folder:{work / 'a'}"]
+    command = [
+        sys.executable,
+        "-m",
+        "refbench",
+        "run",
+        "creval",
+        "--data",
+        work / "creval",
+        "--model",
+        f"A=folder:{work / 'a'}",
+    ]
     command += ["--judge", "openai:gpt-4o", "--out", work / "cli", "--limit", "4", "--json"]
     environment = {**os.environ, "OPENAI_BASE_URL": f"{judge.url}/v1", "OPENAI_API_KEY": "sk-test"}
     ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
@@ -360,5 +394,7 @@ def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> No
     again = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
     assert again.stdout == ended.stdout
     assert len(judge.requests) == 12
-    broke = subprocess.run([*map(str, command), "--budget", "0.001usd"], capture_output=True, text=True, env=environment)
+    broke = subprocess.run(
+        [*map(str, command), "--budget", "0.001usd"], capture_output=True, text=True, env=environment
+    )
     assert (broke.returncode, "price" in broke.stderr) == (2, True)

@@ -25,14 +25,24 @@ def work(tmp_path: Path) -> Path:
             for index in range(count):
                 picture = encode(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8), "jpeg")
                 (tmp_path / f"data/{task}/{number}_{index}.jpg").write_bytes(picture)
-            (tmp_path / f"data/{task}/{number}_prompt.txt").write_text(f"Put image 1 into a garden, set {task} {number}.")
-            (tmp_path / f"out/{task}/{number}_generated.png").write_bytes(encode(rng.integers(0, 255, (9, 9, 3), dtype=np.uint8)))
+            (tmp_path / f"data/{task}/{number}_prompt.txt").write_text(
+                f"Put image 1 into a garden, set {task} {number}."
+            )
+            (tmp_path / f"out/{task}/{number}_generated.png").write_bytes(
+                encode(rng.integers(0, 255, (9, 9, 3), dtype=np.uint8))
+            )
     return tmp_path
 
 
 def test_reference_zero_is_shown_and_the_order_is_the_official_one(work: Path) -> None:
     with JudgeServer() as judge:
-        evaluate("multibanana", data=work / "data", models=[f"m=folder:{work / 'out'}"], judges=[f"gpt=openai:gpt-5?base_url={judge.url}/v1"], out=work / "run")
+        evaluate(
+            "multibanana",
+            data=work / "data",
+            models=[f"m=folder:{work / 'out'}"],
+            judges=[f"gpt=openai:gpt-5?base_url={judge.url}/v1"],
+            out=work / "run",
+        )
         seen = [request.body["messages"][0]["content"] for request in judge.requests]
     assert len(seen) == 12
     for content in seen:
@@ -41,11 +51,19 @@ def test_reference_zero_is_shown_and_the_order_is_the_official_one(work: Path) -
         assert kinds == ["text", *["image_url"] * references, "text", "image_url", "text"]
         instruction = content[1 + references]["text"]
         task, number = instruction.split("set ")[1].split(".")[0].split()
-        files = [work / f"data/{task}/{number}_{i}.jpg" for i in range(references)] + [work / f"out/{task}/{number}_generated.png"]
-        sent = [base64.b64decode(part["image_url"]["url"].split(",")[1]) for part in content if part["type"] == "image_url"]
-        assert [hashlib.sha256(s).hexdigest() for s in sent] == [hashlib.sha256(f.read_bytes()).hexdigest() for f in files]
+        files = [work / f"data/{task}/{number}_{i}.jpg" for i in range(references)] + [
+            work / f"out/{task}/{number}_generated.png"
+        ]
+        sent = [
+            base64.b64decode(part["image_url"]["url"].split(",")[1]) for part in content if part["type"] == "image_url"
+        ]
+        assert [hashlib.sha256(s).hexdigest() for s in sent] == [
+            hashlib.sha256(f.read_bytes()).hexdigest() for f in files
+        ]
         mimes = [part["image_url"]["url"].split(";")[0] for part in content if part["type"] == "image_url"]
-        assert mimes == ["data:image/jpeg"] * references + ["data:image/png"], "the released script calls everything a JPEG"
+        assert mimes == ["data:image/jpeg"] * references + ["data:image/png"], (
+            "the released script calls everything a JPEG"
+        )
         assert all(f"{label}: " in content[-1]["text"] for label in LABELS)
 
 
@@ -57,8 +75,13 @@ def test_two_judges_give_each_their_rows_and_a_mean(work: Path) -> None:
         return "Reasoning: yes.\n" + "\n".join(f"{label}: 8." for label in LABELS)
 
     with JudgeServer(reply=strict) as one, JudgeServer(reply=kind) as other:
-        judges = [f"gpt=openai:gpt-5?base_url={one.url}/v1", f"gemini=gemini:gemini-2.5-flash?base_url={other.url}/v1beta"]
-        found = evaluate("multibanana", data=work / "data", models=[f"m=folder:{work / 'out'}"], judges=judges, out=work / "run")
+        judges = [
+            f"gpt=openai:gpt-5?base_url={one.url}/v1",
+            f"gemini=gemini:gemini-2.5-flash?base_url={other.url}/v1beta",
+        ]
+        found = evaluate(
+            "multibanana", data=work / "data", models=[f"m=folder:{work / 'out'}"], judges=judges, out=work / "run"
+        )
     totals = {row.judge: row.value for row in found.result.rows(level="overall", metric="total", protocol="corrected")}
     assert totals == {"gpt": 3.0, "gemini": 8.0, "mean": 5.5}
     levels = {row.slice["level"] for row in found.result.table.rows}
@@ -74,6 +97,10 @@ def test_a_set_that_one_judge_refused_is_not_in_the_mean(work: Path) -> None:
 
     with JudgeServer(reply=moody) as one, JudgeServer() as other:
         judges = [f"a=openai:x?base_url={one.url}/v1", f"b=openai:y?base_url={other.url}/v1"]
-        found = evaluate("multibanana", data=work / "data", models=[f"m=folder:{work / 'out'}"], judges=judges, out=work / "run")
-    failures = {row.judge: row.failures for row in found.result.rows(level="overall", metric="total", protocol="corrected")}
+        found = evaluate(
+            "multibanana", data=work / "data", models=[f"m=folder:{work / 'out'}"], judges=judges, out=work / "run"
+        )
+    failures = {
+        row.judge: row.failures for row in found.result.rows(level="overall", metric="total", protocol="corrected")
+    }
     assert failures == {"a": {"refused": 3}, "b": {}, "mean": {"refused": 3}}

@@ -18,7 +18,13 @@ from typing import Any, Self
 
 from aiohttp import web
 
-LABELS = ("Instruction Alignment", "Reference Consistency", "Background-Subject Match", "Physical Realism", "Visual Quality")
+LABELS = (
+    "Instruction Alignment",
+    "Reference Consistency",
+    "Background-Subject Match",
+    "Physical Realism",
+    "Visual Quality",
+)
 
 
 def dice(text: str, salt: str) -> float:
@@ -81,7 +87,9 @@ class JudgeServer:
         assert self._ready.wait(20)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(20)
@@ -131,7 +139,9 @@ class JudgeServer:
         fault = self.faults.of(digest)
         first = self.tries[digest] == 1
         if first and fault == "throttled":
-            return web.json_response({"error": {"message": "slow down", "type": "rate_limit"}}, status=429, headers={"Retry-After": "0.05"})
+            return web.json_response(
+                {"error": {"message": "slow down", "type": "rate_limit"}}, status=429, headers={"Retry-After": "0.05"}
+            )
         if first and fault == "failing":
             return web.Response(text="<html>upstream failed</html>", status=500)
         if first and fault == "hanging":
@@ -167,7 +177,14 @@ def answer(text: str) -> str:
     """CREval's questions by objects, otherwise MultiBanana's five lines; right or wrong by the dice."""
     questions = re.findall(r"^(Q\d+): (.+)$", text, re.MULTILINE)
     if questions:
-        objects = [{"Question": f"{q}: {t}", "explanation": "Seen.", "answer": "Yes" if dice(text + q, "answer") < 0.75 else "No"} for q, t in questions]
+        objects = [
+            {
+                "Question": f"{q}: {t}",
+                "explanation": "Seen.",
+                "answer": "Yes" if dice(text + q, "answer") < 0.75 else "No",
+            }
+            for q, t in questions
+        ]
         return "\n\n".join(json.dumps(o) for o in objects)
     lines = [f"{label}: {1 + int(dice(text + label, 'score') * 10)}." for label in LABELS]
     return "Reasoning: looked at it.\n" + "\n".join(lines)
@@ -176,8 +193,14 @@ def answer(text: str) -> str:
 def wire(path: str, text: str, *, refused: bool) -> dict[str, Any]:
     """The reply in the format that belongs to the path."""
     if path.endswith(":generateContent"):
-        candidate = {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "SAFETY" if refused else "STOP"}
-        return {"candidates": [candidate], "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 40, "thoughtsTokenCount": 60}}
+        candidate = {
+            "content": {"role": "model", "parts": [{"text": text}]},
+            "finishReason": "SAFETY" if refused else "STOP",
+        }
+        return {
+            "candidates": [candidate],
+            "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 40, "thoughtsTokenCount": 60},
+        }
     if path.endswith("/v1/messages"):
         return {
             "type": "message",
@@ -185,7 +208,11 @@ def wire(path: str, text: str, *, refused: bool) -> dict[str, Any]:
             "stop_reason": "refusal" if refused else "end_turn",
             "usage": {"input_tokens": 1000, "output_tokens": 100},
         }
-    message = {"role": "assistant", "content": None if refused else text, "refusal": "I can't help with that." if refused else None}
+    message = {
+        "role": "assistant",
+        "content": None if refused else text,
+        "refusal": "I can't help with that." if refused else None,
+    }
     return {
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],

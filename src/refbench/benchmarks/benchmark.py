@@ -112,6 +112,10 @@ class Benchmark:
     """What can be set for judging, with the values allowed; the first is the default."""
     released: Callable[[], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
     """Released item scores of real models, where there are any: what precision to expect is read off them."""
+    not_applicable: Callable[[AnyCase], Mapping[str, str]] = field(default=lambda case: {})
+    """Metrics that do not concern a case, with the reason."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
     judges_mean: bool = False
     """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
     output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])

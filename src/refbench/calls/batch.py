@@ -24,7 +24,7 @@ from refbench.record import RefBenchError
 
 HALF_PRICE = 0.5
 """What both providers charge for a batch, as a share of the live price."""
-_TRIES = 3  # at handing in; the calls that can be repeated safely have their own tries besides
+_TRIES = 5  # at handing in; the calls that can be repeated safely have their own tries besides
 _SUBMITTING = 3600.0  # seconds after its intent within which a batch was created, if it was
 _SKEW = 300.0  # seconds that the provider's clock may be behind ours
 
@@ -75,7 +75,7 @@ class Desk:
 
     async def post(self, url: str, pieces: Sequence[bytes], content_type: str, *, once: bool = False) -> dict[str, Any]:
         headers = {**self.headers, "Content-Type": content_type}
-        call = Call(self.base_url, url, headers, lambda: b"".join(pieces), sum(map(len, pieces)))
+        call = Call(self.base_url, url, headers, lambda: pieces, sum(map(len, pieces)))
         return self.json(self._checked(*await self._send(self.once if once else self.patient, call)))
 
     def json(self, body: bytes | None) -> dict[str, Any]:

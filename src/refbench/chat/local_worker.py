@@ -67,8 +67,9 @@ class _Shown:
 class Weights:
     """A loaded model with its processor. Not to be used by two threads at once."""
 
-    def __init__(self, source: Source, processor: Any, model: Any) -> None:
+    def __init__(self, source: Source, processor: Any, model: Any, revision: str = "") -> None:
         self.source = source
+        self.revision = revision
         self.processor = processor
         self.model = model
         self._torch = package("torch")
@@ -80,7 +81,6 @@ class Weights:
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(self._pad)
         self.context: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        self.revision: str = getattr(self.model.config, "_commit_hash", None) or ""
         self._most: int | None = None
         """The largest batch that is tried, once a larger one did not fit in memory."""
         self._system = self._system_shape()

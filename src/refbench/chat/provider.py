@@ -44,6 +44,10 @@ class Provider:
     """What a reply may have when the request does not say."""
 
 
+# Where a picture will stand in the JSON. Random, so that no text of a user or a model can contain it.
+_PLACE = f"@{secrets.token_hex(16)}@"
+
+
 @dataclass(frozen=True)
 class Body:
     """A request's body in pieces: JSON, the base64 of a picture, JSON, ... Its length is known before a file is read.
@@ -61,10 +65,7 @@ class Body:
     def __iter__(self) -> Iterator[bytes]:
         yield self.texts[0]
         for picture, text in zip(self.pictures, self.texts[1:], strict=True):
-            data = picture.path.read_bytes()
-            if len(data) != picture.size:
-                raise OSError(f"{picture.path.name} has changed since it was prepared")
-            yield pybase64.b64encode(data)
+            yield pybase64.b64encode(picture.read())
             yield text
 
 
@@ -72,15 +73,14 @@ def body_of(
     provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
 ) -> Body:
     """The body of a request as the provider wants it."""
-    nonce = secrets.token_hex(8)
     order: list[SentPicture] = []
 
     def put(sha256: str) -> str:
         order.append(pictures[sha256])
-        return f"@{nonce}@"
+        return _PLACE
 
     text = orjson.dumps(provider.shape(model, request, parameters, put, pictures))
-    return Body(tuple(text.split(f"@{nonce}@".encode())), tuple(order))
+    return Body(tuple(text.split(_PLACE.encode())), tuple(order))
 
 
 def assemble(

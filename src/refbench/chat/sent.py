@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,41 @@ class SentPicture:
     changed: str = ""
     """Empty when the file goes as it is."""
 
+    def read(self) -> bytes:
+        """The bytes to send: those just prepared, if they are still at hand, else the file's."""
+        data = _recent.take(self.sha256)
+        if data is None:
+            data = self.path.read_bytes()
+            if len(data) != self.size:
+                raise OSError(f"{self.path.name} has changed since it was prepared")
+        return data
+
+
+class _Recent:
+    """The bytes of pictures prepared a moment ago, a bounded number of them, so that no file is opened twice."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._data: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, sha256: str, data: bytes) -> None:
+        with self._lock:
+            if sha256 in self._data or len(data) > self._most:
+                return
+            self._data[sha256] = data
+            self._held += len(data)
+            while self._held > self._most:
+                self._held -= len(self._data.popitem(last=False)[1])
+
+    def take(self, sha256: str) -> bytes | None:
+        with self._lock:
+            return self._data.get(sha256)
+
+
+_recent = _Recent(96 << 20)
+
 
 def prepare(path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Path]) -> SentPicture | Failure:
     """The picture as it will be sent; re-encoded ones are stored once by `store`."""
@@ -53,6 +90,7 @@ def prepare(path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Pat
         return Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}")
     reason = _reason(facts, policy)
     if not reason:
+        _recent.put(facts.sha256, data)
         return SentPicture(facts.sha256, path, MIME[facts.format], facts.width, facts.height, len(data), facts)
     pixels = decode(data)
     if isinstance(pixels, Failure):

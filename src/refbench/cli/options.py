@@ -11,10 +11,7 @@ Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table"
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/<benchmark>")]
 Subset = Annotated[str | None, Parameter(help="Only the cases of a named subset, for example paper874")]
 ProtocolName = Annotated[Literal["paper", "corrected", "both"], Parameter(help="Which numbers to give")]
-Level = Annotated[
-    Literal["overall", "category", "dimension", "group", "task", "n_refs", "tag", "source"],
-    Parameter(help="Also print a table for each slice of this level"),
-]
+Level = Annotated[str, Parameter(help="Also print a table for each slice of this level, for example category or task")]
 Items = Annotated[
     Path | None,
     Parameter(help="Write one line for each case, model, metric and protocol to this .jsonl, .csv or .parquet"),

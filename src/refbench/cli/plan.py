@@ -28,6 +28,7 @@ def plan_command(
     like: Annotated[Path | None, Parameter(help="An earlier run to expect precision, length and speed from")] = None,
     concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
     setting: Setting = None,
+    rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
     json: Json = False,
 ) -> int:
     """Say what a run will cost before it costs anything: calls, tokens, money, time, and what it can show."""
@@ -47,14 +48,14 @@ def plan_command(
             out=out,
             like=like,
             concurrency=concurrency,
+            rubric=rubric,
         )
     )
     if json:
         print(plan.model_dump_json())
         return 0
-    print(
-        f"{plan.benchmark}: {plan.cases} cases, {plan.models} models, {plan.calls} calls, {plan.calls_known} of them on record"
-    )
+    known = f", {plan.calls_known} of them on record" if plan.calls_known else ""
+    print(f"{plan.benchmark}: {plan.cases} cases, {plan.models} models, {plan.calls} calls{known}")
     for one in plan.judges:
         money = "price not known"
         if one.cost_usd is not None:
@@ -70,8 +71,7 @@ def plan_command(
         print("  precision: no earlier scores to tell from; give --like RUN")
     else:
         p = plan.precision
-        print(
-            f"  precision, from {p.source}: {p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
-        )
+        sharp = f"{p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
+        print(f"  precision, from {p.source}: {sharp}")
         print(f"  a true gap below {p.detectable:.2f} will usually not be told from none with so many cases")
     return 0

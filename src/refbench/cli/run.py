@@ -15,7 +15,9 @@ from refbench.runs import Shard
 
 
 def run_command(
-    benchmark: Annotated[str, Parameter(help="Name of the benchmark, or a file that holds one")],
+    benchmark: Annotated[
+        str, Parameter(help="Name of a benchmark, a file that holds one (.py), or cases of your own (.jsonl, .csv)")
+    ],
     *,
     model: Annotated[list[str], Parameter(help="NAME=folder:DIR, or a pattern, or a list; may be given several times")],
     judge: Annotated[
@@ -37,6 +39,7 @@ def run_command(
     concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
     timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
     setting: Setting = None,
+    rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
     questions: Annotated[str | None, Parameter(help="CREval: all questions of a metric in a call, or one")] = None,
     show_instruction: Annotated[bool, Parameter(help="CREval: show the judge the editing instruction")] = False,
     prompts: Annotated[str | None, Parameter(help="own or official wording of the rubric")] = None,
@@ -76,6 +79,7 @@ def run_command(
             retry=retry or (),
             budget=budget,
             concurrency=concurrency,
+            rubric=rubric,
             timeout=timeout,
             show=not json,
         )

@@ -8,14 +8,15 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
+from refbench.benchmarks.own import own_benchmark
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
-from refbench.chat.request import ChatRequest, ChatText
+from refbench.chat.request import ChatRequest
 from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
@@ -24,6 +25,8 @@ from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
+from refbench.judges.repair import repair_request
+from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import FolderModel
 from refbench.order import fair_order
 from refbench.record import RefBenchError
@@ -65,11 +68,10 @@ def set_up(
     settings: Mapping[str, str] | None = None,
     limit: int | None = None,
     shard: Shard | None = None,
+    rubric: str | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
-    bench = benchmark(name)
-    root = resolve_data(bench, data)
-    dataset = bench.load(root, subset)
+    bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
     if bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge")
     chosen = _settings(bench, settings or {})
@@ -97,6 +99,24 @@ def set_up(
     )
 
 
+def find_cases(
+    name: str, *, data: Path | None = None, subset: str | None = None, rubric: str | None = None
+) -> tuple[Benchmark, Dataset]:
+    """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric."""
+    path = Path(name)
+    if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
+        if rubric is None:
+            shipped = ", ".join(shipped_rubrics())
+            raise RefBenchError(f"{name} are cases of your own: give --rubric {shipped} or a file of yours")
+        text, title = rubric_source(rubric)
+        own = replace(own_benchmark(text, title), source={"rubric.md": text})
+        return own, own.load(path, subset)
+    bench = benchmark(name)
+    if path.suffix == ".py":
+        bench = replace(bench, source={"benchmark.py": path.read_text(encoding="utf-8")})
+    return bench, bench.load(resolve_data(bench, data), subset)
+
+
 async def evaluate_async(
     name: str,
     *,
@@ -115,6 +135,7 @@ async def evaluate_async(
     concurrency: int = 32,
     timeout: float = 180.0,
     repair: bool = True,
+    rubric: str | None = None,
     show: bool = False,
 ) -> Evaluation:
     """Judge what is not judged yet and table the run. Running it again is resuming."""
@@ -132,11 +153,14 @@ async def evaluate_async(
             settings=settings,
             limit=limit,
             shard=shard,
+            rubric=rubric,
         )
         bench = setup.bench
         assert bench.judging is not None
         judging = bench.judging(setup.dataset.root, setup.settings)
-        run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=judging.recorded)
+        run = Run.create(
+            out, bench.name, setup.dataset.cases, subset=subset, settings=judging.recorded, keep=bench.source
+        )
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
             _prices_must_be_known(setup.judges)
@@ -185,22 +209,16 @@ def evaluate(name: str, **arguments: object) -> Evaluation:
 
 
 def repairer(bench: Benchmark) -> Repair:
-    """Ask once more, quoting the reply, when the corrected reader could read nothing from it."""
+    """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
     reader = bench.protocols["corrected"].read
 
     def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
         if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
             return None
-        failures = [score.failure for score in reader(case, purpose, evidence)]
-        if not failures or not all(failure is not None and failure.kind == "unparsable" for failure in failures):
+        failures = [score.failure for score in reader(case, purpose, evidence) if score.failure is not None]
+        if not any(failure.kind == "unparsable" for failure in failures):
             return None
-        quoted = evidence.reply[:2000]
-        text = (
-            "You were asked this before and replied with the text between the lines below, which could not be read.\n"
-            f"---\n{quoted}\n---\n"
-            "Give the same verdict again, strictly in the format that was asked for, and nothing else."
-        )
-        return request.model_copy(update={"parts": (*request.parts, ChatText(text=text))})
+        return repair_request(request, evidence.reply, "The form is the one that was described above.")
 
     return repair
 

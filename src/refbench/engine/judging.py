@@ -21,7 +21,6 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import FolderModel
 from refbench.output import Output, StoredPicture
-from refbench.pictures import PictureFacts
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Blobs, Run
 
@@ -72,7 +71,8 @@ class JudgingRun:
         """Judge the cases in their order, many at a time, all models on a case before the next."""
         self._cases = {case.id: case for case in cases}
         self._outputs = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
-        calls = _Open(2 * self.transport.concurrency * len(self.judges))
+        # A few more than can be in flight: enough to keep every place taken, few enough to have their pictures at hand.
+        calls = _Open((self.transport.concurrency + _AHEAD) * len(self.judges))
 
         async def one(planned: Sequence[Planned], worst: float) -> None:
             try:
@@ -164,15 +164,17 @@ class JudgingRun:
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
         targets = [self.dataset.path(picture) for picture in case.targets]
         new = [p for p in (path, *inputs, *targets) if p not in self._sent]
-        if new:
-            for place, picture in zip(new, await asyncio.to_thread(self._prepare, new), strict=True):
+        keep = path if (case.id, model.name) not in self._outputs else None
+        if new or keep:
+            for place, picture in zip(new, await asyncio.to_thread(self._prepare, new, keep), strict=True):
                 self._sent[place] = picture
         output = self._sent[path]
         if isinstance(output, Failure):
             await self.recorder.record(Output(case=case.id, model=model.name, failure=output))
             return None
         if (case.id, model.name) not in self._outputs:
-            stored = await asyncio.to_thread(_store, self.run.blobs, path, output.original)
+            facts = output.original
+            stored = StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
             await self.recorder.record(
                 Output(
                     case=case.id,
@@ -203,12 +205,18 @@ class JudgingRun:
         assert isinstance(picture, SentPicture)
         return picture
 
-    def _prepare(self, paths: Sequence[Path]) -> list[SentPicture | Failure]:
+    def _prepare(self, paths: Sequence[Path], keep: Path | None) -> list[SentPicture | Failure]:
+        """Open, check and hash pictures, and put a copy of the output into the run; in a thread of its own."""
+
         def store(data: bytes, picture_format: str) -> Path:
             blobs = Blobs(self.run.path / "sent")
             return blobs.path(blobs.put(data, picture_format), picture_format)
 
-        return [prepare(path, self.policy, store) for path in paths]
+        found = [prepare(path, self.policy, store) for path in paths]
+        output = found[paths.index(keep)] if keep in paths else self._sent.get(keep) if keep else None
+        if keep and isinstance(output, SentPicture):
+            self.run.blobs.put_file(keep, output.original.sha256, output.original.format)
+        return found
 
     async def _call(self, planned: Planned) -> None:
         """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
@@ -251,11 +259,6 @@ class _Open:
         async with self._changed:
             self._count -= count
             self._changed.notify_all()
-
-
-def _store(blobs: Blobs, path: Path, facts: PictureFacts) -> StoredPicture:
-    blobs.put_file(path, facts.sha256, facts.format)
-    return StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

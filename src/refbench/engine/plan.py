@@ -91,11 +91,20 @@ async def make_plan(
     out: Path | None = None,
     like: Path | None = None,
     concurrency: int = 32,
+    rubric: str | None = None,
 ) -> Plan:
     """Lay out a sample of the requests, count, and scale up. Sends nothing."""
     async with Transport(concurrency=concurrency) as transport:
         setup = set_up(
-            name, transport, models=models, judges=judges, data=data, subset=subset, settings=settings, limit=limit
+            name,
+            transport,
+            models=models,
+            judges=judges,
+            data=data,
+            subset=subset,
+            settings=settings,
+            limit=limit,
+            rubric=rubric,
         )
     assert setup.bench.judging is not None
     judging = setup.bench.judging(setup.dataset.root, setup.settings)

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from refbench.record import RefBenchError
 from refbench.report.leaderboard import Line, cells, headings, leaderboard, slices_of
 from refbench.scoring import Result
 
@@ -26,8 +27,11 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
         f"fingerprint {result.table.fingerprint}"
     )
     lines = leaderboard(result, {"level": "overall"})
-    out.print(grid(lines, "overall, in percent"))
+    out.print(grid(lines, "overall"))
     if by != "overall":
+        levels = list(dict.fromkeys(row.slice["level"] for row in result.table.rows))
+        if by not in levels:
+            raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
         for where in slices_of(result.table.rows, by):
             out.print(grid(leaderboard(result, where), where.get(by, by)))
     _print_published(result, lines, out)

@@ -21,7 +21,9 @@ from refbench.runs.snapshot import open_snapshot
 from refbench.runs.standing import distinct_evidence, standing_evidence, standing_outputs
 from refbench.version import __version__
 
-_OURS = re.compile(r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|\.part-.*")
+_OURS = re.compile(
+    r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|sent|benchmark|batches\.jsonl|\.part-.*"
+)
 
 
 class Shard(Record):
@@ -73,6 +75,7 @@ class Run:
         *,
         subset: str | None = None,
         settings: Mapping[str, str] | None = None,
+        keep: Mapping[str, str] | None = None,
     ) -> Self:
         """Make the run, or open it for more work when it is there with the same cases."""
         info = RunInfo(
@@ -97,6 +100,8 @@ class Run:
                 )
             # run.json comes last: its presence says that the cases are all there.
             write_whole(path / "cases.jsonl", b"".join(case.model_dump_json().encode() + b"\n" for case in cases))
+            for name, text in (keep or {}).items():
+                write_whole(path / "benchmark" / name, text.encode())
             write_whole(path / "run.json", orjson.dumps(info.model_dump(), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise disk_error(error, path) from error
@@ -116,6 +121,18 @@ class Run:
         version = said.get("schema_version") if isinstance(said, dict) else None
         check_schema(version if isinstance(version, int) else 0, file)
         return cls(path, RunInfo.model_validate(said))
+
+    def keeps(self, name: str) -> bool:
+        """Whether the run has a copy of that file of its benchmark."""
+        return (self.path / "benchmark" / name).is_file()
+
+    def kept(self, name: str) -> str:
+        """A file of the benchmark that the run keeps, because it is not shipped with RefBench."""
+        path = self.path / "benchmark" / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise RefBenchError(f"{path} cannot be read: restore it from a copy of the run") from error
 
     def cases(self, case_type: type[AnyCase]) -> list[AnyCase]:
         """The cases of the run, with the benchmark's own type of details."""

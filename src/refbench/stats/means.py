@@ -17,14 +17,14 @@ class WeightedMeans:
     """
 
     def __init__(self, columns: Mapping[str, Array], weights: Array) -> None:
-        self._columns = columns
-        self._weights = weights
+        self.columns = columns
+        self.weights = weights
         self._slices: dict[int, tuple[NDArray[np.bool_], Array]] = {}
 
     def __call__(self, metric: str, members: NDArray[np.bool_]) -> Array:
         """Mean over the chosen cases, systems x draws; NaN where none of them has a value."""
         weights = self._of(members)
-        values = self._columns[metric][:, members]
+        values = self.columns[metric][:, members]
         present = ~np.isnan(values)
         if present.all():
             total = weights.sum(axis=1)[None, :]
@@ -39,5 +39,5 @@ class WeightedMeans:
     def _of(self, members: NDArray[np.bool_]) -> Array:
         """Weights of the chosen cases; kept, because every metric asks for the same ones."""
         if id(members) not in self._slices:
-            self._slices[id(members)] = members, self._weights if members.all() else self._weights[:, members]
+            self._slices[id(members)] = members, self.weights if members.all() else self.weights[:, members]
         return self._slices[id(members)][1]

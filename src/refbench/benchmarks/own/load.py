@@ -1,0 +1,126 @@
+"""Rows to cases: `{id, instruction, references, source, targets, tags, cluster, questions, groups}`.
+
+A row that is not understood is an error with its line; a picture that is not there is an anomaly of the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.own.details import OwnCase, OwnDetails
+from refbench.benchmarks.own.rows import rows_of
+from refbench.case import Picture, Request
+from refbench.record import RefBenchError, clean_text
+
+KEYS = ("id", "instruction", "references", "source", "targets", "tags", "cluster", "questions", "groups")
+_LEVELS = ("overall", "tag", "level")
+"""Names that a table uses itself."""
+_Placed = tuple[Path, str]
+"""Where a picture lies, absolutely, and its role."""
+
+
+def load_cases(path: Path) -> Dataset:
+    """The cases in a .jsonl, .csv or .parquet file, or in a Hugging Face dataset (a directory, or owner/name)."""
+    path = Path(path)
+    rows, base = rows_of(path)
+    base = base.absolute()
+    read: dict[str, tuple[str, Mapping[str, Any], list[_Placed], list[_Placed]]] = {}
+    for where, row in rows:
+        _check_keys(row, where)
+        case_id = _text(row, "id", where)
+        if case_id in read:
+            raise RefBenchError(f"{where}: the id {case_id!r} is there already ({read[case_id][0]}): ids must differ")
+        source = [_picture(row["source"], "source", base, where)] if "source" in row else []
+        references = [_picture(item, "reference", base, where) for item in _list(row, "references", where)]
+        targets = [_picture(item, "target", base, where) for item in _list(row, "targets", where)]
+        read[case_id] = where, row, source + references, targets
+    if not read:
+        raise RefBenchError(f"{path} holds no cases")
+    root = _common_root(base, [p for _, _, inputs, targets in read.values() for p, _ in (*inputs, *targets)])
+    cases = tuple(
+        _case(case_id, row, _named(inputs, root), _named(targets, root), where)
+        for case_id, (where, row, inputs, targets) in read.items()
+    )
+    return Dataset(benchmark="own", root=path, picture_root=root, cases=cases)
+
+
+def _case(
+    case_id: str, row: Mapping[str, Any], pictures: Sequence[Picture], targets: Sequence[Picture], where: str
+) -> OwnCase:
+    groups = row.get("groups", {})
+    if not isinstance(groups, dict) or not all(isinstance(v, str | int | float) for v in groups.values()):
+        raise RefBenchError(f"{where}: groups is a mapping of names to names, not {str(groups)[:60]}")
+    for name in groups:
+        if name in _LEVELS:
+            raise RefBenchError(f"{where}: the group {name!r} would be mistaken for a level of the table: rename it")
+    source = [picture.name for picture in pictures if picture.role == "source"]
+    # Edits of one source picture depend on each other, so they are resampled together.
+    cluster = _text(row, "cluster", where) if "cluster" in row else (source or [case_id])[0]
+    return OwnCase(
+        id=case_id,
+        request=Request(instruction=_text(row, "instruction", where), pictures=tuple(pictures)),
+        groups={clean_text(str(name)): clean_text(str(value)) for name, value in groups.items()},
+        tags=tuple(_words(row, "tags", where)),
+        cluster=cluster,
+        targets=tuple(targets),
+        details=OwnDetails(questions=tuple(_words(row, "questions", where))),
+    )
+
+
+def _check_keys(row: Mapping[str, Any], where: str) -> None:
+    """Other columns are the user's business, unless they look like one of ours misspelt."""
+    for key in row:
+        near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.8)
+        if key not in KEYS and near and near[0] not in row:
+            raise RefBenchError(f"{where}: there is no {key!r}: did you mean {near[0]!r}?")
+
+
+def _text(row: Mapping[str, Any], key: str, where: str) -> str:
+    value = row.get(key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise RefBenchError(f"{where}: {key!r} is missing or no text: every case needs an id and an instruction")
+    return clean_text(value.strip() if key != "instruction" else value)
+
+
+def _list(row: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    value = row.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise RefBenchError(f"{where}: {key!r} is a list, not {type(value).__name__}")
+    return value
+
+
+def _words(row: Mapping[str, Any], key: str, where: str) -> list[str]:
+    found = _list(row, key, where)
+    if not all(isinstance(item, str) and item.strip() for item in found):
+        raise RefBenchError(f"{where}: {key!r} is a list of texts")
+    return [clean_text(item.strip()) for item in found]
+
+
+def _picture(item: Any, role: str, base: Path, where: str) -> _Placed:
+    """A path, or `{path, role}`; relative paths start beside the file of cases."""
+    given = item
+    if isinstance(item, dict):
+        if unknown := sorted(set(item) - {"path", "role"}):
+            raise RefBenchError(f"{where}: a picture has path and role, not {unknown[0]!r}")
+        given, role = item.get("path"), (item.get("role") or role) if role == "reference" else role
+    if not isinstance(given, str) or not given.strip() or not isinstance(role, str) or "\0" in given:
+        raise RefBenchError(f"{where}: a picture is a path or {{path, role}}, not {str(item)[:60]}")
+    return Path(os.path.normpath(base / Path(given).expanduser())), clean_text(role)
+
+
+def _common_root(base: Path, pictures: Sequence[Path]) -> Path:
+    """The deepest directory that holds the file and all pictures: names inside it are the same on every machine."""
+    return Path(os.path.commonpath([os.path.normpath(base), *(picture.parent for picture in pictures)]))
+
+
+def _named(placed: Sequence[_Placed], root: Path) -> list[Picture]:
+    return [Picture(name=path.relative_to(root).as_posix(), role=role) for path, role in placed]

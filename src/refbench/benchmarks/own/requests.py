@@ -1,0 +1,69 @@
+"""What is asked of the judge about a user's own case: pictures as the rubric shows them, then its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from refbench.benchmarks.benchmark import Material
+from refbench.benchmarks.own.details import OwnCase
+from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.chat.sent import SentPicture
+from refbench.judges import Rubric
+from refbench.judges.rubric_part import RubricPart
+from refbench.record import RefBenchError
+
+Shown = tuple[str, SentPicture]
+
+
+def requests(rubric: Rubric, case: OwnCase, material: Material) -> dict[str, ChatRequest]:
+    """One request for each part of the rubric."""
+    check_questions(rubric, [case])
+    return {part.name: _request(rubric, part, case, material) for part in rubric.parts}
+
+
+def check_questions(rubric: Rubric, cases: Sequence[OwnCase]) -> None:
+    """A rubric that asks the case's questions cannot judge a case without any."""
+    without = [case.id for case in cases if rubric.needs_questions and not case.details.questions]
+    if without:
+        raise RefBenchError(
+            f"the rubric {rubric.name} asks each case's questions, and {len(without)} cases have none "
+            f"(first: {without[0]}): add a column questions"
+        )
+
+
+def _request(rubric: Rubric, part: RubricPart, case: OwnCase, material: Material) -> ChatRequest:
+    parts: list[ChatText | ChatPicture] = []
+    for what in part.shows:
+        for announcement, picture in _shown(what, case, material):
+            parts += [ChatText(text=announcement), ChatPicture(sha256=picture.sha256, detail="high")]
+    questions = case.details.questions
+    text = ChatText(text=rubric.prompt(part, case.request.instruction, questions))
+    return ChatRequest(
+        parts=(*parts, text),
+        max_tokens=rubric.max_tokens,
+        json_schema=rubric.contract(part, questions).json_schema(),
+    )
+
+
+def _shown(what: str, case: OwnCase, material: Material) -> Iterator[Shown]:
+    """The pictures of one kind, each with the words that announce it."""
+    if what == "output":
+        yield from _counted("Output", material.outputs)
+        return
+    if what == "targets":
+        yield from _counted("Target", material.targets)
+        return
+    number = 0
+    for picture, sent in zip(case.request.pictures, material.inputs, strict=True):
+        if picture.role == "source":
+            if what == "source":
+                yield "Source picture:", sent
+        elif what == "references":
+            number += 1
+            role = "" if picture.role == "reference" else f" ({picture.role})"
+            yield f"Reference {number}{role}:", sent
+
+
+def _counted(name: str, pictures: Sequence[SentPicture]) -> Iterator[Shown]:
+    for number, picture in enumerate(pictures, 1):
+        yield f"{name}:" if len(pictures) == 1 else f"{name} {number}:", picture

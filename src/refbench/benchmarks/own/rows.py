@@ -1,0 +1,153 @@
+"""Where rows of cases come from: JSON lines, CSV, Parquet, a Hugging Face dataset. What they mean is in load.py."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from refbench.pictures.sniff import EXTENSIONS, sniff
+from refbench.record import RefBenchError
+
+Row = tuple[str, Mapping[str, Any]]
+"""Where it stands, for error messages, and the row."""
+
+LISTS = ("references", "targets", "tags", "questions")
+"""Columns that hold several things, separated by `;` in CSV."""
+
+
+def rows_of(path: Path) -> tuple[Iterator[Row], Path]:
+    """The rows, and the directory that relative picture paths start from."""
+    if path.is_dir() or not path.suffix or not path.exists():
+        if path.exists() or _is_hub_name(path):
+            return _hugging_face(path)
+        raise RefBenchError(f"{path} is not there: give a .jsonl, .csv or .parquet file, or a Hugging Face dataset")
+    readers = {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise RefBenchError(f"{path}: cases come as .jsonl, .csv or .parquet, or as a Hugging Face dataset")
+    return reader(path), path.parent
+
+
+def _is_hub_name(path: Path) -> bool:
+    """`owner/name`, as the hub has it; anything else that does not exist is a mistyped path."""
+    return len(path.parts) == 2 and not path.is_absolute() and path.parts[0] not in (".", "..") and not path.suffix
+
+
+def _jsonl(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise RefBenchError(f"{path}, line {number}: not valid JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise RefBenchError(f"{path}, line {number}: a case is a JSON object, not {type(row).__name__}")
+        yield f"{path}, line {number}", row
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    reader = csv.DictReader(_text(path).splitlines(keepends=True), strict=True)
+    try:
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise RefBenchError(f"{where}: it has another number of columns than the first line")
+            found: dict[str, Any] = {key.strip(): value for key, value in row.items() if value.strip()}
+            for key in LISTS:
+                if key in found:
+                    found[key] = [item.strip() for item in found[key].split(";") if item.strip()]
+            if "groups" in found:
+                found["groups"] = _csv_groups(found["groups"], where)
+            yield where, found
+    except csv.Error as error:
+        raise RefBenchError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _csv_groups(text: str, where: str) -> dict[str, str]:
+    pairs = [item.partition("=") for item in text.split(";") if item.strip()]
+    if not all(sign and name.strip() for name, sign, _ in pairs):
+        raise RefBenchError(f"{where}: write groups as name=value;name=value, not {text!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RefBenchError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from error
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise RefBenchError(f"{path}: reading Parquet needs pyarrow: pip install 'refbench[parquet]'") from error
+    try:
+        rows = parquet.read_table(path).to_pylist()
+    except (OSError, ArrowException) as error:
+        raise RefBenchError(f"{path} cannot be read as Parquet: {error}") from error
+    return _unpacked(rows, str(path), path.with_name(f"{path.name}.pictures"))
+
+
+def _hugging_face(path: Path) -> tuple[Iterator[Row], Path]:
+    try:
+        import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise RefBenchError(
+            f"{path}: reading a Hugging Face dataset needs the package: pip install datasets"
+        ) from error
+    try:
+        found = datasets.load_from_disk(str(path)) if path.exists() else datasets.load_dataset(str(path))
+    except Exception as error:  # the library has no error of its own
+        first = (str(error).splitlines() or [""])[0]
+        raise RefBenchError(f"{path} cannot be loaded as a Hugging Face dataset: {first}") from error
+    if isinstance(found, dict):
+        if len(found) != 1:
+            raise RefBenchError(f"{path} has the splits {', '.join(found)}: save the one you want with save_to_disk")
+        (found,) = found.values()
+    # Pictures as the bytes they are stored as: decoding and encoding again would change them.
+    rows = found.with_format("arrow")
+    plain = (row for batch in rows.iter(batch_size=256) for row in batch.to_pylist())
+    if path.exists():
+        return _unpacked(plain, str(path), path.with_name(f"{path.name}.pictures")), path.parent
+    home = Path(os.environ.get("REFBENCH_DATA") or Path.home() / ".cache/refbench") / "own" / "--".join(path.parts)
+    return _unpacked(plain, str(path), home / "pictures"), home
+
+
+def _unpacked(rows: Iterable[Mapping[str, Any]], where: str, folder: Path) -> Iterator[Row]:
+    """Rows whose embedded pictures lie as files in the folder, named by the hash of their bytes."""
+    for number, row in enumerate(rows, 1):
+        place = f"{where}, row {number}"
+        yield place, {key: _on_disk(value, folder, place) for key, value in row.items() if value is not None}
+
+
+def _on_disk(value: Any, folder: Path, where: str) -> Any:
+    if isinstance(value, list):
+        return [_on_disk(item, folder, where) for item in value]
+    if not isinstance(value, dict):
+        return value
+    data = value.get("bytes")
+    if not isinstance(data, bytes):
+        return {k: _on_disk(v, folder, where) for k, v in value.items() if v is not None and k != "bytes"}
+    extension = EXTENSIONS.get(sniff(data) or "")
+    if extension is None:
+        raise RefBenchError(f"{where}: the embedded picture {value.get('path') or ''} is in no known format")
+    file = folder / f"{hashlib.sha256(data).hexdigest()}{extension}"
+    try:
+        if not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            part = file.with_name(f".part-{os.getpid()}-{file.name}")
+            part.write_bytes(data)
+            part.replace(file)
+    except OSError as error:
+        raise RefBenchError(f"{where}: its picture cannot be written to {folder}: {error.strerror}") from error
+    return {"path": str(file.absolute()), **{k: v for k, v in value.items() if k == "role" and v}}

@@ -1,0 +1,275 @@
+"""A benchmark in one file: load, ask, read, and which measures there are; the rest is made from those.
+
+BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"verdict": {"quality": (1, 5)}})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.benchmarks.benchmark import Asked, Benchmark, ImportedReplies, Judging, Material, Protocol
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.case import AnyCase, Case
+from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.chat.sent import SentPicture
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.judges import Contract, Rule
+from refbench.judges.totals import combine_columns
+from refbench.pictures import read_facts
+from refbench.record import RefBenchError
+from refbench.score import Score
+from refbench.stats import Array, WeightedMeans
+from refbench.table import Aggregate, Mean, Measure, Slice, Summary
+
+Load: TypeAlias = Callable[[Path], Dataset | Iterable[AnyCase]]
+Ask: TypeAlias = Callable[[AnyCase, Material], Mapping[str, ChatRequest]]
+Read: TypeAlias = Callable[[AnyCase, str, str], Mapping[str, Any]]
+"""From a case, a part and the reply to it: numbers, yes (True) or no, or failures, as `Contract.read` gives them."""
+Measures: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
+
+PROTOCOL = "corrected"
+MAX_TOKENS = 8192
+PICTURE_ANOMALIES = {
+    "missing_picture": "the picture is not there: the case cannot be run",
+    "unreadable_picture": "the picture cannot be read: the case cannot be run",
+}
+
+
+@dataclass(frozen=True)
+class Total:
+    """The last column: a rule over measures of the same case, each first brought to `range` if its own differs.
+
+    Measures that do not apply to a case take no part in its total; one that failed leaves it without a value.
+    """
+
+    rule: Rule = "mean"
+    over: tuple[str, ...] = ()
+    """All measures when empty."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """1 where nothing is said."""
+    range: tuple[float, float] | None = None
+    name: str = "total"
+
+
+def simple_benchmark(
+    *,
+    name: str,
+    load: Load,
+    ask: Ask,
+    read: Read,
+    measures: Measures,
+    groups: Sequence[str] | None = None,
+    total: Total | Rule | None = None,
+    not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {},
+    title: str = "",
+    paper: str = "",
+    case_type: type[Any] = Case[dict[str, Any]],
+    is_checkout: Callable[[Path], bool] = lambda path: True,
+    layout: str = "",
+    version: int = 1,
+    recorded: Mapping[str, str] | None = None,
+) -> Benchmark:
+    """A benchmark that asks a judge for marks and averages them over cases.
+
+    `load` gives the cases of a directory (or a whole Dataset), `ask` one request for each part of a case, `read`
+    the measures in the reply to one part. `measures` names the parts and, for each, its measures with their
+    ranges; a value outside is a failure. `not_applicable` maps the measures that do not concern a case to the
+    reason: they lower what is expected, and a part with no other measure is not asked. `groups` are the case
+    groups that the table slices by, all of them by default. Bump `version` when the numbers change.
+    """
+    ranges = _ranges(name, measures)
+    summary = Total(total) if isinstance(total, str) else total
+
+    def load_dataset(root: Path, subset: str | None = None) -> Dataset:
+        if subset is not None:
+            raise RefBenchError(f"--subset {subset}: {title or name} has no subsets")
+        found = load(root)
+        return found if isinstance(found, Dataset) else Dataset(name, root, root, tuple(found))
+
+    def ask_parts(case: AnyCase, material: Material) -> list[Asked]:
+        away = not_applicable(case)
+        return [
+            Asked(part, request)
+            for part, request in ask(case, material).items()
+            if not all(measure in away for measure in _of_part(name, measures, part))
+        ]
+
+    def read_scores(case: AnyCase, purpose: Purpose, evidence: Evidence) -> list[Score]:
+        away = not_applicable(case)
+        wanted = [m for m in _of_part(name, measures, purpose.part) if m not in away]
+        found: Mapping[str, Any] = dict.fromkeys(wanted, evidence.failure or Failure(kind="missing_reply"))
+        if evidence.reply is not None:
+            found = read(case, purpose.part, evidence.reply)
+        # What does not apply is said with every reply, because the part it belongs to may not be asked at all.
+        return [_score(case, purpose, m, _checked(found.get(m), ranges[m])) for m in wanted] + [
+            _score(case, purpose, measure, why) for measure, why in away.items()
+        ]
+
+    aggregate = _aggregate(ranges, summary, groups, not_applicable)
+    return Benchmark(
+        name=name,
+        title=title or name,
+        paper=paper,
+        case_type=case_type,
+        is_checkout=is_checkout,
+        layout=layout,
+        load=load_dataset,
+        subsets={},
+        anomalies=picture_anomalies,
+        anomaly_kinds=PICTURE_ANOMALIES,
+        parts={part: tuple(of_part) for part, of_part in measures.items()},
+        protocols={PROTOCOL: Protocol(PROTOCOL, read_scores, aggregate, {"reader": version, "aggregate": version})},
+        import_replies=_no_replies(title or name),
+        published=list,
+        judging=lambda root, settings: Judging(ask_parts, dict(recorded or {})),
+        not_applicable=not_applicable,
+    )
+
+
+def judge_request(
+    text: str, shown: Iterable[tuple[str, SentPicture]], contract: Contract | None = None, max_tokens: int = MAX_TOKENS
+) -> ChatRequest:
+    """A request that shows pictures, each announced by a short text, and then says what is wanted.
+
+    With a contract, the form of the reply is said at the end and enforced where the provider can.
+    """
+    parts: list[ChatText | ChatPicture] = []
+    for announcement, picture in shown:
+        parts += [ChatText(text=announcement), ChatPicture(sha256=picture.sha256, detail="high")]
+    said = text.strip() + (f"\n\n{contract.format_text()}" if contract else "")
+    schema = contract.json_schema() if contract else None
+    return ChatRequest(parts=(*parts, ChatText(text=said)), max_tokens=max_tokens, json_schema=schema)
+
+
+def picture_anomalies(dataset: Dataset) -> list[Anomaly]:
+    """Pictures that are not there or cannot be read, in the order of the cases."""
+    found = []
+    for case in dataset.cases:
+        for picture in (*case.request.pictures, *case.targets):
+            path = dataset.path(picture)
+            if not path.is_file():
+                found.append(Anomaly(kind="missing_picture", case=case.id, part=picture.role, detail=picture.name))
+            elif isinstance(facts := read_facts(path), Failure):
+                detail = f"{picture.name}: {facts.detail}"
+                found.append(Anomaly(kind="unreadable_picture", case=case.id, part=picture.role, detail=detail))
+    return found
+
+
+def _ranges(name: str, measures: Measures) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for part, of_part in measures.items():
+        for measure, ends in of_part.items():
+            if measure in ranges:
+                raise RefBenchError(f"{name}: two parts give the measure {measure}: give one of them another name")
+            if not ends[0] < ends[1]:
+                raise RefBenchError(f"{name}: the range of {part}.{measure} needs its lower end first")
+            ranges[measure] = ends
+    return ranges
+
+
+def _of_part(name: str, measures: Measures, part: str) -> Mapping[str, tuple[float, float]]:
+    if part not in measures:
+        raise RefBenchError(f"{name}: it asks for the part {part!r}, but `measures` has {', '.join(measures)}")
+    return measures[part]
+
+
+def _checked(said: Any, ends: tuple[float, float]) -> float | Failure:
+    if isinstance(said, Failure):
+        return said
+    if not isinstance(said, int | float):
+        return Failure(kind="unparsable", detail="the reply gave no such measure")
+    if ends[0] <= said <= ends[1]:
+        return float(said)
+    return Failure(kind="out_of_range", detail=f"{said} is not from {ends[0]:g} to {ends[1]:g}")
+
+
+def _score(case: AnyCase, purpose: Purpose, measure: str, state: float | Failure | str) -> Score:
+    """A value, a failure, or the reason why the measure does not apply."""
+    return Score(
+        case=case.id,
+        model=purpose.model,
+        judge=purpose.judge,
+        metric=measure,
+        protocol=PROTOCOL,
+        seed=purpose.seed,
+        repeat=purpose.repeat,
+        value=None if isinstance(state, Failure | str) else state,
+        failure=state if isinstance(state, Failure) else None,
+        not_applicable=state if isinstance(state, str) else None,
+    )
+
+
+@dataclass(frozen=True)
+class _CaseSlice(Slice):
+    """A slice that knows which measures apply to which of all cases: a NaN does not tell that from a failure."""
+
+    applies: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+
+def _aggregate(
+    ranges: Mapping[str, tuple[float, float]],
+    total: Total | None,
+    groups: Sequence[str] | None,
+    not_applicable: Callable[[AnyCase], Mapping[str, str]],
+) -> Aggregate:
+    """Means over cases, overall, by group and by tag; the total is taken case by case and then averaged."""
+    columns = tuple(Measure(measure, (measure,), *ends) for measure, ends in ranges.items())
+    over = (total.over or tuple(ranges)) if total else ()
+    if total:
+        ends = total.range or ranges[over[0]]
+        # The bounds of the total come from the worst and best of its parts, which table.py takes from the range
+        # of the last measure that names them: with unlike ranges that would be wrong, so there are no bounds.
+        alike = all(ranges[measure] == ends for measure in over)
+        columns += (Measure(total.name, over, *(ends if alike else (None, None))),)
+
+    def slices(cases: Sequence[AnyCase]) -> list[Slice]:
+        away = [not_applicable(case) for case in cases]
+        applies = {m: np.array([m not in gone for gone in away], dtype=np.bool_) for m in ranges}
+        found: list[Slice] = [_CaseSlice("overall", {}, np.ones(len(cases), dtype=np.bool_), (), applies)]
+        names = groups if groups is not None else list(dict.fromkeys(g for case in cases for g in case.groups))
+        for name in names:
+            for value in sorted({case.groups[name] for case in cases if name in case.groups}):
+                members = np.array([case.groups.get(name) == value for case in cases], dtype=np.bool_)
+                found.append(_CaseSlice(name, {name: value}, members, (), applies))
+        for tag in sorted({tag for case in cases for tag in case.tags}):
+            members = np.array([tag in case.tags for case in cases], dtype=np.bool_)
+            found.append(_CaseSlice("tag", {"tag": tag}, members, (), applies))
+        return found
+
+    def summarise(mean: Mean, where: Slice) -> Summary:
+        values: dict[str, Array] = {measure: mean(measure, where.members) for measure in ranges}
+        if total:
+            values[total.name] = _mean_total(mean, where, total, over, ranges)
+        return values
+
+    return Aggregate(columns, slices, summarise, imputed={})
+
+
+def _mean_total(
+    mean: Mean, where: Slice, total: Total, over: Sequence[str], ranges: Mapping[str, tuple[float, float]]
+) -> Array:
+    assert isinstance(mean, WeightedMeans)
+    assert isinstance(where, _CaseSlice)
+    low, high = total.range or ranges[over[0]]
+    marks = np.stack([mean.columns[m] for m in over])
+    for mark, measure in zip(marks, over, strict=True):
+        bottom, top = ranges[measure]
+        if (bottom, top) != (low, high):
+            mark[:] = low + (mark - bottom) * (high - low) / (top - bottom)
+    applies = np.broadcast_to(np.stack([where.applies[m] for m in over])[:, None, :], marks.shape)
+    column = combine_columns(total.rule, marks, [total.weights.get(m, 1.0) for m in over], applies)
+    return WeightedMeans({total.name: column}, mean.weights)(total.name, where.members)
+
+
+def _no_replies(title: str) -> Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]:
+    def refuse(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
+        raise RefBenchError(f"{title} has no released replies to read from {folder}: judge with refbench run")
+
+    return refuse

@@ -1,0 +1,45 @@
+"""JSON objects in a reply: decoded where a decoder takes them, and the text around them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from refbench.judges.values import Pairs
+
+_FAILED_DECODINGS = 200
+"""Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
+
+_DECODER = json.JSONDecoder(object_pairs_hook=Pairs, strict=False)
+
+
+def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
+    """The outermost decodable objects, strings and nesting respected, and the pieces of text between them."""
+    found: list[Pairs] = []
+    around: list[str] = []
+    at, seen_to, failed = 0, 0, 0
+    while failed < _FAILED_DECODINGS and (start := reply.find("{", at)) >= 0:
+        try:
+            value, at = _DECODER.raw_decode(reply, start)
+        except (ValueError, RecursionError):
+            failed += 1
+            at = start + 1
+            continue
+        found.append(value)
+        around.append(reply[seen_to:start])
+        seen_to = at
+    around.append(reply[seen_to:])
+    return found, around
+
+
+def objects(value: Any) -> Iterator[Pairs]:
+    """The object itself, then those inside it."""
+    waiting: list[Any] = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, Pairs):
+            yield here
+            waiting.extend(item for _, item in reversed(here))
+        elif isinstance(here, list):
+            waiting.extend(reversed(here))

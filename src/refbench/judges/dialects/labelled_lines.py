@@ -1,0 +1,24 @@
+"""A line for each criterion: its label, a colon, its value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refbench.judges.criteria import Criterion, Reading
+from refbench.judges.dialects.dialect import Dialect
+from refbench.judges.dialects.json_object import JSON_OBJECT, words
+from refbench.judges.labels import labelled
+
+
+def _fields(criteria: Sequence[Criterion]) -> str:
+    return "\n".join(f"{c.label}: <{words(c)}{', if there is one' if c.optional else ''}>" for c in criteria)
+
+
+def _read(reply: str, criteria: Sequence[Criterion]) -> list[tuple[str, Reading]]:
+    """From the lines; what they lack, from JSON, for the judge that gave that instead."""
+    found = list(labelled(reply, criteria))
+    said = {name for name, _ in found}
+    return found + [(name, value) for name, value in JSON_OBJECT.read(reply, criteria) if name not in said]
+
+
+LABELLED_LINES = Dialect("labelled_lines", _fields, _read, lambda criteria: "")

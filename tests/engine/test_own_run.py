@@ -1,0 +1,167 @@
+"""Own cases and benchmarks in files, judged live, resumed and tabled from the run alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refbench.engine import evaluate
+from refbench.pictures import encode
+from refbench.record import RefBenchError
+from refbench.report import to_json
+from refbench.scoring import score_run
+from support.judge_server import JudgeServer
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def marks(text: str) -> str:
+    """Marks for whatever criteria the request asks for, in JSON."""
+    names = [
+        "instruction_alignment",
+        "reference_consistency",
+        "background_subject_match",
+        "physical_realism",
+        "visual_quality",
+    ]
+    if "edit_success" in text:
+        names = ["edit_success", "preservation"]
+    elif "naturalness" in text:
+        names = ["naturalness", "no_artifacts"]
+    return json.dumps({name: 4 + i for i, name in enumerate(names)})
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    (tmp_path / "pics").mkdir()
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "cases.jsonl").open("w") as file:
+        for n in range(6):
+            for name in (f"pics/{n}_a.png", f"pics/{n}_b.png", f"out/case{n}.png"):
+                (tmp_path / name).write_bytes(encode(rng.integers(0, 255, (8, 8, 3), dtype=np.uint8)))
+            references = [{"path": f"pics/{n}_a.png", "role": "subject"}, {"path": f"pics/{n}_b.png", "role": "style"}]
+            row = {
+                "id": f"case{n}",
+                "instruction": f"Paint the subject {n} in that style.",
+                "references": references,
+                "tags": ["hard"] if n % 2 else [],
+            }
+            file.write(json.dumps(row) + "\n")
+    return tmp_path
+
+
+def judge_spec(server: JudgeServer) -> list[str]:
+    return [f"j=openai:gpt-4o?base_url={server.url}/v1"]
+
+
+def test_own_cases_under_a_shipped_rubric(work: Path) -> None:
+    with JudgeServer(reply=marks) as server:
+        arguments = {
+            "models": [f"A=folder:{work / 'out'}"],
+            "judges": judge_spec(server),
+            "out": work / "run",
+            "rubric": "five_criteria",
+        }
+        done = evaluate(str(work / "cases.jsonl"), **arguments)
+        assert len(server.requests) == 6
+        content = server.requests[0].body["messages"][0]["content"]
+        assert [part["type"] for part in content].count("image_url") == 3
+        assert "response_format" in server.requests[0].body
+        values = {row.metric: row.value for row in done.result.rows(level="overall")}
+        assert values["instruction_alignment"] == 4
+        assert values["total"] == pytest.approx((3 * 4 + 3 * 5 + 6 + 7 + 8) / 9)
+        assert {row.slice.get("tag") for row in done.result.rows(level="tag")} == {"hard"}
+        expected = to_json(score_run(work / "run", draws=50))
+        (work / "cases.jsonl").rename(work / "moved.jsonl")
+        assert to_json(score_run(work / "run", draws=50)) == expected, "the run keeps its cases and its rubric"
+        evaluate(str(work / "moved.jsonl"), **arguments)
+        assert len(server.requests) == 6
+
+
+def test_own_cases_need_a_rubric_and_it_is_part_of_the_run(work: Path) -> None:
+    with JudgeServer(reply=marks) as server:
+        arguments = {"models": [f"A=folder:{work / 'out'}"], "judges": judge_spec(server), "out": work / "run"}
+        with pytest.raises(RefBenchError, match="--rubric"):
+            evaluate(str(work / "cases.jsonl"), **arguments)
+        with pytest.raises(RefBenchError, match="did you mean five_criteria"):
+            evaluate(str(work / "cases.jsonl"), **arguments, rubric="five_criterias")
+        evaluate(str(work / "cases.jsonl"), **arguments, rubric="five_criteria", limit=1)
+        with pytest.raises(RefBenchError, match="other settings"):
+            evaluate(str(work / "cases.jsonl"), **arguments, rubric="viescore_pair")
+
+
+def test_a_csv_of_cases_and_a_list_of_outputs(work: Path) -> None:
+    with (work / "cases.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "instruction", "references"])
+        writer.writerows([f"case{n}", "Combine them.", f"pics/{n}_a.png;pics/{n}_b.png"] for n in range(6))
+    with (work / "outputs.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "path"])
+        writer.writerows([f"case{n}", f"out/case{n}.png"] for n in range(5))
+    with JudgeServer(reply=marks) as server:
+        done = evaluate(
+            str(work / "cases.csv"),
+            models=[f"A=folder:{work / 'outputs.csv'}"],
+            judges=judge_spec(server),
+            out=work / "run",
+            rubric="five_criteria",
+        )
+    assert next(iter(done.result.rows(level="overall", metric="total"))).failures == {"missing_output": 1}
+
+
+def test_outputs_by_pattern(work: Path) -> None:
+    for n in range(6):
+        (work / f"out/case{n}.png").rename(work / f"out/x_case{n}_s0.png")
+    with JudgeServer(reply=marks) as server:
+        spec = f"A=folder:{work}/out/x_{{id}}_s{{seed}}.png"
+        done = evaluate(
+            str(work / "cases.jsonl"),
+            models=[spec],
+            judges=judge_spec(server),
+            out=work / "run",
+            rubric="five_criteria",
+        )
+        assert next(iter(done.result.rows(level="overall", metric="total"))).n_scored == 6
+        with pytest.raises(RefBenchError, match=r"has \{task\}: there are id"):
+            evaluate(
+                str(work / "cases.jsonl"),
+                models=[f"A=folder:{work}/out/{{task}}/{{id}}.png"],
+                judges=judge_spec(server),
+                out=work / "other",
+                rubric="five_criteria",
+            )
+
+
+def test_a_benchmark_in_a_file_is_judged_and_its_run_tabled_without_it(work: Path) -> None:
+    data = work / "gedit"
+    (data / "input").mkdir(parents=True)
+    rows = []
+    for n in range(4):
+        shutil.copy(work / f"pics/{n}_a.png", data / f"input/case{n}.png")
+        rows.append(
+            json.dumps(
+                {"key": f"case{n}", "instruction": "Make it red.", "task_type": "color", "instruction_language": "en"}
+            )
+        )
+    (data / "instructions.jsonl").write_text("\n".join(rows))
+    shutil.copy(EXAMPLES / "gedit.py", work / "mybench.py")
+    with JudgeServer(reply=marks) as server:
+        done = evaluate(
+            str(work / "mybench.py"),
+            data=data,
+            models=[f"A=folder:{work / 'out'}"],
+            judges=judge_spec(server),
+            out=work / "run",
+        )
+    assert len(server.requests) == 8
+    value = {"level": "overall", "metric": "total", "model": "A", "protocol": "corrected"}
+    assert done.result.value(**value) == pytest.approx(4.0)
+    (work / "mybench.py").unlink()
+    assert score_run(work / "run", draws=0).value(**value) == pytest.approx(4.0)

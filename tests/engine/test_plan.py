@@ -1,0 +1,145 @@
+"""Plans and the doctor: what will be spent and shown, before; and what a judge can do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refbench.cli.app import main
+from refbench.engine import evaluate
+from refbench.engine.doctor import examine
+from refbench.engine.plan import Plan, make_plan
+from refbench.record import RefBenchError
+from support.checkout import plain_items, write_checkout, write_outputs
+from support.judge_server import JudgeServer
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    items = plain_items(36)
+    write_checkout(tmp_path / "creval", items)
+    write_outputs(tmp_path / "a", items)
+    return tmp_path
+
+
+def plan(work: Path, judge: str, **changes: Any) -> Plan:
+    arguments: dict[str, Any] = {"data": work / "creval", "models": [f"A=folder:{work / 'a'}"], "judges": [judge]}
+    return asyncio.run(make_plan("creval", **{**arguments, **changes}))
+
+
+PRICED = "j=openai:gpt-4o?base_url=http://127.0.0.1:9/v1&price=2,10"
+
+
+def test_a_plan_counts_calls_tokens_and_money_without_sending_anything(work: Path) -> None:
+    found = plan(work, PRICED)
+    assert (found.cases, found.calls, found.calls_known) == (36, 108, 0)
+    (judge,) = found.judges
+    # Two pictures of one tile each (85 + 170), and 1,200 to 1,400 characters of rubric and questions, three a token.
+    assert 108 * (2 * 255 + 400) < judge.input_tokens < 108 * (2 * 255 + 490)
+    assert judge.output_tokens == 108 * 400
+    assert judge.cost_usd == pytest.approx((judge.input_tokens * 2 + judge.output_tokens * 10) / 1e6, rel=1e-3)
+    assert judge.worst_usd is not None
+    assert judge.worst_usd > judge.cost_usd
+    assert found.cost_usd == judge.cost_usd
+    assert "replies of 400 tokens" in found.assumptions
+
+
+def test_what_is_on_record_is_not_planned_again_and_teaches_the_rest(work: Path) -> None:
+    with JudgeServer() as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        evaluate(
+            "creval", data=work / "creval", models=[f"A=folder:{work / 'a'}"], judges=[spec], out=work / "run", limit=18
+        )
+        found = plan(work, spec, out=work / "run")
+    assert (found.calls, found.calls_known) == (108, 54)
+    assert found.judges[0].calls == 54
+    assert found.judges[0].output_tokens == 54 * 100, "replies had 100 tokens so far"
+    assert found.assumptions == ()
+
+
+def test_a_budget_says_how_many_cases_fit(work: Path) -> None:
+    whole = plan(work, PRICED)
+    assert whole.cost_usd is not None
+    half = plan(work, PRICED, budget=f"{whole.cost_usd / 2:.6f}usd")
+    assert half.fits_cases == pytest.approx(18, abs=1)
+    assert plan(work, PRICED, budget="100usd").fits_cases == 36
+    with pytest.raises(RefBenchError, match="price"):
+        plan(work, "j=openai:gpt-4o?base_url=http://127.0.0.1:9/v1", budget="1usd")
+
+
+def test_an_unknown_price_is_said_and_not_guessed(work: Path) -> None:
+    found = plan(work, "j=openai:nobody-knows?base_url=http://127.0.0.1:9/v1")
+    assert found.cost_usd is None
+    assert found.judges[0].price_source is None
+
+
+def test_precision_comes_from_released_scores_and_shrinks_with_more_cases(work: Path) -> None:
+    some, all_of_them = plan(work, PRICED, limit=18).precision, plan(work, PRICED).precision
+    assert some is not None
+    assert all_of_them is not None
+    assert some.half_width > all_of_them.half_width > 1
+    assert all_of_them.detectable == pytest.approx(all_of_them.gap_half_width * 2.8 / 1.96, rel=0.01)
+    assert all_of_them.source == "the released item scores"
+
+
+def test_the_plan_on_the_command_line(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["plan", "creval", "--data", str(work / "creval"), "--model", f"A=folder:{work / 'a'}", "--judge", PRICED]
+    for more in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["refbench", *words, *more])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+        out = capsys.readouterr().out
+        assert json.loads(out)["calls"] == 108 if more else "108 calls" in out
+
+
+def examined(judge: str, pictures: int = 3) -> Any:
+    (report,) = asyncio.run(examine([judge], pictures))
+    return report
+
+
+def test_the_doctor_finds_a_healthy_judge_healthy() -> None:
+    with JudgeServer(reply=lambda text: '{"pictures": 3}' if "JSON" in text else "3") as server:
+        report = examined(f"j=openai:gpt-4o?base_url={server.url}/v1&price=1,2")
+    assert report.usable
+    assert report.findings["reachable"] == "yes"
+    assert "takes 3" in report.findings["pictures"]
+    assert report.findings["json schema"] == "kept"
+    assert report.findings["family"] == "openai"
+    assert "1 and 2 usd" in report.findings["price"]
+
+
+def test_the_doctor_finds_how_many_pictures_a_judge_takes() -> None:
+    class Shy(JudgeServer):
+        async def _answer(self, request: Any, body: dict[str, Any], digest: str) -> Any:
+            from aiohttp import web
+
+            count = json.dumps(body).count('image_url": {"url') + json.dumps(body).count('"type": "image_url"')
+            if count // 2 > 4:
+                return web.json_response(
+                    {"error": {"message": "At most 4 image(s) may be provided in one request."}}, status=400
+                )
+            return await super()._answer(request, body, digest)
+
+    with Shy(reply=lambda text: "some") as server:
+        report = examined(f"j=openai:gpt-4o?base_url={server.url}/v1", pictures=9)
+    assert not report.usable
+    assert "9 in a request failed" in report.findings["pictures"]
+    assert report.findings["pictures"].endswith("it takes 4")
+
+
+def test_the_doctor_says_what_is_wrong_with_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    with JudgeServer(status=401, error={"error": {"message": "bad key"}}) as server:
+        report = examined(f"j=openai:gpt-4o?base_url={server.url}/v1")
+    assert not report.usable
+    assert "refuses the key" in report.findings["reachable"]
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY" in examined("openai:gpt-4o").findings["reachable"]
+    assert "no judge is of the kind" in examined("oracle:delphi").findings["reachable"]

@@ -1,0 +1,153 @@
+"""The examples: two published designs, each in one small file, from data to the table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from refbench.benchmarks import benchmark
+from refbench.benchmarks.benchmark import Benchmark, Material
+from refbench.benchmarks.simple import simple_benchmark
+from refbench.chat import ChatRequest, ChatText
+from refbench.chat.sent import SentPicture
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.scorer import score_evidence
+from refbench.scoring import Result, result_of
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def sent(letter: str) -> SentPicture:
+    """A picture that is only its hash: requests name pictures by nothing else."""
+    return cast("SentPicture", SimpleNamespace(sha256=letter * 64))
+
+
+def asked(bench: Benchmark, data: Path, number: int) -> dict[str, ChatRequest]:
+    assert bench.judging is not None
+    case = bench.load(data, None).cases[number]
+    return {a.part: a.request for a in bench.judging(data, {}).ask(case, Material((sent("a"),), (sent("b"),)))}
+
+
+def table(bench: Benchmark, data: Path, replies: dict[str, dict[str, str]]) -> Result:
+    cases = bench.load(data, None).cases
+    evidence = [
+        (
+            Purpose(case=case, model="A", judge="J", part=part),
+            Evidence(kind="chat", request={"case": case, "part": part}, reply=reply),
+        )
+        for case, parts in replies.items()
+        for part, reply in parts.items()
+    ]
+    return result_of(bench, cases, score_evidence(bench, cases, evidence, ["corrected"]), draws=0)
+
+
+@pytest.mark.parametrize("name", ["gedit", "rise"])
+def test_an_example_is_under_sixty_lines(name: str) -> None:
+    assert (EXAMPLES / f"{name}.py").read_text().count("\n") < 60
+
+
+@pytest.fixture
+def gedit(tmp_path: Path) -> tuple[Benchmark, Path]:
+    rows = [
+        {"key": f"k{n}", "instruction": f"Turn {n} blue", "task_type": "color", "instruction_language": "en"}
+        for n in range(3)
+    ]
+    (tmp_path / "instructions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return benchmark(str(EXAMPLES / "gedit.py")), tmp_path
+
+
+def test_gedit_shows_the_source_to_the_first_call_only(gedit: tuple[Benchmark, Path]) -> None:
+    requests = asked(*gedit, 0)
+    assert [p.sha256[0] for p in requests["SC"].pictures] == ["a", "b"]
+    assert [p.sha256[0] for p in requests["PQ"].pictures] == ["b"]
+    assert "Turn 0 blue" in requests["SC"].model_dump_json()
+    assert "Turn 0 blue" not in requests["PQ"].model_dump_json()
+
+
+def test_gedit_is_the_mean_of_geometric_means_of_minima(gedit: tuple[Benchmark, Path]) -> None:
+    def marks(success: float, kept: float, natural: float, clean: float) -> dict[str, str]:
+        return {
+            "SC": json.dumps({"edit_success": success, "preservation": kept}),
+            "PQ": json.dumps({"naturalness": natural, "no_artifacts": clean}),
+        }
+
+    result = table(*gedit, {"k0": marks(4, 8, 9, 10), "k1": marks(9, 10, 9, 9), "k2": {**marks(9, 9, 9, 9), "PQ": "?"}})
+    (total,) = result.rows(metric="total", level="overall")
+    assert (total.value, total.n_scored, dict(total.failures)) == (7.5, 2, {"unparsable": 1})
+    assert result.value(metric="SC", level="task") == pytest.approx((4 + 9 + 9) / 3)
+    assert total.bounds == pytest.approx(((6 + 9 + 0) / 3, (6 + 9 + 90**0.5) / 3))
+
+
+ANSWER = "the candle has burnt down to a puddle"
+
+
+@pytest.fixture
+def rise(tmp_path: Path) -> tuple[Benchmark, Path]:
+    rows = [
+        {
+            "index": f"t{n}",
+            "category": "temporal",
+            "instruction": "Show it three hours later",
+            "answer": ANSWER,
+            "image": f"images/t{n}.png",
+            "consistency_free": n == 1,
+        }
+        for n in range(2)
+    ]
+    (tmp_path / "items.json").write_text(json.dumps(rows))
+    return benchmark(str(EXAMPLES / "rise.py")), tmp_path
+
+
+def test_the_answer_reaches_the_judge_and_never_the_model(rise: tuple[Benchmark, Path]) -> None:
+    bench, data = rise
+    for case in bench.load(data, None).cases:
+        assert ANSWER in case.model_dump_json()
+        assert "puddle" not in case.request.model_dump_json()
+        assert "consistency_free" not in case.request.model_dump_json()
+        assert case.targets == ()
+    texts = {part: "".join(p.text for p in r.parts if isinstance(p, ChatText)) for part, r in asked(*rise, 0).items()}
+    assert [part for part, text in texts.items() if ANSWER in text] == ["reasoning"]
+
+
+def test_what_does_not_apply_is_not_asked_and_lowers_what_is_expected(rise: tuple[Benchmark, Path]) -> None:
+    assert list(asked(*rise, 0)) == ["reasoning", "consistency", "plausibility"]
+    assert list(asked(*rise, 1)) == ["reasoning", "plausibility"]
+    replies = {
+        "t0": {"reasoning": '{"reasoning": 5}', "consistency": '{"consistency": 1}', "plausibility": '{"plausibility": 3}'},
+        "t1": {"reasoning": '{"reasoning": 5}', "plausibility": '{"plausibility": 1}'},
+    }  # fmt: skip
+    result = table(*rise, replies)
+    (consistency,) = result.rows(metric="consistency", level="overall")
+    assert (consistency.value, consistency.n_expected, consistency.n_scored) == (1.0, 1, 1)
+    (total,) = result.rows(metric="total", level="overall")
+    first, second = (4 * 5 + 3 * 1 + 3 * 3) / 10, (4 * 5 + 3 * 1) / 7
+    assert total.value == pytest.approx((first + second) / 2)
+    assert (total.n_expected, total.n_scored) == (2, 2)
+    assert [s.not_applicable for s in result.scores if s.not_applicable] == ["the whole picture should change"]
+
+
+def test_a_failed_axis_is_not_taken_for_one_that_does_not_apply(rise: tuple[Benchmark, Path]) -> None:
+    replies = {
+        "t0": {"reasoning": '{"reasoning": 5}', "consistency": "?", "plausibility": '{"plausibility": 3}'},
+        "t1": {"reasoning": '{"reasoning": 5}', "plausibility": '{"plausibility": 5}'},
+    }
+    (total,) = table(*rise, replies).rows(metric="total", level="overall")
+    assert (total.value, total.n_scored, dict(total.failures)) == (5.0, 1, {"unparsable": 1})
+
+
+def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark, Path]) -> None:
+    _, data = gedit
+    wild = simple_benchmark(
+        name="wild",
+        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).load(root, None).cases,
+        ask=lambda case, material: {},
+        read=lambda case, part, reply: {"mark": 99},
+        measures={"all": {"mark": (0, 10)}},
+    )
+    result = table(wild, data, {"k0": {"all": "x"}, "k1": {"all": "x"}, "k2": {"all": "x"}})
+    assert {s.failure.kind for s in result.scores if isinstance(s.failure, Failure)} == {"out_of_range"}

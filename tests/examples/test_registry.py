@@ -1,0 +1,59 @@
+"""Benchmarks from elsewhere: a file, an installed package; and one sentence when they cannot be had."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import pytest
+
+from refbench.benchmarks import benchmark, names, registry
+from refbench.record import RefBenchError
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def test_a_file_is_run_once_while_it_is_unchanged() -> None:
+    assert benchmark(str(EXAMPLES / "rise.py")) is benchmark(str(EXAMPLES / "rise.py"))
+    assert benchmark(str(EXAMPLES / "rise.py")).name == "rise"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "is not there: give a Python file"),
+        ("x = 1", "it defines no BENCHMARK"),
+        ("BENCHMARK = 7", "its BENCHMARK is a int"),
+        ("\n\n1 / 0", "line 3: it raised ZeroDivisionError"),
+        ("def f(:", "it raised SyntaxError"),
+        ("import nothing_of_that_name", "it raised ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_is_none_says_so_in_one_sentence(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "mybench.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(RefBenchError, match=says) as caught:
+        benchmark(str(path))
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_installed_packages_add_benchmarks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "plugin_gedit.py").write_text((EXAMPLES / "gedit.py").read_text())
+    monkeypatch.syspath_prepend(tmp_path)
+    group = registry.ENTRY_POINTS
+    points = [
+        importlib.metadata.EntryPoint("gedit", "plugin_gedit:BENCHMARK", group),
+        importlib.metadata.EntryPoint("creval", "plugin_gedit:BENCHMARK", group),
+        importlib.metadata.EntryPoint("broken", "plugin_gedit:NOTHING", group),
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    assert benchmark("gedit").name == "gedit"
+    assert benchmark("creval").name == "creval", "what is shipped cannot be replaced"
+    assert names().count("creval") == 1
+    assert "gedit" in names()
+    with pytest.raises(RefBenchError, match="the benchmark broken of the package plugin_gedit cannot be loaded"):
+        benchmark("broken")
+    with pytest.raises(RefBenchError, match="did you mean gedit"):
+        benchmark("gedid")
