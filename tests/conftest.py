@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.checkout import plain_items, write_checkout, write_replies
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+def _loopback(address: Any) -> bool:
+    if not isinstance(address, tuple):  # a path of a local socket
+        return True
+    try:
+        return ipaddress.ip_address(address[0]).is_loopback
+    except ValueError:
+        return address[0] == "localhost"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_loopback() -> Any:
+    """No test reaches beyond this machine: a connection elsewhere is an error, not a slow success."""
+    patch = pytest.MonkeyPatch()
+    for name in ("connect", "connect_ex"):
+        real = getattr(socket.socket, name)
+
+        def guarded(self: socket.socket, address: Any, real: Any = real) -> Any:
+            if not _loopback(address):
+                raise AssertionError(f"a test tried to reach {address}")
+            return real(self, address)
+
+        patch.setattr(socket.socket, name, guarded)
+    yield
+    patch.undo()
 
 
 @pytest.fixture(scope="session")

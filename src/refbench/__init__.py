@@ -13,6 +13,7 @@ from refbench.version import __version__
 if TYPE_CHECKING:
     from refbench.benchmarks import Dataset
     from refbench.case import Case, Picture, Request
+    from refbench.engine import Evaluation, evaluate
     from refbench.evidence import Evidence, Purpose
     from refbench.failure import Failure
     from refbench.output import Output
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Case": "refbench.case",
     "Dataset": "refbench.benchmarks",
+    "Evaluation": "refbench.engine",
     "Evidence": "refbench.evidence",
     "Failure": "refbench.failure",
     "Output": "refbench.output",
@@ -35,6 +37,7 @@ _HOMES = {
     "Row": "refbench.table",
     "Score": "refbench.score",
     "Table": "refbench.table",
+    "evaluate": "refbench.engine",
     "load": "refbench.scoring",
     "rescore": "refbench.scoring",
     "score_run": "refbench.scoring",
@@ -43,6 +46,7 @@ _HOMES = {
 __all__ = [
     "Case",
     "Dataset",
+    "Evaluation",
     "Evidence",
     "Failure",
     "Output",
@@ -55,6 +59,7 @@ __all__ = [
     "Score",
     "Table",
     "__version__",
+    "evaluate",
     "load",
     "rescore",
     "score_run",
