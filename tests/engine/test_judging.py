@@ -284,6 +284,18 @@ def test_a_malformed_reply_is_asked_for_once_more(work: Path, judge: JudgeServer
     assert run(work, judge, limit=2, models=[f"A=folder:{work / 'a'}"]).progress.done == 0
 
 
+def test_a_repair_that_a_kill_prevented_is_made_by_the_next_run(work: Path, judge: JudgeServer) -> None:
+    judge.reply = lambda text: "I would rather talk about the weather."
+    run(work, judge, limit=1, models=[f"A=folder:{work / 'a'}"], repair=False)
+    assert len(judge.requests) == 3, "the replies are on record, their repairs are not"
+    judge.reply = None
+    evaluation = run(work, judge, limit=1, models=[f"A=folder:{work / 'a'}"])
+    assert len(judge.requests) == 6
+    assert all("could not be read" in json.dumps(seen.body) for seen in judge.requests[3:])
+    (row,) = evaluation.result.rows(level="overall", metric="avg", protocol="corrected")
+    assert row.n_scored == 1
+
+
 def test_two_judges_and_repeats_are_kept_apart_and_averaged(work: Path, judge: JudgeServer) -> None:
     judges = [f"one=openai:gpt-4o?base_url={judge.url}/v1", f"two=openai:qwen3-vl?base_url={judge.url}/v1"]
     evaluation = run(work, judge, limit=3, judges=judges, repeats=2)

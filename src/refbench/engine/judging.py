@@ -41,6 +41,8 @@ class Planned:
     pictures: Pictures
     act: str
     worst_usd: float
+    unread: Evidence | None = None
+    """The reply that is on record already and could not be read, when only the repair is missing."""
 
 
 @dataclass
@@ -64,12 +66,14 @@ class JudgingRun:
     _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     _outputs: set[tuple[str, str]] = field(default_factory=set)
     _cases: dict[str, AnyCase] = field(default_factory=dict)
+    _unread: dict[str, Evidence] = field(default_factory=dict)
     _sharing: dict[str, list[Purpose]] = field(default_factory=dict)
     """Acts on their way, with the other purposes that wait for the same reply."""
 
     async def judge(self, cases: Sequence[AnyCase]) -> None:
         """Judge the cases in their order, many at a time, all models on a case before the next."""
         self._cases = {case.id: case for case in cases}
+        self._unread = self._unrepaired() if self.repair else {}
         self._outputs = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
         # A few more than can be in flight: enough to keep every place taken, few enough to have their pictures at hand.
         calls = _Open((self.transport.concurrency + _AHEAD) * len(self.judges))
@@ -99,6 +103,23 @@ class JudgingRun:
                         group.create_task(one(planned, worst))
         except BaseExceptionGroup as errors:
             raise _first(errors) from None
+
+    def _unrepaired(self) -> dict[str, Evidence]:
+        """Replies on record that could not be read and were not asked for again: their run was stopped in between."""
+        assert self.repair is not None
+        nothing = ChatRequest(parts=())
+        found: dict[str, Evidence] = {}
+        repaired: set[tuple[str, ...]] = set()
+        places: dict[str, tuple[str, ...]] = {}
+        for purpose, evidence in self.run.evidence():
+            part, plus, _ = purpose.part.partition("+")
+            place = (purpose.case, purpose.model, purpose.judge, part, str(purpose.repeat))
+            if plus:
+                if evidence.failure is None or not evidence.failure.transient:
+                    repaired.add(place)
+            elif purpose.case in self._cases and self.repair(self._cases[purpose.case], purpose, evidence, nothing):
+                found[evidence.id], places[evidence.id] = evidence, place
+        return {act: evidence for act, evidence in found.items() if places[act] not in repaired}
 
     async def _plans(self, cases: Sequence[AnyCase]) -> AsyncIterator[list[Planned]]:
         """The calls of each case in order; the pictures of the next few are opened and hashed ahead."""
@@ -142,6 +163,11 @@ class JudgingRun:
         writer = self.recorder.writer
         self.progress.expected += 1
         failed = writer.failed(act)
+        unread = self._unread.pop(act, None)
+        if unread is not None:
+            self._sharing[act] = []
+            worst = judge.worst_cost(item.request, pictures) or 0.0
+            return Planned(purpose, judge, item.request, pictures, act, worst, unread)
         if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
             self.progress.known += 1
             self.recorder.link(act, purpose)
@@ -223,9 +249,10 @@ class JudgingRun:
         judge, purpose = planned.judge, planned.purpose
         async with self.transport.limiter(getattr(judge, "base_url", judge.name)).place():
             self.progress.in_flight = self.transport.in_flight
-            evidence = await judge.ask(planned.request, planned.pictures, purpose.repeat)
+            evidence = planned.unread or await judge.ask(planned.request, planned.pictures, purpose.repeat)
             purposes = (purpose, *self._sharing.pop(planned.act))
-            await self._settle(evidence, purposes)
+            if planned.unread is None:
+                await self._settle(evidence, purposes)
             again = self.repair(self._cases[purpose.case], purpose, evidence, planned.request) if self.repair else None
             if again is not None:
                 act = content_key({"kind": "chat", **judge.canonical(again, purpose.repeat)})
