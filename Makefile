@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
+EXTRAS ?= dev
 
-.PHONY: demo test lint types layers unit perf wheel lowest clean
+.PHONY: demo test lint types layers unit perf wheel lowest neural clean
 
 demo: $(VENV)/ready
 	$(BIN)/refbench demo
@@ -32,6 +33,11 @@ perf: $(VENV)/ready
 wheel: $(VENV)/ready
 	sh .ci/wheel $(CURDIR)/$(BIN)/python
 
+# Local judges need torch, which is too large for everyone's environment: an environment and tests of their own.
+neural:
+	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural
+	.venv-neural/bin/python -m pytest tests/chat/test_local.py
+
 # The tests again with the oldest versions that pyproject.toml allows.
 lowest:
 	$(MAKE) unit VENV=.venv-lowest CONSTRAINTS=constraints/lowest.txt
@@ -39,8 +45,8 @@ lowest:
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RefBench needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest dist build
+	rm -rf .venv .venv-lowest .venv-neural dist build

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,28 +16,13 @@ from refbench import Failure
 from refbench.benchmarks.creval.details import METRICS, Question
 from refbench.benchmarks.creval.replies import LONGEST_REPLY, Reading, read_corrected, read_paper
 from support.checkout import reply_text
+from support.hang import no_hang
 
 MUTATIONS = 100_000
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "creval-mini"
 
 STRUCTURE = ['"', "'", "{", "}", "[", "]", ",", ":", "\\", "\n", "```", '"answer"', '"Question"', "Q1", "Q10", "Yes", "No",
              '"answer": ', "}{", "},{", "“", "\u2028", "\x00", "{{", '\\"', "null", "N/A", ";", "))", "\ud800", " " * 40]  # fmt: skip
-
-
-@contextmanager
-def no_hang(seconds: int) -> Iterator[None]:
-    """A reader that hangs must fail here, not stop the whole run."""
-
-    def give_up(signum: int, frame: object) -> None:
-        raise AssertionError(f"a reader did not come back within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def shapes() -> list[tuple[str, list[Question]]]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +14,7 @@ from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
 from refbench.judges.contract import LONGEST_REPLY
 from refbench.judges.values import MARKDOWN
+from support.hang import no_hang
 
 MUTATIONS = 6_000
 DAMAGE = ['"', "'", "{", "}", "[", "]", ",", ":", "\\", "\n", "```", "**", "7", "/10", "Yes", "No", "true", "}{", "“", "\x00",
@@ -55,20 +53,6 @@ SEEDS = [
     "\n".join(f'{{"Question": "Q{n}: Is part {n} there?", "answer": "No",}}' for n in range(1, 12)),
     json.dumps({f"Q{n}": "Yes" for n in range(1, 12)}),
 ]
-
-
-@contextmanager
-def no_hang(seconds: int) -> Iterator[None]:
-    def give_up(signum: int, frame: object) -> None:
-        raise AssertionError(f"a reader did not come back within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def mutate(text: str, rng: random.Random) -> str:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +15,7 @@ from multibanana.factory import MARKS, reply
 from refbench import Failure
 from refbench.benchmarks.multibanana.details import CRITERIA, HIGHEST, LABELS, LOWEST
 from refbench.benchmarks.multibanana.replies import LONGEST_REPLY, read_corrected, read_paper
+from support.hang import no_hang
 
 MUTATIONS = 20_000
 STRUCTURE = ["*", "**", "`", "\n", "\r\n", ":", ".", "/10", "/5", " of 3", "{", "}", '"', "|", "- ", "1. ", "<", ">", "7", "100", "-3", "7.5",
@@ -31,22 +30,6 @@ SHAPES = [
     json.dumps(dict(zip(CRITERIA, MARKS, strict=True)), indent=2),
     json.dumps({label: {"score": mark} for label, mark in zip(LABELS.values(), MARKS, strict=True)}),
 ]  # fmt: skip
-
-
-@contextmanager
-def no_hang(seconds: int) -> Iterator[None]:
-    """A reader that hangs must fail here, not stop the whole run."""
-
-    def give_up(signum: int, frame: object) -> None:
-        raise AssertionError(f"a reader did not come back within {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def mutate(text: str, rng: random.Random) -> str:

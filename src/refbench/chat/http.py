@@ -21,7 +21,7 @@ from refbench.failure import Failure, redact
 from refbench.record import RefBenchError
 
 _OURS = frozenset({"base_url", "key_env", "price", "family", "max_side", "quality", "max_tokens", "json"})
-_POLICY = ("content_policy", "content_filter", "moderation", "safety system", "responsible ai")
+_POLICY = ("content_policy", "content_filter", "content filter", "moderation", "safety system", "responsible ai")
 
 
 class HttpVLM:

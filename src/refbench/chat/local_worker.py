@@ -77,7 +77,7 @@ class Weights:
         settings: Any = self.model.generation_config
         ends = settings.eos_token_id if settings.eos_token_id is not None else self._tokenizer.eos_token_id
         self._ends = frozenset(ends if isinstance(ends, list | tuple) else [ends])
-        self._pad = next(p for p in (self._tokenizer.pad_token_id, *sorted(self._ends)) if p is not None)
+        self._pad = next((p for p in (self._tokenizer.pad_token_id, *self._ends) if p is not None), 0)
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(self._pad)
         self.context: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)

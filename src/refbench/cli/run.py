@@ -39,6 +39,8 @@ def run_command(
     concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
     timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
     setting: Setting = None,
+    batch: Annotated[bool, Parameter(help="Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False,
+    no_wait: Annotated[bool, Parameter(help="With --batch: do not wait for the results; run it again later")] = False,
     rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
     questions: Annotated[str | None, Parameter(help="CREval: all questions of a metric in a call, or one")] = None,
     show_instruction: Annotated[bool, Parameter(help="CREval: show the judge the editing instruction")] = False,
@@ -80,6 +82,8 @@ def run_command(
             budget=budget,
             concurrency=concurrency,
             rubric=rubric,
+            batch=batch,
+            wait=not no_wait,
             timeout=timeout,
             show=not json,
         )
@@ -87,10 +91,14 @@ def run_command(
     write_result(evaluation.result, "json" if json else "terminal", by=by, items=items)
     if not json:
         print(f"\nNext: refbench table {out} --markdown, or the same command again to resume")
+    if evaluation.batches is not None and not json:
+        print(evaluation.batches)
     if evaluation.stopped == "budget":
         return 3
     if evaluation.stopped == "interrupt":
         return 130
+    if evaluation.batches is not None and evaluation.batches.outstanding:
+        return 0  # not finished, and not failed
     failed = [s.failure is not None for s in evaluation.result.scores]
     return 1 if sum(failed) / len(failed) > allow_failures else 0
 

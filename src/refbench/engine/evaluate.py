@@ -16,10 +16,12 @@ from refbench.benchmarks.own import own_benchmark
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
+from refbench.chat.local import LocalVLM
 from refbench.chat.request import ChatRequest
 from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
+from refbench.engine.batching import BatchReport, judge_in_batches
 from refbench.engine.judging import JudgingRun, Repair
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
@@ -42,6 +44,7 @@ class Evaluation:
     stopped: str
     progress: Progress
     run: Run
+    batches: BatchReport | None = None
 
 
 @dataclass(frozen=True)
@@ -136,9 +139,15 @@ async def evaluate_async(
     timeout: float = 180.0,
     repair: bool = True,
     rubric: str | None = None,
+    batch: bool = False,
+    wait: bool = True,
     show: bool = False,
 ) -> Evaluation:
-    """Judge what is not judged yet and table the run. Running it again is resuming."""
+    """Judge what is not judged yet and table the run. Running it again is resuming.
+
+    With `batch`, calls are handed in as provider batches at half the price; without `wait`, their results are
+    left to a later command.
+    """
     for kind in retry:
         if kind not in KINDS:
             raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
@@ -183,13 +192,20 @@ async def evaluate_async(
                 progress=progress,
             )
             printer = ProgressPrinter(progress) if show else None
+            report: BatchReport | None = None
             async with _interruptible(work), _shown(printer):
-                await work.judge(setup.cases)
+                if batch:
+                    report = await judge_in_batches(work, setup.cases, wait=wait)
+                else:
+                    await work.judge(setup.cases)
             if printer is not None:
                 printer.show(final=True)
+        for judge in setup.judges:
+            if isinstance(judge, LocalVLM):
+                judge.close()
     systems = [(model.name, judge.name) for model in setup.models for judge in setup.judges]
     result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems)
-    return Evaluation(result=result, stopped=work.stopped, progress=progress, run=run)
+    return Evaluation(result=result, stopped=work.stopped, progress=progress, run=run, batches=report)
 
 
 def evaluate(name: str, **arguments: object) -> Evaluation:

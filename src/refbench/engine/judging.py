@@ -247,9 +247,12 @@ class JudgingRun:
     async def _call(self, planned: Planned) -> None:
         """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
         judge, purpose = planned.judge, planned.purpose
-        async with self.transport.limiter(getattr(judge, "base_url", judge.name)).place():
+        limiter = self.transport.limiter(getattr(judge, "base_url", judge.name))
+        async with limiter.place():
             self.progress.in_flight = self.transport.in_flight
             evidence = planned.unread or await judge.ask(planned.request, planned.pictures, purpose.repeat)
+            if not hasattr(judge, "base_url"):  # the transport has not seen this call
+                limiter.answered()
             purposes = (purpose, *self._sharing.pop(planned.act))
             if planned.unread is None:
                 await self._settle(evidence, purposes)

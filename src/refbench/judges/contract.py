@@ -6,7 +6,6 @@ not written there for that criterion.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,16 +15,12 @@ from typing import Any
 from refbench.failure import Failure
 from refbench.judges.criteria import Criterion, Reading, Text, letters
 from refbench.judges.dialects import DIALECTS
+from refbench.judges.refusal import is_refusal
 from refbench.record import RefBenchError
 
 LONGEST_REPLY = 262_144
 """Characters: many times what a judge may write. More than this is not read."""
 
-_REFUSAL = re.compile(
-    r"(?:i['’]?m|i am) (?:very |really )?(?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|won['’]?t)|"
-    r"(?:as an ai|unfortunately)\b",
-    re.IGNORECASE,
-)
 _THINKING_ENDS = "</think>"
 
 
@@ -74,7 +69,7 @@ class Contract:
         said: dict[str, list[Reading]] = {criterion.name: [] for criterion in self.criteria}
         for name, value in DIALECTS[self.dialect].read(text, self.criteria):
             said[name].append(value)
-        if not any(said.values()) and _REFUSAL.match(text.strip()):
+        if not any(said.values()) and is_refusal(text):
             return self._all(Failure(kind="refused", detail=text.strip()[:200]))
         return {criterion.name: _settle(criterion, said[criterion.name]) for criterion in self.criteria}
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from refbench.benchmarks.creval.details import Question
 from refbench.failure import Failure
+from refbench.judges.refusal import is_refusal
 
 NOT_FOUND = "未找到对应回答"
 """What the released script stores for a question that no object answers; kept so that results compare equal."""
@@ -100,7 +101,7 @@ def read_corrected(reply: str, questions: Sequence[Question]) -> tuple[Reading, 
     for question_id, said, how in _statements(reply, texts):
         found.setdefault(question_id, []).append((said, how))
     if not found:
-        if _REFUSAL.match(reply.strip()):
+        if is_refusal(reply):
             return Failure(kind="refused", detail=reply.strip()[:200])
         return Failure(kind="unparsable", detail=f"no answer in {reply.strip()[:80]!r}")
     return tuple(_settle(found.get(question.id, [])) for question in questions)
@@ -119,11 +120,6 @@ def read_choice(said: str) -> Verdict | None:
 
 _PLAIN_CHOICES: dict[str, Verdict] = {"Yes": "yes", "No": "no"}
 _CHOICE = re.compile(r"[\s*`\"'“”‘’.]*(yes|no)[\s*`\"'“”‘’]*(?:[,.;:!(].*)?$", re.IGNORECASE | re.DOTALL)
-_REFUSAL = re.compile(
-    r"(?:i['’]?m|i am) (?:very |really )?(?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|won['’]?t)|"
-    r"(?:as an ai|unfortunately)\b",
-    re.IGNORECASE,
-)
 
 
 def _settle(statements: list[tuple[str, How]]) -> Reading:

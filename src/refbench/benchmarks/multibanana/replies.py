@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from refbench.benchmarks.multibanana.details import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
 from refbench.failure import Failure
+from refbench.judges.refusal import is_refusal
 
 ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""
@@ -72,19 +73,12 @@ def read_corrected(reply: str) -> Mapping[Criterion, Mark]:
     if failure:
         return dict.fromkeys(CRITERIA, failure)
     marks = _marks(reply)
-    if not marks and _REFUSAL.match(reply.strip()):
+    if not marks and is_refusal(reply):
         return dict.fromkeys(CRITERIA, Failure(kind="refused", detail=reply.strip()[:200]))
     return {
         criterion: marks.get(criterion, Failure(kind="unparsable", detail=f"no mark for {label}"))
         for criterion, label in LABELS.items()
     }
-
-
-_REFUSAL = re.compile(
-    r"(?:i['’]?m|i am) (?:very |really )?(?:sorry|unable|not able)|sorry|i (?:can['’]?t|cannot|won['’]?t)|"
-    r"(?:as an ai|unfortunately)\b",
-    re.IGNORECASE,
-)
 
 
 def _marks(reply: str) -> Mapping[Criterion, Mark]:
