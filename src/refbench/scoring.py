@@ -52,10 +52,13 @@ class Result:
         return rows[0].value
 
     def published(self) -> list[PublishedValue]:
-        """The papers' numbers for the models in this table, by the same judge."""
+        """The papers' numbers: for the models in this table by the same judge, and for those of whom only numbers
+        were ever released."""
         models = {row.model for row in self.table.rows}
         judges = {(row.judge or "").casefold() for row in self.table.rows}
-        return [p for p in self.bench.published() if p.model in models and p.judge.casefold() in judges]
+        values = self.bench.published()
+        released = any(p.model is not None for p in values)
+        return [p for p in values if (p.model in models and p.judge.casefold() in judges) or not released]
 
     def items(self) -> Iterator[dict[str, Any]]:
         """One row for each (case, model, metric, protocol), failures included."""
@@ -200,7 +203,8 @@ def _result(
     settings: Mapping[str, str] | None = None,
 ) -> Result:
     chosen = _protocols(bench, protocol)
-    scores = score_evidence(bench, cases, evidence, chosen, systems, outputs)
+    judges: dict[str, dict[str, Any]] = {}
+    scores = score_evidence(bench, cases, _noted(evidence, judges), chosen, systems, outputs)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies")
     changes: Sequence[dict[str, Any]] = ()
@@ -216,7 +220,18 @@ def _result(
         changes=changes,
         notes=notes,
         settings=settings,
+        judges=judges,
     )
+
+
+def _noted(
+    evidence: Iterable[tuple[Purpose, Evidence]], judges: dict[str, dict[str, Any]]
+) -> Iterator[tuple[Purpose, Evidence]]:
+    """The evidence as it is, while noting which model with which parameters each judge was."""
+    for purpose, act in evidence:
+        if purpose.judge not in judges and "model" in act.request and "imported" not in act.request:
+            judges[purpose.judge] = {"model": act.request["model"], "parameters": act.request.get("parameters", {})}
+        yield purpose, act
 
 
 def result_of(
@@ -230,6 +245,7 @@ def result_of(
     changes: Sequence[dict[str, Any]] = (),
     notes: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
+    judges: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Result:
     """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
     chosen = list(dict.fromkeys(score.protocol for score in scores))
@@ -251,6 +267,7 @@ def result_of(
         "subset": subset,
         "protocols": {name: dict(bench.protocols[name].versions) for name in chosen},
         "judges": sorted({score.judge for score in scores if score.judge}),
+        "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws, "seed": seed},
     }

@@ -410,3 +410,28 @@ def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> No
         [*map(str, command), "--budget", "0.001usd"], capture_output=True, text=True, env=environment
     )
     assert (broke.returncode, "price" in broke.stderr) == (2, True)
+    priced = [str(word) for word in command]
+    priced[priced.index("openai:gpt-4o")] = "openai:gpt-4o?price=1,10"
+    priced[priced.index(str(work / "cli"))] = str(work / "poor")
+    poor = subprocess.run([*priced, "--budget", "0.131usd"], capture_output=True, text=True, env=environment)
+    assert poor.returncode == 3
+    assert json.loads(poor.stdout)["rows"]
+
+
+def test_a_slurm_array_is_a_set_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    from refbench.cli.run import _shard
+
+    for name, value in (("ID", "12"), ("COUNT", "4"), ("MIN", "10")):
+        monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    assert _shard(None) == Shard(index=3, count=4)
+    assert _shard("1/2") == Shard(index=1, count=2)
+    monkeypatch.delenv("SLURM_ARRAY_TASK_COUNT")
+    assert _shard(None) is None
+
+
+def test_who_judged_is_on_record_and_in_the_fingerprint(work: Path, judge: JudgeServer) -> None:
+    evaluation = run(work, judge, limit=1, judges=[f"judge=openai:gpt-4o?base_url={judge.url}/v1&temperature=0"])
+    assert Run.open(work / "run").notes("family of ") == {"judge": "openai"}
+    assert evaluation.result.table.parts["asked"] == {"judge": {"model": "gpt-4o", "parameters": {"temperature": 0}}}
+    (output,) = {o.provenance["family"] for o in Run.open(work / "run").outputs()}
+    assert output == "unknown"

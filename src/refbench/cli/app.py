@@ -22,7 +22,7 @@ app = App(
 
 COMMANDS = {
     "demo": "See what a table looks like: eight real models, no key, no download",
-    "list": "List what there is: benchmarks, protocols, kinds of failure",
+    "list": "List what there is: benchmarks, judges, rubrics, kinds of failure",
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",

@@ -9,9 +9,11 @@ import orjson
 from refbench.cli.options import Json
 
 
-def list_command(what: Literal["benchmarks", "failures"] = "benchmarks", *, json: Json = False) -> int:
+def list_command(
+    what: Literal["benchmarks", "judges", "rubrics", "failures"] = "benchmarks", *, json: Json = False
+) -> int:
     """List what there is."""
-    found = _benchmarks() if what == "benchmarks" else _failures()
+    found = {"benchmarks": _benchmarks, "judges": _judges, "rubrics": _rubrics, "failures": _failures}[what]()
     if json:
         print(orjson.dumps({what: found}).decode())
         return 0
@@ -46,6 +48,28 @@ def _benchmarks() -> list[dict[str, str]]:
             }
         )
     return found
+
+
+def _judges() -> list[dict[str, str]]:
+    from refbench.chat.build import PROVIDERS
+
+    found = [
+        {
+            "kind": provider.kind,
+            "address": f"${provider.base_url_variable}, else {provider.base_url}",
+            "key": " or ".join(f"${name}" for name in provider.key_variables),
+        }
+        for provider in PROVIDERS.values()
+    ]
+    found.append({"kind": "local", "address": "this machine, through transformers", "key": "none"})
+    found.append({"kind": "replay", "address": "a file of evidence", "key": "none"})
+    return found
+
+
+def _rubrics() -> list[dict[str, str]]:
+    from refbench.judges.rubric import load_rubric, shipped_rubrics
+
+    return [{"name": name, "title": load_rubric(name).title} for name in shipped_rubrics()]
 
 
 def _failures() -> list[dict[str, str]]:

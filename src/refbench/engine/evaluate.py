@@ -176,6 +176,8 @@ async def evaluate_async(
         progress = Progress()
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
+            for judge in setup.judges:
+                writer.note(f"family of {judge.name}", judge.family)
             work = JudgingRun(
                 run=run,
                 dataset=setup.dataset,

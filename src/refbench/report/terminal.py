@@ -33,7 +33,9 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
         if by not in levels:
             raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
         for where in slices_of(result.table.rows, by):
-            out.print(grid(leaderboard(result, where), where.get(by, by)))
+            lines_here = leaderboard(result, where)
+            out.print(grid(lines_here, where.get(by, by)))
+            _print_others(result, where, lines_here[0].main.metric, out)
     _print_published(result, lines, out)
     _print_failures(lines, out)
     _print_changes(result, out)
@@ -60,6 +62,14 @@ def _print_published(result: Result, lines: list[Line], out: Console) -> None:
             "on the subset the paper is about",
             style="dim",
         )
+
+
+def _print_others(result: Result, where: dict[str, str], measure: str, out: Console) -> None:
+    """What the paper has for the same slice, for models whose pictures nobody else has."""
+    values = [p for p in result.published() if p.model is None and p.metric == measure and dict(p.slice) == where]
+    if values:
+        said = ", ".join(f"{p.label} {p.value:g} ({p.judge}, Table {p.table})" for p in values)
+        out.print(Text(f"published: {said}"), style="dim")
 
 
 def _print_failures(lines: list[Line], out: Console) -> None:

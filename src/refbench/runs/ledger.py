@@ -127,6 +127,12 @@ class LedgerWriter:
         p = purpose
         self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, act)))
 
+    def note(self, name: str, value: str) -> None:
+        """Keep a fact about the run that is no evidence, for example the family of a judge."""
+        if self._db is not None:
+            with _disk_errors(self.path):
+                self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
     def want(self, limit: int | None) -> None:
         """Note how many cases (of the fair order) this run is to have; it only ever grows, None is all."""
         if self._db is None:

@@ -164,6 +164,15 @@ class Run:
                 found += [value for (value,) in db.execute("SELECT value FROM meta WHERE name = 'wanted'")]
         return None if not found or "all" in found else max(int(value) for value in found)
 
+    def notes(self, prefix: str) -> dict[str, str]:
+        """Facts that writers kept under names with this prefix, without it."""
+        found: dict[str, str] = {}
+        for path in self.ledgers():
+            with open_snapshot(path) as db:
+                rows = db.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
+                found |= {name[len(prefix) :]: value for name, value in rows}
+        return found
+
     def spent_usd(self) -> float:
         """What the recorded acts have cost, as far as prices were known."""
         return sum(evidence.cost_usd or 0.0 for evidence in distinct_evidence(self.ledgers()))
