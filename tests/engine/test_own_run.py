@@ -165,3 +165,20 @@ def test_a_benchmark_in_a_file_is_judged_and_its_run_tabled_without_it(work: Pat
     assert done.result.value(**value) == pytest.approx(4.0)
     (work / "mybench.py").unlink()
     assert score_run(work / "run", draws=0).value(**value) == pytest.approx(4.0)
+
+
+def test_shrunken_pictures_are_part_of_the_record(work: Path) -> None:
+    with JudgeServer(reply=marks) as server:
+        arguments = {
+            "models": [f"A=folder:{work / 'out'}"],
+            "judges": judge_spec(server),
+            "out": work / "run",
+            "rubric": "five_criteria",
+            "limit": 1,
+        }
+        done = evaluate(str(work / "cases.jsonl"), **arguments, settings={"max_side": "4"})
+        assert done.result.table.parts["settings"]["max_side"] == "4"
+        content = server.requests[0].body["messages"][0]["content"]
+        assert all(p["image_url"]["url"].startswith("data:image/jpeg") for p in content if p["type"] == "image_url")
+        with pytest.raises(RefBenchError, match="max_side: 4 then, None now"):
+            evaluate(str(work / "cases.jsonl"), **arguments)

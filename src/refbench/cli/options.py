@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table")]
-Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/<benchmark>")]
+Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
 Subset = Annotated[str | None, Parameter(help="Only the cases of a named subset, for example paper874")]
 ProtocolName = Annotated[Literal["paper", "corrected", "both"], Parameter(help="Which numbers to give")]
 Level = Annotated[str, Parameter(help="Also print a table for each slice of this level, for example category or task")]

@@ -167,9 +167,8 @@ async def evaluate_async(
         bench = setup.bench
         assert bench.judging is not None
         judging = bench.judging(setup.dataset.root, setup.settings)
-        run = Run.create(
-            out, bench.name, setup.dataset.cases, subset=subset, settings=judging.recorded, keep=bench.source
-        )
+        recorded = {**judging.recorded, **_picture_settings(setup.settings)}
+        run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source)
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
             _prices_must_be_known(setup.judges)
@@ -244,7 +243,7 @@ def repairer(bench: Benchmark) -> Repair:
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
     chosen = {name: values[0] for name, values in bench.settings.items()}
     for name, value in given.items():
-        if name in ("max_side", "quality"):
+        if name in _PICTURE_SETTINGS:
             if not value.isdigit():
                 raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
             chosen[name] = value
@@ -256,6 +255,14 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
             raise RefBenchError(f"--set {name}={value}: choose {' or '.join(allowed)}")
         chosen[name] = value
     return chosen
+
+
+_PICTURE_SETTINGS = ("max_side", "quality")
+
+
+def _picture_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is done to pictures: part of the record of every benchmark, because the judge sees the result."""
+    return {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
 
 
 def _distinct(names: Sequence[str], option: str) -> None:
