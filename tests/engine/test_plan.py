@@ -143,3 +143,25 @@ def test_the_doctor_says_what_is_wrong_with_a_judge(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert "OPENAI_API_KEY" in examined("openai:gpt-4o").findings["reachable"]
     assert "no judge is of the kind" in examined("oracle:delphi").findings["reachable"]
+
+
+def test_the_doctor_tries_the_largest_request_of_a_benchmark(
+    work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with JudgeServer(reply=lambda text: '{"pictures": 2}') as server:
+        words = [
+            "doctor",
+            "--judge",
+            f"j=openai:gpt-4o?base_url={server.url}/v1",
+            "--benchmark",
+            "creval",
+            "--data",
+            str(work / "creval"),
+        ]
+        monkeypatch.setattr(sys, "argv", ["refbench", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+        out = capsys.readouterr().out
+        assert "one of the largest, went through, 1000 tokens in" in out
+        assert "Image A" in json.dumps(server.requests[-1].body), "the benchmark's own rubric was sent"

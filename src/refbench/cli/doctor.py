@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -21,18 +23,20 @@ def doctor_command(
     json: Json = False,
 ) -> int:
     """Make real calls, few and small: is the judge there, is the key right, how many pictures does it take, does
-    it keep to a JSON schema? Exit code 2 when a judge cannot be used."""
+    it keep to a JSON schema, does a real request of the benchmark fit? Exit code 2 when a judge cannot be used."""
     import orjson
 
-    from refbench.engine.doctor import examine
-    from refbench.scoring import load
+    from refbench.engine.doctor import examine, largest_request
+    from refbench.engine.evaluate import find_cases
 
-    if benchmark is not None:
-        dataset = load(benchmark, data)
-        pictures = max(
-            len(case.request.pictures) + len(case.targets) + case.request.n_pictures for case in dataset.cases
-        )
-    reports = asyncio.run(examine(judge, pictures))
+    with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
+        largest = None
+        if benchmark is not None:
+            bench, dataset = find_cases(benchmark, data=data)
+            largest = largest_request(bench, dataset, Path(folder))
+            requests = [case.request for case in dataset.cases]
+            pictures = max(len(request.pictures) + request.n_pictures for request in requests)
+        reports = asyncio.run(examine(judge, pictures, largest))
     if json:
         print(orjson.dumps([report.model_dump() for report in reports]).decode())
     else:

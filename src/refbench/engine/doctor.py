@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from refbench.benchmarks import Benchmark, Dataset
+from refbench.benchmarks.benchmark import Material
 from refbench.calls import Transport
 from refbench.calls.retry import RetryPolicy
 from refbench.chat.build import make_vlm
@@ -15,7 +19,7 @@ from refbench.chat.families import family_of
 from refbench.chat.request import ChatPicture, ChatRequest, ChatText
 from refbench.chat.sent import PicturePolicy, SentPicture, prepare
 from refbench.chat.spec import Spec
-from refbench.chat.vlm import VLM
+from refbench.chat.vlm import VLM, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.pictures import encode
@@ -37,13 +41,49 @@ class Report(Record):
     findings: Mapping[str, str]
 
 
-async def examine(judges: Sequence[str], n_pictures: int) -> list[Report]:
+@dataclass(frozen=True)
+class Largest:
+    """The largest request that a benchmark makes, with its real pictures; the output is played by the first input."""
+
+    case: str
+    request: ChatRequest
+    pictures: Pictures
+
+
+def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest | None:
+    """The request about the case with the most pictures, None where it cannot be made.
+
+    Pictures that have to be re-encoded are put into `folder`, which must last until the request is sent.
+    """
+    if bench.judging is None:
+        return None
+    case = max(dataset.cases, key=lambda case: len(case.request.pictures) + len(case.targets))
+
+    def store(data: bytes, picture_format: str) -> Path:
+        path = folder / f"{hashlib.sha256(data).hexdigest()}.{picture_format}"
+        path.write_bytes(data)
+        return path
+
+    inputs, targets = (
+        [prepare(dataset.path(p), PicturePolicy(), store) for p in group]
+        for group in (case.request.pictures, case.targets)
+    )
+    ready = [picture for picture in (*inputs, *targets) if isinstance(picture, SentPicture)]
+    if not ready or len(ready) < len(inputs) + len(targets):
+        return None
+    settings = {name: values[0] for name, values in bench.settings.items()}
+    material = Material(tuple(ready[: len(inputs)]), (ready[0],), tuple(ready[len(inputs) :]))
+    asked = bench.judging(dataset.root, settings).ask(case, material)
+    return Largest(case.id, asked[0].request, {picture.sha256: picture for picture in ready})
+
+
+async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | None = None) -> list[Report]:
     """Try each judge with as many pictures as are needed; fewer, when it does not take them."""
     async with Transport(timeout=120, policy=RetryPolicy(attempts=2)) as transport:
-        return [await _examine(text, n_pictures, transport) for text in judges]
+        return [await _examine(text, n_pictures, largest, transport) for text in judges]
 
 
-async def _examine(text: str, n_pictures: int, transport: Transport) -> Report:
+async def _examine(text: str, n_pictures: int, largest: Largest | None, transport: Transport) -> Report:
     spec = Spec.parse(text, "--judge")
     findings: dict[str, str] = {}
     try:
@@ -51,6 +91,8 @@ async def _examine(text: str, n_pictures: int, transport: Transport) -> Report:
         with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
             pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
             usable = await _try(judge, pictures, findings)
+            if usable and largest is not None:
+                usable = await _try_largest(judge, largest, findings)
     except RefBenchError as error:
         findings["reachable"] = f"no: {error}"
         usable = False
@@ -80,6 +122,16 @@ async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]
         findings["price"] = f"{price.input_usd:g} and {price.output_usd:g} usd a million tokens ({price.source})"
     else:
         findings["price"] = "not known: --budget would need ?price=IN,OUT"
+    return True
+
+
+async def _try_largest(judge: VLM, largest: Largest, findings: dict[str, str]) -> bool:
+    evidence = await judge.ask(largest.request, largest.pictures, 0)
+    if evidence.failure is not None and evidence.failure.kind != "refused":
+        findings["context"] = f"the request about {largest.case} failed ({evidence.failure})"
+        return False
+    tokens = f", {evidence.input_tokens} tokens in" if evidence.input_tokens else ""
+    findings["context"] = f"the request about {largest.case}, one of the largest, went through{tokens}"
     return True
 
 
