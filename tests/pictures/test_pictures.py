@@ -16,6 +16,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from refbench import Failure
 from refbench.pictures import Pixels, decode, encode, facts_of, is_complete, read_facts, resize, sniff
+from refbench.pictures.header import plain_header
 
 
 def smooth(height: int = 40, width: int = 60) -> Pixels:
@@ -233,3 +234,31 @@ def test_resizing_is_pillows(filter_name: Any) -> None:
     expected = np.asarray(resample((33, 17), Image.Resampling[filter_name.upper()]))
     assert np.array_equal(resize(smooth(), (33, 17), filter_name), expected)
     assert resize(smooth(), (60, 40)).shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1", "CMYK", "LA", "I;16"])
+@pytest.mark.parametrize("picture_format", ["JPEG", "PNG"])
+def test_a_header_read_without_pillow_is_the_one_that_pillow_reads(mode: str, picture_format: str) -> None:
+    if (picture_format, mode) in {("JPEG", "RGBA"), ("JPEG", "P"), ("JPEG", "LA"), ("JPEG", "I;16"), ("PNG", "CMYK")}:
+        pytest.skip(f"{picture_format} has no {mode}")
+    data = saved(RGB.convert(mode) if mode != "I;16" else Image.new("I;16", (60, 40), 9), picture_format)
+    facts = facts_of(data)
+    assert not isinstance(facts, Failure)
+    opened = Image.open(io.BytesIO(data))
+    assert (facts.width, facts.height, facts.mode) == (*opened.size, opened.mode)
+
+
+def test_a_damaged_header_is_never_taken_for_another_size() -> None:
+    rng = np.random.default_rng(3)
+    for data in (saved(RGB, "JPEG"), saved(RGB, "PNG"), saved(RGB.convert("L"), "JPEG", progressive=True)):
+        for _ in range(300):
+            damaged = bytearray(data)
+            for _ in range(int(rng.integers(1, 4))):
+                damaged[int(rng.integers(2, min(len(data), 300)))] = int(rng.integers(0, 256))
+            header = plain_header(bytes(damaged), sniff(bytes(damaged)) or "")
+            if header is not None:
+                try:
+                    opened = Image.open(io.BytesIO(bytes(damaged)))
+                except (OSError, SyntaxError, ValueError, struct.error, KeyError, IndexError):
+                    continue  # Pillow is stricter about checksums and tables; decoding will say
+                assert header[:2] == opened.size

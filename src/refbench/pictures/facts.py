@@ -10,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from refbench.failure import Failure
+from refbench.pictures.header import plain_header
 from refbench.pictures.sniff import EXTENSIONS, is_complete, png_has, sniff
 from refbench.record import Record
 
@@ -48,6 +49,23 @@ def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Fai
         return _unreadable(f"{picture_format} pictures are not read; convert it to PNG or JPEG")
     if not is_complete(data, picture_format):
         return _unreadable(f"the {picture_format} is cut off after {len(data)} bytes")
+    plain = plain_header(data, picture_format)
+    if plain is not None:
+        width, height, mode = plain
+        facts = PictureFacts(
+            sha256=hashlib.sha256(data).hexdigest(), format=picture_format, width=width, height=height, mode=mode
+        )
+    else:
+        opened = _by_pillow(data, picture_format, max_pixels)
+        if isinstance(opened, Failure):
+            return opened
+        facts = opened
+    if facts.width * facts.height > max_pixels:
+        return _unreadable(f"{facts.width}x{facts.height} is more than {max_pixels:,} pixels")
+    return facts
+
+
+def _by_pillow(data: bytes, picture_format: str, max_pixels: int) -> PictureFacts | Failure:
     try:
         header = Image.open(io.BytesIO(data))
         orientation = header.getexif().get(_ORIENTATION, 1) if _may_turn(data, picture_format) else 1
@@ -55,8 +73,6 @@ def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Fai
         return _unreadable(f"more than {max_pixels:,} pixels")
     except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
         return _unreadable(f"the {picture_format} header cannot be read ({error})")
-    if header.width * header.height > max_pixels:
-        return _unreadable(f"{header.width}x{header.height} is more than {max_pixels:,} pixels")
     return PictureFacts(
         sha256=hashlib.sha256(data).hexdigest(),
         format=picture_format,
