@@ -250,7 +250,13 @@ class JudgingRun:
         limiter = self.transport.limiter(getattr(judge, "base_url", judge.name))
         async with limiter.place():
             self.progress.in_flight = self.transport.in_flight
-            evidence = planned.unread or await judge.ask(planned.request, planned.pictures, purpose.repeat)
+            if self.stopped == "error":  # another call has found that none can succeed
+                return
+            try:
+                evidence = planned.unread or await judge.ask(planned.request, planned.pictures, purpose.repeat)
+            except RefBenchError:
+                self.stopped = "error"
+                raise
             if not hasattr(judge, "base_url"):  # the transport has not seen this call
                 limiter.answered()
             purposes = (purpose, *self._sharing.pop(planned.act))
