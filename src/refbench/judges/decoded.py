@@ -14,21 +14,29 @@ _FAILED_DECODINGS = 200
 _DECODER = json.JSONDecoder(object_pairs_hook=Pairs, strict=False)
 
 
-def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
-    """The outermost decodable objects, strings and nesting respected, and the pieces of text between them."""
-    found: list[Pairs] = []
-    around: list[str] = []
-    at, seen_to, failed = 0, 0, 0
+def decoded_places(reply: str) -> Iterator[tuple[int, int, Pairs]]:
+    """The outermost decodable objects with their places in the reply, strings and nesting respected."""
+    at, failed = 0, 0
     while failed < _FAILED_DECODINGS and (start := reply.find("{", at)) >= 0:
         try:
-            value, at = _DECODER.raw_decode(reply, start)
+            value, end = _DECODER.raw_decode(reply, start)
         except (ValueError, RecursionError):
             failed += 1
             at = start + 1
             continue
+        at = end
+        yield start, end, value
+
+
+def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
+    """The outermost decodable objects, and the pieces of text between them."""
+    found: list[Pairs] = []
+    around: list[str] = []
+    seen_to = 0
+    for start, end, value in decoded_places(reply):
         found.append(value)
         around.append(reply[seen_to:start])
-        seen_to = at
+        seen_to = end
     around.append(reply[seen_to:])
     return found, around
 

@@ -18,16 +18,15 @@ from typing import Any, Literal
 
 from refbench.benchmarks.creval.details import Question
 from refbench.failure import Failure
+from refbench.judges.decoded import decoded_places, objects
 from refbench.judges.refusal import is_refusal
+from refbench.judges.values import Pairs
 
 NOT_FOUND = "未找到对应回答"
 """What the released script stores for a question that no object answers; kept so that results compare equal."""
 
 LONGEST_REPLY = 262_144
 """Characters. The longest reply in the release has 8,000; more than this is no answer to twenty questions."""
-
-_FAILED_DECODINGS = 200
-"""Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
 
 How = Literal["exact", "key_spelling", "id_as_key", "numbered_key", "nested", "braces", "broken_object", "text_match"]
 """By which way an answer was found; `exact` is what the released script reads too."""
@@ -138,7 +137,7 @@ def _statements(reply: str, texts: dict[str, str]) -> Iterator[tuple[str, str, H
     """(question id, words of the answer, how found) for every answer written in the reply."""
     seen_to = 0
     broken: list[str] = []
-    for start, end, value in _decoded(reply):
+    for start, end, value in decoded_places(reply):
         broken.append(reply[seen_to:start])
         seen_to = end
         flat = "{" not in reply[start + 1 : end]
@@ -148,44 +147,17 @@ def _statements(reply: str, texts: dict[str, str]) -> Iterator[tuple[str, str, H
         yield from _in_broken_text(text)
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written: a key may be there twice, and both count."""
+def _holds_objects(value: Pairs) -> bool:
+    return any(isinstance(item, Pairs | list) for _, item in value)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, strict=False)
-
-
-def _decoded(reply: str) -> Iterator[tuple[int, int, _Pairs]]:
-    """The outermost decodable JSON objects with their places, strings and nesting respected."""
-    at, failed = 0, 0
-    while failed < _FAILED_DECODINGS and (start := reply.find("{", at)) >= 0:
-        try:
-            value, end = _DECODER.raw_decode(reply, start)
-        except (ValueError, RecursionError):
-            failed += 1
-            at = start + 1
-            continue
-        at = end
-        yield start, end, value
-
-
-def _holds_objects(value: _Pairs) -> bool:
-    return any(isinstance(item, _Pairs | list) for _, item in value)
-
-
-def _in_value(value: Any, texts: dict[str, str], how: How) -> Iterator[tuple[str, str, How]]:
+def _in_value(value: Pairs, texts: dict[str, str], how: How) -> Iterator[tuple[str, str, How]]:
     """Answers in a decoded value: its own, then those of the objects inside it."""
-    waiting: list[Any] = [value]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, _Pairs):
-            yield from _in_object(here, texts, how)
-            waiting.extend(item for _, item in reversed(here))
-        elif isinstance(here, list):
-            waiting.extend(reversed(here))
+    for here in objects(value):
+        yield from _in_object(here, texts, how)
 
 
-def _in_object(pairs: _Pairs, texts: dict[str, str], how: How) -> Iterator[tuple[str, str, How]]:
+def _in_object(pairs: Pairs, texts: dict[str, str], how: How) -> Iterator[tuple[str, str, How]]:
     fields = [(key.strip().casefold(), key, item) for key, item in pairs]
     answers = [item for name, _, item in fields if name == "answer" and isinstance(item, str)]
     ids: set[str] = set()
@@ -206,7 +178,7 @@ def _in_object(pairs: _Pairs, texts: dict[str, str], how: How) -> Iterator[tuple
                 ids.add(f"Q{int(inside[1])}")
         elif match := _ID_KEY.fullmatch(name):
             question_id = f"Q{int(match[1])}"
-            if isinstance(item, _Pairs):  # {"Q1": {"explanation": ..., "answer": "Yes"}}
+            if isinstance(item, Pairs):  # {"Q1": {"explanation": ..., "answer": "Yes"}}
                 for inner, value in item:
                     if inner.strip().casefold() == "answer" and isinstance(value, str):
                         yield question_id, value, "id_as_key"
