@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.dataset import Anomaly, Dataset
-from refbench.case import AnyCase
+from refbench.case import AnyCase, Picture
 from refbench.chat import ChatRequest
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
 from refbench.record import Record
 from refbench.score import Score
 from refbench.table import Aggregate
@@ -83,6 +84,21 @@ class Judging:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """One metric of an output: the score it gives, the metric's id, and the case's pictures and facts that it reads.
+
+    `pictures` and `facts` (captions, boxes) go by the names of the metric's arguments; `output` is the model's. The
+    same metric may give several scores of a case, and a part may be measured differently by each protocol.
+    """
+
+    part: str
+    metric: str
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """One benchmark. Everything in it is a pure function but the loaders, which read files."""
 
@@ -108,6 +124,13 @@ class Benchmark:
     describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})
     judging: Callable[[Path, Mapping[str, str]], Judging] | None = None
     """From the data's directory and the user's settings; None for a benchmark without a judge."""
+    measuring: Callable[[AnyCase], list[Measured]] | None = None
+    """The metrics that concern a case; None for a benchmark that only asks a judge."""
+    measured: frozenset[str] = frozenset()
+    """Which of the parts are measured, not judged."""
+    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, float | Failure | str]] | None = None
+    """From a case, a protocol and the case's scores by metric: further scores of the case. A text says why one does
+    not apply."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
     released: Callable[[], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None

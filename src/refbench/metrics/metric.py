@@ -1,0 +1,171 @@
+"""Metric: a function that states what it is and what it reads; decoding, batching and caching are not its business.
+
+@metric(better="higher", range=(0, 1))
+def ssim(output: Pixels, source: Pixels) -> float: ...
+
+@metric(better="higher", range=(-1, 1), of={"output": "mobilenet_v2", "reference": "mobilenet_v2"})
+def image_match(output: Feature, reference: Feature) -> float: ...
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.failure import Failure
+from refbench.networks import Feature, Network, PairNetwork, network_info
+from refbench.pictures import Pixels
+from refbench.record import RefBenchError
+
+Grey: TypeAlias = Annotated[NDArray[np.uint8], "grey"]
+"""Height x width, 8 bit: a map or mask. `paper` reads it as OpenCV reads a file in greyscale."""
+Box: TypeAlias = tuple[float, float, float, float]
+"""x1, y1, x2, y2 in pixels."""
+
+Kind = Literal["pixels", "grey", "text", "box", "feature", "network"]
+Value: TypeAlias = float | Failure
+
+_MODULES = ("pixels", "edges", "colour", "spatial", "poses", "similarity", "texts", "quality")
+ENTRY_POINTS = "refbench.metrics"
+
+
+@dataclass(frozen=True)
+class Of:
+    """The feature of a picture by a network, seen through a view (see `views.py`)."""
+
+    network: str
+    view: str = "whole"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of a metric: pictures by their role, a text, a box, or a network to call."""
+
+    name: str
+    kind: Kind
+    optional: bool = False
+    of: Of | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a metric is, as data. `id` carries the network, so that values of two networks are never taken for one."""
+
+    name: str
+    protocol: str
+    """The protocol that measures this way; empty when both do."""
+    better: Literal["higher", "lower"]
+    range: tuple[float | None, float | None]
+    version: int
+    summary: str
+    inputs: tuple[Input, ...]
+    function: Callable[..., Value]
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(i.of.network for i in self.inputs if i.of is not None))
+
+    @property
+    def id(self) -> str:
+        return "@".join((self.name, "+".join(self.networks))) if self.networks else self.name
+
+
+_METRICS: dict[tuple[str, str], Metric] = {}
+_KINDS: Mapping[Any, Kind] = {Pixels: "pixels", str: "text", Box: "box", Feature: "feature"}
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Value])
+
+
+def metric(
+    name: str = "",
+    *,
+    better: Literal["higher", "lower"],
+    range: tuple[float | None, float | None],  # noqa: A002 - the word for it
+    of: Mapping[str, str | Of] | None = None,
+    protocol: Literal["", "paper", "corrected"] = "",
+    version: int = 1,
+) -> Callable[[FunctionT], FunctionT]:
+    """Register a function as a metric; the function stays what it was.
+
+    Arguments are inputs by name: `output` is the picture under test, `source`, `mask`, `reference` the case's.
+    Their types say what is read: Pixels, Grey, str (a caption), Box, Feature or Network, PairNetwork (both named
+    in `of`). An argument with a default may be left out. Bump `version` when the values change.
+    """
+
+    def register(function: FunctionT) -> FunctionT:
+        made = Metric(
+            name=name or function.__name__,
+            protocol=protocol,
+            better=better,
+            range=range,
+            version=version,
+            summary=(inspect.getdoc(function) or "").split("\n")[0],
+            inputs=_inputs(function, of or {}),
+            function=function,
+        )
+        _METRICS[made.id, protocol] = made
+        return function
+
+    return register
+
+
+def _inputs(function: Callable[..., Value], of: Mapping[str, str | Of]) -> tuple[Input, ...]:
+    hints = get_type_hints(function, include_extras=True)
+    found = []
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints[parameter.name]
+        optional = parameter.default is not inspect.Parameter.empty
+        if optional and getattr(hint, "__args__", None) and type(None) in hint.__args__:
+            hint = next(a for a in hint.__args__ if a is not type(None))
+        asked = of.get(parameter.name)
+        if hint in (Network, PairNetwork):
+            kind: Kind = "network"
+        elif hint == Grey:
+            kind = "grey"
+        else:
+            kind = next((k for known, k in _KINDS.items() if hint == known), "box")
+        if (asked is not None) != (kind in ("feature", "network")):
+            raise TypeError(f"{function.__name__}: {parameter.name} is a {kind}; `of` must name a network or not")
+        found.append(Input(parameter.name, kind, optional, Of(asked) if isinstance(asked, str) else asked))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _load_all() -> None:
+    for module in _MODULES:
+        importlib.import_module(f"refbench.metrics.{module}")
+    for point in entry_points(group=ENTRY_POINTS):
+        point.load()
+
+
+def metrics() -> list[Metric]:
+    """All metrics, each protocol's variant apart, in alphabetical order."""
+    _load_all()
+    return [_METRICS[key] for key in sorted(_METRICS)]
+
+
+def find_metric(name: str, protocol: str = "corrected") -> Metric:
+    """The metric as the protocol measures it. A name without a network means the first network there is for it."""
+    _load_all()
+    ids = [name, *(id_ for id_, _ in _METRICS if id_.startswith(f"{name}@"))]
+    for wanted in ids:
+        for kind in (protocol, ""):
+            if (wanted, kind) in _METRICS:
+                return _METRICS[wanted, kind]
+    there = [p for id_, p in _METRICS if id_ in ids]
+    if there:
+        raise RefBenchError(f"{name} is measured by the protocol {there[0]} only: add --protocol {there[0]}")
+    if "@" in name:
+        network_info(name.partition("@")[2].split("+")[0])
+    near = difflib.get_close_matches(name, [id_ for id_, _ in _METRICS], n=1)
+    hint = f"did you mean {near[0]}?" if near else "refbench list metrics names them"
+    raise RefBenchError(f"no metric is called {name!r}: {hint}")

