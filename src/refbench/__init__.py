@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from refbench.engine import Evaluation, evaluate
     from refbench.evidence import Evidence, Purpose
     from refbench.failure import Failure
+    from refbench.metrics.measure import Measurement, measure
     from refbench.output import Output
     from refbench.record import RefBenchError
     from refbench.score import Score
@@ -28,6 +29,7 @@ _HOMES = {
     "Evaluation": "refbench.engine",
     "Evidence": "refbench.evidence",
     "Failure": "refbench.failure",
+    "Measurement": "refbench.metrics.measure",
     "Output": "refbench.output",
     "Picture": "refbench.case",
     "Purpose": "refbench.evidence",
@@ -39,6 +41,7 @@ _HOMES = {
     "Table": "refbench.table",
     "evaluate": "refbench.engine",
     "load": "refbench.scoring",
+    "measure": "refbench.metrics.measure",
     "rescore": "refbench.scoring",
     "score_run": "refbench.scoring",
 }
@@ -49,6 +52,7 @@ __all__ = [
     "Evaluation",
     "Evidence",
     "Failure",
+    "Measurement",
     "Output",
     "Picture",
     "Purpose",
@@ -61,6 +65,7 @@ __all__ = [
     "__version__",
     "evaluate",
     "load",
+    "measure",
     "rescore",
     "score_run",
 ]

@@ -44,7 +44,7 @@ class Evidence(Record):
     repeat or seed; never a key) and `id` its hash. What happened on the way is not part of the id.
     """
 
-    kind: Literal["chat", "image", "encode"]
+    kind: Literal["chat", "image", "measure"]
     request: Mapping[str, Any]
     reply: str | None = None
     failure: Failure | None = None

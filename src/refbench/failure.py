@@ -15,6 +15,7 @@ TransientKind = Literal[
     "worker_died",
     "missing_output",  # the model under test has given no picture for this case
     "missing_reply",  # nobody has judged this part yet
+    "not_measured",  # the metric has not run: its network is not here, or it was not asked for
     "budget",
 ]
 FinalKind = Literal[

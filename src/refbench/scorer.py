@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import orjson
 
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
@@ -27,10 +30,16 @@ def score_evidence(
     missing = {(o.case, o.model): o.failure for o in outputs if o.failure is not None and o.step is None}
     found: dict[tuple[str, str, str | None, str, str], dict[int, Score]] = {}
     unsendable: dict[tuple[str, str, str], Failure] = {}
+    measured = _Measured()
+    models = dict.fromkeys(model for model, _ in systems)
     expected: dict[System, None] = dict.fromkeys(systems)
     for purpose, act in _whole_parts(evidence):
         case = by_id.get(purpose.case)
         if case is None:
+            continue
+        models[purpose.model] = None
+        if act.kind == "measure":
+            measured.add(purpose, act, protocols)
             continue
         expected[purpose.model, purpose.judge] = None
         if purpose.part == "*":
@@ -46,32 +55,73 @@ def score_evidence(
                 place = found.setdefault((name, score.model, score.judge, score.case, score.metric), {})
                 if score.repeat not in place or (repair and place[score.repeat].failure is not None):
                     place[score.repeat] = score
-    absent = Failure(kind="missing_reply", detail="no reply is recorded")
+    # Without any judge a model still has its measurements.
+    judged = {model for model, _ in expected}
+    expected |= {(model, None): None for model in models if model not in judged}
     scores: list[Score] = []
     for name in protocols:
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
             for case in cases:
                 away = bench.not_applicable(case)
-                why = missing.get((case.id, model)) or unsendable.get((case.id, model, judge or "")) or absent
+                why = missing.get((case.id, model)) or unsendable.get((case.id, model, judge or ""))
+                here: list[Score] = []
                 for metric in (metric for metrics in bench.parts.values() for metric in metrics):
                     there = found.get((name, model, judge, case.id, metric))
                     if there:
-                        scores += there.values()
+                        here += there.values()
                         continue
-                    reason = away.get(metric)
-                    scores.append(
-                        Score(
-                            case=case.id,
-                            model=model,
-                            judge=judge,
-                            metric=metric,
-                            protocol=name,
-                            failure=None if reason else why,
-                            not_applicable=reason,
-                        )
-                    )
+                    state: State = {"failure": why or _ABSENT}
+                    if metric in away:
+                        state = {"not_applicable": away[metric]}
+                    elif metric in bench.measured:
+                        unmeasured: State = {"failure": missing.get((case.id, model)) or _UNMEASURED}
+                        state = measured.get(name, model, case.id, metric) or unmeasured
+                    here.append(Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state))
+                scores += _with_derived(bench, case, name, here)
     scores = mean_of_repeats(scores)
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
+
+
+_ABSENT = Failure(kind="missing_reply", detail="no reply is recorded")
+_UNMEASURED = Failure(kind="not_measured", detail="no measurement is recorded")
+
+
+State: TypeAlias = dict[str, Any]
+"""The value, failure or not_applicable of a score."""
+
+
+class _Measured:
+    """Measurements by where they belong; of several, the one by the newest version of its metric."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str, str], tuple[int, Evidence]] = {}
+
+    def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
+        version = int(act.request.get("version", 0))
+        for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
+            place = name, purpose.model, purpose.case, purpose.part
+            if place not in self._found or version > self._found[place][0]:
+                self._found[place] = version, act
+
+    def get(self, protocol: str, model: str, case: str, part: str) -> State | None:
+        found = self._found.get((protocol, model, case, part))
+        if found is None:
+            return None
+        act = found[1]
+        return {"failure": act.failure} if act.reply is None else {"value": orjson.loads(act.reply)["value"]}
+
+
+def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[Score]) -> list[Score]:
+    """The scores of a case with those that follow from them in place."""
+    if bench.derived is None:
+        return scores
+    found = bench.derived(case, protocol, {score.metric: score for score in scores})
+    blank: State = {"value": None, "failure": None, "not_applicable": None}
+    states = {name: {**blank, _KEYS.get(type(said), "value"): said} for name, said in found.items()}
+    return [Score(**{**dict(s), **states[s.metric]}) if s.metric in states else s for s in scores]
+
+
+_KEYS: dict[type[Any], str] = {Failure: "failure", str: "not_applicable"}
 
 
 def _whole_parts(evidence: Iterable[tuple[Purpose, Evidence]]) -> Iterator[tuple[Purpose, Evidence]]:

@@ -77,11 +77,18 @@ class Result:
                 row["not_applicable"] = score.not_applicable
             yield row
 
-    def failure_share(self) -> float:
-        """Share of the replies there are that gave no score, under the first protocol of the table."""
+    def failure_share(self, *, missing: bool = False) -> float:
+        """Share of failed scores under the first protocol of the table: among the replies and measurements there are,
+        or (`missing`) among all that a judge was asked for. Metrics that cannot run here count in neither."""
         protocol = self.table.rows[0].protocol if self.table.rows else ""
-        there = [s for s in self.scores if s.protocol == protocol and not _is_absent(s)]
-        return sum(s.failure is not None for s in there) / len(there) if there else 0.0
+        there = [
+            score.failure is not None
+            for score in self.scores
+            if score.protocol == protocol
+            and score.not_applicable is None
+            and not _is_absent(score, missing and score.judge is not None)
+        ]
+        return sum(there) / len(there) if there else 0.0
 
 
 def load(name: str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
@@ -160,6 +167,7 @@ def run_result(
     if wanted is not None:
         chosen = {case.id for case in fair_order(cases)[:wanted]}
         cases = [case for case in cases if case.id in chosen]
+    left_out = [f"{part} was not measured: {reason}" for part, reason in run.notes("not measured ").items() if reason]
     return _result(
         bench,
         cases,
@@ -169,7 +177,7 @@ def run_result(
         protocol,
         draws,
         seed,
-        notes,
+        [*notes, *left_out],
         run.outputs(),
         run.info.settings,
     )
@@ -204,9 +212,10 @@ def _result(
 ) -> Result:
     chosen = _protocols(bench, protocol)
     judges: dict[str, dict[str, Any]] = {}
-    scores = score_evidence(bench, cases, _noted(evidence, judges), chosen, systems, outputs)
+    measured: dict[str, dict[str, Any]] = {}
+    scores = score_evidence(bench, cases, _noted(evidence, judges, measured), chosen, systems, outputs)
     if not scores:
-        raise RefBenchError("there is nothing to score yet: the run holds no replies")
+        raise RefBenchError("there is nothing to score yet: the run holds no replies and no measurements")
     changes: Sequence[dict[str, Any]] = ()
     if bench.explain_changes and len(chosen) > 1:
         changes = bench.explain_changes(cases, scores)
@@ -221,15 +230,21 @@ def _result(
         notes=notes,
         settings=settings,
         judges=judges,
+        measured=measured,
     )
 
 
 def _noted(
-    evidence: Iterable[tuple[Purpose, Evidence]], judges: dict[str, dict[str, Any]]
+    evidence: Iterable[tuple[Purpose, Evidence]],
+    judges: dict[str, dict[str, Any]],
+    measured: dict[str, dict[str, Any]],
 ) -> Iterator[tuple[Purpose, Evidence]]:
-    """The evidence as it is, while noting which model with which parameters each judge was."""
+    """The evidence as it is, while noting who each judge was, and by what each part was measured."""
     for purpose, act in evidence:
-        if purpose.judge not in judges and "model" in act.request and "imported" not in act.request:
+        if act.kind == "measure":
+            how = {key: act.request.get(key) for key in ("metric", "version", "networks")}
+            measured[f"{purpose.part} {act.request.get('protocol') or 'both'}"] = how
+        elif purpose.judge not in judges and "model" in act.request and "imported" not in act.request:
             judges[purpose.judge] = {"model": act.request["model"], "parameters": act.request.get("parameters", {})}
         yield purpose, act
 
@@ -246,6 +261,7 @@ def result_of(
     notes: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     judges: Mapping[str, Mapping[str, Any]] | None = None,
+    measured: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Result:
     """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
     chosen = list(dict.fromkeys(score.protocol for score in scores))
@@ -269,6 +285,7 @@ def result_of(
         "judges": sorted({score.judge for score in scores if score.judge}),
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
+        **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws, "seed": seed},
     }
     return Result(
@@ -289,5 +306,6 @@ def _protocols(bench: Benchmark, protocol: str) -> tuple[str, ...]:
     return (protocol,)
 
 
-def _is_absent(score: Score) -> bool:
-    return score.failure is not None and score.failure.kind == "missing_reply"
+def _is_absent(score: Score, asked: bool) -> bool:
+    kind = score.failure and score.failure.kind
+    return kind == "not_measured" or (kind == "missing_reply" and not asked)

@@ -75,10 +75,14 @@ class Measure:
     parts: tuple[str, ...]
     low: float | None = 0.0
     high: float | None = 1.0
+    any_part: bool = False
+    """Whether a case counts as scored when some of the parts are there, not only when all are."""
 
 
 Summary: TypeAlias = Mapping[str, Array]
 Mean: TypeAlias = Callable[[str, NDArray[np.bool_]], Array]
+Has: TypeAlias = Callable[[str, NDArray[np.bool_]], bool]
+"""Whether any of the chosen cases has a value of a metric."""
 
 
 def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
@@ -100,14 +104,17 @@ def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
 class Aggregate:
     """How one protocol turns scores into a table, as pure functions.
 
-    `summarise` gives each measure's value on a slice from weighted means (systems x draws). `imputed` holds
-    the values that the official aggregate puts in place of failures, by kind; empty for an honest one.
+    `summarise` gives each measure's value on a slice from weighted means (systems x draws); a measure that it does
+    not give has no row there. `imputed` holds the values that the official aggregate puts in place of failures, by
+    kind; empty for an honest one. `gaps` says what is missing from a row, where it is more than the names of the
+    parts that nothing was scored in.
     """
 
     measures: tuple[Measure, ...]
     slices: Callable[[Sequence[AnyCase]], list[Slice]]
     summarise: Callable[[Mean, Slice], Summary]
     imputed: Mapping[str, float]
+    gaps: Callable[[Has, Measure, Slice], str | None] | None = None
 
 
 def tabulate(
@@ -135,9 +142,11 @@ def tabulate(
         for i, where in enumerate(slices):
             for measure in aggregate.measures:
                 place = i, measure.name
+                if place not in point:
+                    continue
                 bounded = place in lowest and place in highest
                 interval, remark = intervals.get((s, *place), (None, None))
-                remark = "; ".join(filter(None, (remark, _left_out(filled, measure, where, s)))) or None
+                remark = "; ".join(filter(None, (remark, _missing(aggregate, filled, measure, where, s)))) or None
                 rows.append(
                     Row(
                         model=model,
@@ -207,13 +216,15 @@ def _intervals(
     if design.n_clusters <= _MOST_FOR_ACCELERATION:
         left = _stacked([summaries(aggregate, values, weights, slices) for _, weights in leave_one_out(design)])
     shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
-    parts = {measure.name: measure.parts for measure in aggregate.measures}
+    measures = {measure.name: measure for measure in aggregate.measures}
     found = {}
     for (i, name), by_system in drawn.items():
         for s in range(len(by_system)):
-            there = [~np.isnan(values[part][s]) for part in parts[name]]
-            apart = [inapplicable[part][s] for part in parts[name]]
-            has_value = np.all(np.logical_or(there, apart), axis=0) & np.any(there, axis=0)
+            there = [~np.isnan(values[part][s]) for part in measures[name].parts]
+            apart = [inapplicable[part][s] for part in measures[name].parts]
+            has_value = np.any(there, axis=0)
+            if not measures[name].any_part:
+                has_value &= np.all(np.logical_or(there, apart), axis=0)
             scored = slices[i].members & has_value
             n = len(design.clusters_of(scored))
             influence = np.zeros(0)
@@ -222,6 +233,14 @@ def _intervals(
             interval = bca_interval(point[i, name][s, 0], by_system[s], influence, design.degrees_of_freedom(scored))
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
+
+
+def _missing(
+    aggregate: Aggregate, values: Mapping[str, Array], measure: Measure, where: Slice, system: int
+) -> str | None:
+    if aggregate.gaps is None:
+        return _left_out(values, measure, where, system)
+    return aggregate.gaps(lambda m, members: not np.isnan(values[m][system, members]).all(), measure, where)
 
 
 def _left_out(values: Mapping[str, Array], measure: Measure, where: Slice, system: int) -> str | None:
@@ -251,12 +270,16 @@ def _coverage(
     failed = np.full(where.members.sum(), -1, dtype=np.int8)
     stands_in = np.ones(len(failed), dtype=np.bool_)
     out_of_scope = np.ones(len(failed), dtype=np.bool_)
+    some = np.zeros(len(failed), dtype=np.bool_)
     imputed_kinds = [KINDS.index(kind) for kind in imputed]
     for part in measure.parts:
         kinds = columns.failures[part][system, where.members]
         failed = np.where(failed >= 0, failed, kinds)
         stands_in &= (kinds < 0) | np.isin(kinds, imputed_kinds)
         out_of_scope &= columns.inapplicable[part][system, where.members]
+        some |= ~np.isnan(columns.values[part][system, where.members])
+    if measure.any_part:
+        failed[some] = -1
     expected = int((~out_of_scope).sum())
     counts = np.bincount(failed[failed >= 0], minlength=len(KINDS))
     failures = {KINDS[k]: int(n) for k, n in enumerate(counts) if n}

@@ -28,9 +28,10 @@ from refbench.calls.budget import Budget
 from refbench.calls.retry import RetryPolicy
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.evaluate import set_up
+from refbench.engine.gallery import Gallery
 from refbench.engine.judging import JudgingRun
 from refbench.engine.recorder import Recorder
+from refbench.engine.setup import set_up
 from refbench.runs import Run, Shard
 from support.judge_server import JudgeServer, answer, text_of, wire
 
@@ -243,7 +244,7 @@ async def batch_async(
                 transport=transport,
                 budget=Budget.parse(budget, run.spent_usd()),
                 recorder=recorder,
-                policy=setup.policy,
+                gallery=Gallery(run, setup.dataset, recorder, setup.policy),
                 retry=retry,
             )
             started(judged)

@@ -19,6 +19,8 @@ from refbench.record import RefBenchError
 _MODULES = {
     "creval": "refbench.benchmarks.creval.benchmark",
     "multibanana": "refbench.benchmarks.multibanana.benchmark",
+    "icebench": "refbench.benchmarks.icebench.benchmark",
+    "multiref": "refbench.benchmarks.multiref.benchmark",
 }
 
 ENTRY_POINTS = "refbench.benchmarks"

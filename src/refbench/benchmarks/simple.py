@@ -1,4 +1,4 @@
-"""A benchmark in one file: load, ask, read, and which measures there are; the rest is made from those.
+"""A benchmark in one file: load, ask, read, measure, and what comes out; the rest is made from those.
 
 BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"verdict": {"quality": (1, 5)}})
 """
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.benchmarks.benchmark import Asked, Benchmark, ImportedReplies, Judging, Material, Protocol
+from refbench.benchmarks.benchmark import Asked, Benchmark, ImportedReplies, Judging, Material, Measured, Protocol
 from refbench.benchmarks.dataset import Anomaly, Dataset
 from refbench.case import AnyCase, Case
 from refbench.chat import ChatPicture, ChatRequest, ChatText
@@ -62,9 +62,11 @@ def simple_benchmark(
     *,
     name: str,
     load: Load,
-    ask: Ask,
-    read: Read,
-    measures: Measures,
+    ask: Ask | None = None,
+    read: Read | None = None,
+    measures: Measures | None = None,
+    measure: Callable[[AnyCase], list[Measured]] | None = None,
+    measured: Mapping[str, tuple[float, float]] | None = None,
     groups: Sequence[str] | None = None,
     total: Total | Rule | None = None,
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {},
@@ -76,15 +78,19 @@ def simple_benchmark(
     version: int = 1,
     recorded: Mapping[str, str] | None = None,
 ) -> Benchmark:
-    """A benchmark that asks a judge for marks and averages them over cases.
+    """A benchmark that asks a judge for marks, or measures, or both, and averages over cases.
 
     `load` gives the cases of a directory (or a whole Dataset), `ask` one request for each part of a case, `read`
     the measures in the reply to one part. `measures` names the parts and, for each, its measures with their
     ranges; a value outside is a failure. `not_applicable` maps the measures that do not concern a case to the
     reason: they lower what is expected, and a part with no other measure is not asked. `groups` are the case
     groups that the table slices by, all of them by default. Bump `version` when the numbers change.
+    `measure` gives the metrics of a case, and `measured` names their parts with their ranges.
     """
-    ranges = _ranges(name, measures)
+    if (ask is None) != (read is None) or (ask is None) != (not measures) or (measure is None) != (not measured):
+        raise RefBenchError(f"{name}: ask, read and measures belong together, and so do measure and measured")
+    marks, metrics = measures or {}, measured or {}
+    ranges = _ranges(name, {**marks, **{part: {part: ends} for part, ends in metrics.items()}})
     summary = Total(total) if isinstance(total, str) else total
 
     def load_dataset(root: Path, subset: str | None = None) -> Dataset:
@@ -97,19 +103,19 @@ def simple_benchmark(
         away = not_applicable(case)
         return [
             Asked(part, request)
-            for part, request in ask(case, material).items()
-            if not all(measure in away for measure in _of_part(name, measures, part))
+            for part, request in (ask(case, material) if ask else {}).items()
+            if not all(mark in away for mark in _of_part(name, marks, part))
         ]
 
     def read_scores(case: AnyCase, purpose: Purpose, evidence: Evidence) -> list[Score]:
         away = not_applicable(case)
-        wanted = [m for m in _of_part(name, measures, purpose.part) if m not in away]
+        wanted = [m for m in _of_part(name, marks, purpose.part) if m not in away]
         found: Mapping[str, Any] = dict.fromkeys(wanted, evidence.failure or Failure(kind="missing_reply"))
-        if evidence.reply is not None:
+        if evidence.reply is not None and read is not None:
             found = read(case, purpose.part, evidence.reply)
         # What does not apply is said with every reply, because the part it belongs to may not be asked at all.
         return [_score(case, purpose, m, _checked(found.get(m), ranges[m])) for m in wanted] + [
-            _score(case, purpose, measure, why) for measure, why in away.items()
+            _score(case, purpose, mark, why) for mark, why in away.items()
         ]
 
     aggregate = _aggregate(ranges, summary, groups, not_applicable)
@@ -124,11 +130,13 @@ def simple_benchmark(
         subsets={},
         anomalies=picture_anomalies,
         anomaly_kinds=PICTURE_ANOMALIES,
-        parts={part: tuple(of_part) for part, of_part in measures.items()},
+        parts={part: tuple(of_part) for part, of_part in marks.items()} | {part: (part,) for part in metrics},
         protocols={PROTOCOL: Protocol(PROTOCOL, read_scores, aggregate, {"reader": version, "aggregate": version})},
         import_replies=_no_replies(title or name),
         published=list,
-        judging=lambda root, settings: Judging(ask_parts, dict(recorded or {})),
+        judging=(lambda root, settings: Judging(ask_parts, dict(recorded or {}))) if ask else None,
+        measuring=measure,
+        measured=frozenset(metrics),
         not_applicable=not_applicable,
     )
 

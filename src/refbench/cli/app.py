@@ -22,13 +22,16 @@ app = App(
 
 COMMANDS = {
     "demo": "See what a table looks like: eight real models, no key, no download",
-    "list": "List what there is: benchmarks, judges, rubrics, kinds of failure",
+    "list": "List what there is: benchmarks, metrics, networks, extractors, judges, rubrics, kinds of failure",
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",
     "plan": "Say what a run will cost and what it can show, before it costs anything",
     "doctor": "Try a judge with one real call: reachable, key, pictures, JSON",
-    "run": "Judge models' outputs on a benchmark, resumably, and table them",
+    "run": "Judge and measure models' outputs on a benchmark, resumably, and table them",
+    "measure": "Measure one picture with one metric",
+    "extract": "Make references from pictures: edges, sketches, masks, boxes, poses",
+    "fetch": "Get the weights of networks, with their hashes checked",
     "rescore": "Read judge replies that are already there and table them",
     "table": "Print the table of a run",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",

@@ -27,7 +27,7 @@ def doctor_command(
     import orjson
 
     from refbench.engine.doctor import examine, largest_request
-    from refbench.engine.evaluate import find_cases
+    from refbench.engine.setup import find_cases
 
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
         largest = None

@@ -10,10 +10,20 @@ from refbench.cli.options import Json
 
 
 def list_command(
-    what: Literal["benchmarks", "judges", "rubrics", "failures"] = "benchmarks", *, json: Json = False
+    what: Literal["benchmarks", "metrics", "networks", "extractors", "judges", "rubrics", "failures"] = "benchmarks",
+    *,
+    json: Json = False,
 ) -> int:
     """List what there is."""
-    found = {"benchmarks": _benchmarks, "judges": _judges, "rubrics": _rubrics, "failures": _failures}[what]()
+    found = {
+        "benchmarks": _benchmarks,
+        "metrics": _metrics,
+        "networks": _networks,
+        "extractors": _extractors,
+        "judges": _judges,
+        "rubrics": _rubrics,
+        "failures": _failures,
+    }[what]()
     if json:
         print(orjson.dumps({what: found}).decode())
         return 0
@@ -48,6 +58,50 @@ def _benchmarks() -> list[dict[str, str]]:
             }
         )
     return found
+
+
+def _metrics() -> list[dict[str, str]]:
+    from refbench.metrics import metrics
+    from refbench.metrics.measure import why_not_measured
+
+    found: dict[str, dict[str, str]] = {}
+    for metric in metrics():
+        said = {
+            "name": metric.id,
+            "protocol": metric.protocol or "both",
+            "reads": ", ".join(i.name + ("?" if i.optional else "") for i in metric.inputs if i.kind != "network"),
+            "better": metric.better,
+            "range": " to ".join("open" if end is None else f"{end:g}" for end in metric.range),
+            "what": metric.summary,
+            "here": why_not_measured(metric.id, metric.protocol or "corrected") or "yes",
+        }
+        found[f"{metric.id} {metric.protocol}"] = said
+    return list(found.values())
+
+
+def _networks() -> list[dict[str, str]]:
+    from refbench.networks import networks, why_not
+
+    return [
+        {
+            "name": info.name,
+            "gives": info.gives,
+            "purpose": info.purpose,
+            "licence": info.licence + ("" if info.commercial else " (opt-in)"),
+            "group": info.group,
+            "here": why_not(info.name) or "yes",
+        }
+        for info in networks().values()
+    ]
+
+
+def _extractors() -> list[dict[str, str]]:
+    from refbench.extractors import EXTRACTORS
+
+    return [
+        {"name": name, "what": extractor.summary, "networks": ", ".join(extractor.networks) or "none"}
+        for name, extractor in EXTRACTORS.items()
+    ]
 
 
 def _judges() -> list[dict[str, str]]:

@@ -21,8 +21,9 @@ def run_command(
     *,
     model: Annotated[list[str], Parameter(help="NAME=folder:DIR, or a pattern, or a list; may be given several times")],
     judge: Annotated[
-        list[str], Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel")
-    ],
+        list[str] | None,
+        Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel"),
+    ] = None,
     out: Annotated[Path, Parameter(help="Run directory; the same command resumes it")],
     data: Data = None,
     subset: Subset = None,
@@ -48,12 +49,16 @@ def run_command(
     max_side: Annotated[
         int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded")
     ] = None,
+    metrics: Annotated[
+        list[str] | None, Parameter(help="Only these measured parts, or none; all that can run here by default")
+    ] = None,
+    device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
     by: Level = "overall",
     items: Items = None,
     allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
     json: Json = False,
 ) -> int:
-    """Judge models' outputs on a benchmark, resumably, and print the table.
+    """Judge and measure models' outputs on a benchmark, resumably, and print the table.
 
     Stop it as you like; the same command goes on where it was. What was paid for is not paid for again.
     """
@@ -69,7 +74,7 @@ def run_command(
         evaluate_async(
             benchmark,
             models=model,
-            judges=judge,
+            judges=judge or (),
             out=out,
             data=data,
             subset=subset,
@@ -84,6 +89,8 @@ def run_command(
             rubric=rubric,
             batch=batch,
             wait=not no_wait,
+            metrics=metrics or (),
+            device=device,
             timeout=timeout,
             show=not json,
         )
@@ -99,8 +106,7 @@ def run_command(
         return 130
     if evaluation.batches is not None and evaluation.batches.outstanding:
         return 0  # not finished, and not failed
-    failed = [s.failure is not None for s in evaluation.result.scores]
-    return 1 if sum(failed) / len(failed) > allow_failures else 0
+    return 1 if evaluation.result.failure_share(missing=True) > allow_failures else 0
 
 
 def _shard(text: str | None) -> Shard | None:

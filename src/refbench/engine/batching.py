@@ -138,7 +138,6 @@ class _Batching:
 
     async def judge(self, cases: Sequence[AnyCase], poll_seconds: float, wait: bool) -> None:
         work, rest = self.work, iter(cases)
-        work._outputs = {(o.case, o.model) for o in work.run.outputs() if o.failure is None}
         work.budget.reserved += sum(batch.worst_usd for batch in self.journal.open.values())
         await self._find_lost()
         await self._collect()

@@ -13,16 +13,16 @@ from refbench.benchmarks.benchmark import Asked, Judging, Material
 from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.request import ChatRequest
-from refbench.chat.sent import PicturePolicy, SentPicture, prepare
+from refbench.chat.sent import SentPicture
 from refbench.chat.vlm import VLM, Pictures
+from refbench.engine.gallery import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import FolderModel
-from refbench.output import Output, StoredPicture
 from refbench.record import RefBenchError, content_key
-from refbench.runs import Blobs, Run
+from refbench.runs import Run
 
 _AHEAD = 8
 """Cases whose pictures are prepared before they are asked about."""
@@ -57,14 +57,12 @@ class JudgingRun:
     transport: Transport
     budget: Budget
     recorder: Recorder
-    policy: PicturePolicy
+    gallery: Gallery
     repeats: int = 1
     retry: frozenset[str] = frozenset()
     repair: Repair | None = None
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
-    _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
-    _outputs: set[tuple[str, str]] = field(default_factory=set)
     _cases: dict[str, AnyCase] = field(default_factory=dict)
     _unread: dict[str, Evidence] = field(default_factory=dict)
     _sharing: dict[str, list[Purpose]] = field(default_factory=dict)
@@ -74,7 +72,6 @@ class JudgingRun:
         """Judge the cases in their order, many at a time, all models on a case before the next."""
         self._cases = {case.id: case for case in cases}
         self._unread = self._unrepaired() if self.repair else {}
-        self._outputs = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
         # A few more than can be in flight: enough to keep every place taken, few enough to have their pictures at hand.
         calls = _Open((self.transport.concurrency + _AHEAD) * len(self.judges))
 
@@ -102,7 +99,7 @@ class JudgingRun:
                         await calls.open(len(planned))
                         group.create_task(one(planned, worst))
         except BaseExceptionGroup as errors:
-            raise _first(errors) from None
+            raise first_error(errors) from None
 
     def _unrepaired(self) -> dict[str, Evidence]:
         """Replies on record that could not be read and were not asked for again: their run was stopped in between."""
@@ -183,39 +180,18 @@ class JudgingRun:
 
     async def _material(self, case: AnyCase, model: FolderModel) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
-        path = model.find(case)
-        if isinstance(path, Failure):
-            await self.recorder.record(Output(case=case.id, model=model.name, failure=path))
-            return None
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
         targets = [self.dataset.path(picture) for picture in case.targets]
-        new = [p for p in (path, *inputs, *targets) if p not in self._sent]
-        keep = path if (case.id, model.name) not in self._outputs else None
-        if new or keep:
-            for place, picture in zip(new, await asyncio.to_thread(self._prepare, new, keep), strict=True):
-                self._sent[place] = picture
-        output = self._sent[path]
-        if isinstance(output, Failure):
-            await self.recorder.record(Output(case=case.id, model=model.name, failure=output))
+        path = await self.gallery.gather(case, model, (*inputs, *targets))
+        if path is None:
             return None
-        if (case.id, model.name) not in self._outputs:
-            facts = output.original
-            stored = StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
-            await self.recorder.record(
-                Output(
-                    case=case.id,
-                    model=model.name,
-                    pictures=(stored,),
-                    provenance={"path": path.name, "family": model.family},
-                )
-            )
-        unreadable = [s for s in (self._sent[p] for p in (*inputs, *targets)) if isinstance(s, Failure)]
+        unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
         if unreadable:
             await self._record_unsendable(case, model.name, unreadable[0])
             return None
         return Material(
             inputs=tuple(self._ready(p) for p in inputs),
-            outputs=(output,),
+            outputs=(self._ready(path),),
             targets=tuple(self._ready(p) for p in targets),
         )
 
@@ -227,22 +203,9 @@ class JudgingRun:
             await self.recorder.record((act, (purpose,)))
 
     def _ready(self, path: Path) -> SentPicture:
-        picture = self._sent[path]
+        picture = self.gallery.picture(path)
         assert isinstance(picture, SentPicture)
         return picture
-
-    def _prepare(self, paths: Sequence[Path], keep: Path | None) -> list[SentPicture | Failure]:
-        """Open, check and hash pictures, and put a copy of the output into the run; in a thread of its own."""
-
-        def store(data: bytes, picture_format: str) -> Path:
-            blobs = Blobs(self.run.path / "sent")
-            return blobs.path(blobs.put(data, picture_format), picture_format)
-
-        found = [prepare(path, self.policy, store) for path in paths]
-        output = found[paths.index(keep)] if keep in paths else self._sent.get(keep) if keep else None
-        if keep and isinstance(output, SentPicture):
-            self.run.blobs.put_file(keep, output.original.sha256, output.original.format)
-        return found
 
     async def _call(self, planned: Planned) -> None:
         """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
@@ -297,11 +260,11 @@ class _Open:
             self._changed.notify_all()
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """The one thing to tell the user when several calls failed for the same reason."""
     for error in errors.exceptions:
-        inner = _first(error) if isinstance(error, BaseExceptionGroup) else error
+        inner = first_error(error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(inner, RefBenchError):
             return inner
     first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+    return first_error(first) if isinstance(first, BaseExceptionGroup) else first

@@ -15,7 +15,7 @@ from refbench.chat.http import HttpVLM
 from refbench.chat.sent import SentPicture, prepare
 from refbench.chat.vlm import Pictures
 from refbench.comparison import paired_gap
-from refbench.engine.evaluate import Setup, set_up
+from refbench.engine.setup import Setup, set_up
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.order import fair_order

@@ -17,6 +17,8 @@ class Progress:
     known: int = 0
     """Calls that earlier runs have made."""
     done: int = 0
+    to_measure: int = 0
+    measured: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
     spent_usd: float = 0.0
@@ -27,11 +29,16 @@ class Progress:
         seconds = max(time.monotonic() - self.started, 1e-9)
         rate = self.done / seconds
         left = max(self.expected - self.known - self.done, 0)
-        words = [f"{self.known + self.done}/{self.expected} calls"]
+        words = []
+        if self.expected or not self.to_measure:
+            words.append(f"{self.known + self.done}/{self.expected} calls")
+        if self.to_measure:
+            words.append(f"{self.measured}/{self.to_measure} measured")
         if self.failed:
             words.append("failed " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.failed.items())))
-        words.append(f"{rate:.1f}/s")
-        words.append(f"{self.in_flight} in flight")
+        if self.expected or not self.to_measure:
+            words.append(f"{rate:.1f}/s")
+            words.append(f"{self.in_flight} in flight")
         if self.spent_usd:
             words.append(f"{self.spent_usd:.4f} usd")
         if left and rate > 0:

@@ -1,1 +1,5 @@
-"""Extractors: a reference (edges, sketch, mask, box, pose, caption) made from a picture."""
+"""Extractors: references taken from pictures (edges, sketches, masks, boxes, poses, captions), each usable alone."""
+
+from refbench.extractors.registry import EXTRACTORS, Extracted, Extractor
+
+__all__ = ["EXTRACTORS", "Extracted", "Extractor"]

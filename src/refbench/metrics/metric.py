@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import inspect
+import pkgutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +37,6 @@ Box: TypeAlias = tuple[float, float, float, float]
 Kind = Literal["pixels", "grey", "text", "box", "feature", "network"]
 Value: TypeAlias = float | Failure
 
-_MODULES = ("pixels", "edges", "colour", "spatial", "poses", "similarity", "texts", "quality")
 ENTRY_POINTS = "refbench.metrics"
 
 
@@ -141,10 +143,29 @@ def _inputs(function: Callable[..., Value], of: Mapping[str, str | Of]) -> tuple
 
 @lru_cache(maxsize=1)
 def _load_all() -> None:
-    for module in _MODULES:
-        importlib.import_module(f"refbench.metrics.{module}")
+    for module in pkgutil.iter_modules(importlib.import_module("refbench.metrics").__path__):
+        importlib.import_module(f"refbench.metrics.{module.name}")
     for point in entry_points(group=ENTRY_POINTS):
         point.load()
+
+
+def home_of(metric: Metric) -> tuple[str, str] | None:
+    """Module and file of a metric that is not shipped, so that another process can register it too."""
+    name = metric.function.__module__
+    if name.startswith("refbench."):
+        return None
+    return name, str(getattr(sys.modules.get(name), "__file__", "") or "")
+
+
+def register_from(name: str, file: str) -> None:
+    """Run the module that a metric lives in, unless it was run already."""
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, file) if file else importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        raise RefBenchError(f"the metrics of {name} cannot be loaded: put them into a file that can be imported")
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 
 
 def metrics() -> list[Metric]:

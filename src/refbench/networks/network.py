@@ -14,10 +14,10 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from numpy.typing import NDArray
+from pydantic import field_validator
 
 from refbench.failure import Failure
 from refbench.pictures import Pixels
@@ -69,6 +69,29 @@ class WeightsFile(Record):
     """Path of the file inside the archive."""
     convert: Literal["", "safetensors"] = ""
     """Pickles are read by a restricted unpickler and kept as safetensors; `sha256` is then of the member."""
+    kept_sha256: str = ""
+    """Of the file in the weights folder where it was converted; empty: the member is kept as it is."""
+
+    @field_validator("file")
+    @classmethod
+    def _a_plain_name(cls, file: str) -> str:
+        # The name becomes a path in the weights folder and nowhere else.
+        if not file or file != file.strip() or file.startswith(".") or any(sign in file for sign in "/\\:\0"):
+            raise ValueError(f"{file!r} is no plain file name")
+        return file
+
+    @property
+    def here_sha256(self) -> str:
+        """Of the file as it lies in the weights folder."""
+        return self.kept_sha256 or self.sha256
+
+
+class HubFiles(Record):
+    """Files of a model hub's repository, at one revision; loaded by `refbench.networks.hub`."""
+
+    repository: str
+    revision: str
+    files: tuple[str, ...]
 
 
 class NetworkInfo(Record):
@@ -91,6 +114,7 @@ class NetworkInfo(Record):
     """False: weights for research only, or under a licence such as AGPL; never fetched without being asked to."""
     note: str = ""
     weights: tuple[WeightsFile, ...] = ()
+    hub: HubFiles | None = None
 
 
 @lru_cache(maxsize=1)
@@ -114,24 +138,27 @@ def network_info(name: str) -> NetworkInfo:
 
 def why_not(name: str) -> str | None:
     """Why the network cannot run here, in a sentence with the command to run; None when it can. Loads nothing."""
+    from refbench.networks.hub import missing
     from refbench.networks.store import missing_weights
 
     info = network_info(name)
     absent = [module for module in info.needs if importlib.util.find_spec(module) is None]
     if absent:
         return f"{name} needs {', '.join(absent)}: pip install 'refbench[{info.extra}]'"
-    if missing_weights(info):
+    if missing_weights(info) or missing(info):
         licence = " --accept-licence" if not info.commercial else ""
         return f"the weights of {name} are not here: refbench fetch {name}{licence}"
     return None
 
 
 _LOADED: dict[tuple[str, str], Any] = {}
-_LOADING = threading.Lock()
+# Reentrant, since a network may be built on another one, as pose is on the object detector.
+_LOADING = threading.RLock()
 
 
 def load_network(name: str, device: str = "cpu") -> Any:
     """The network, made once per process and device; refuses weights whose hash is not the registry's."""
+    from refbench.networks.hub import hub_paths
     from refbench.networks.store import weights_paths
 
     with _LOADING:
@@ -143,5 +170,5 @@ def load_network(name: str, device: str = "cpu") -> Any:
                 raise RefBenchError(reason)
             module, _, attribute = info.factory.partition(":")
             factory = getattr(importlib.import_module(module), attribute)
-            _LOADED[place] = factory(weights_paths(info), device)
+            _LOADED[place] = factory({**weights_paths(info), **hub_paths(info)}, device)
         return _LOADED[place]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.pictures.facts import MAX_PIXELS, facts_of
+from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of
 
 Pixels: TypeAlias = NDArray[np.uint8]
 """Height x width x 3, RGB, 8 bit."""
@@ -21,9 +21,13 @@ def decode(
     exif: bool = True,
     alpha: Literal["white", "drop"] = "white",
     max_pixels: int = MAX_PIXELS,
+    facts: PictureFacts | Failure | None = None,
 ) -> Pixels | Failure:
-    """Pixels of the (first frame of the) picture, or the Failure that says what is wrong with the bytes."""
-    facts = facts_of(data, max_pixels=max_pixels)
+    """Pixels of the (first frame of the) picture, or the Failure that says what is wrong with the bytes.
+
+    `facts` of the same bytes save looking at them again.
+    """
+    facts = facts or facts_of(data, max_pixels=max_pixels)
     if isinstance(facts, Failure):
         return facts
     try:

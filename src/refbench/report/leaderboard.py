@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refbench.scoring import Result
-from refbench.table import Row
+from refbench.table import Measure, Row
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,20 @@ class Line:
     other_protocols: tuple[Row, ...]
     """The summary measure under the table's other protocols."""
     published: float | None
+    digits: int = 2
 
 
 def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
-    """Lines of the slice, sorted by the summary measure (the benchmark's last one); the unscored come last."""
+    """Lines of the slice, sorted by the summary measure (the benchmark's last one that has a value anywhere); the
+    unscored come last. Measures in which no model has a value are left out: the notes say why they have none."""
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
-    summary = result.bench.protocols[protocols[0]].aggregate.measures[-1].name
+    measures = result.bench.protocols[protocols[0]].aggregate.measures
+    summary = _summary(result, measures)
+    valued = {row.metric for row in rows if row.value is not None} | {summary}
+    rows = [row for row in rows if row.metric in valued]
+    main = next(m for m in measures if m.name == summary)
+    narrow = main.low is not None and main.high is not None and main.high - main.low <= 1
     published = {
         (p.model, p.judge.casefold()): p.value
         for p in result.published()
@@ -45,9 +52,15 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 others=tuple(row for row in first if row.metric != summary),
                 other_protocols=tuple(row for row in mine if row.protocol != protocols[0] and row.metric == summary),
                 published=published.get((model, (judge or "").casefold())),
+                digits=4 if narrow else 2,
             )
         )
     return sorted(lines, key=lambda line: -(line.main.value if line.main.value is not None else float("-inf")))
+
+
+def _summary(result: Result, measures: Sequence[Measure]) -> str:
+    valued = {row.metric for row in result.table.rows if row.value is not None and row.slice["level"] == "overall"}
+    return next((m.name for m in reversed(measures) if m.name in valued), measures[-1].name)
 
 
 def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
@@ -70,19 +83,19 @@ def headings(lines: Sequence[Line]) -> list[str]:
 
 def cells(line: Line, titles: Sequence[str]) -> list[str]:
     """The line as text, one cell for each title."""
-    interval = line.main.ci95
+    interval, digits = line.main.ci95, line.digits
     found = [
         line.model,
-        number(line.main.value),
-        f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else "-",
-        *(number(row.value) for row in line.others),
+        number(line.main.value, digits),
+        f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}" if interval else "-",
+        *(number(row.value, digits) for row in line.others),
         f"{line.main.n_scored}/{line.main.n_expected}",
-        *(number(row.value) for row in line.other_protocols),
+        *(number(row.value, digits) for row in line.other_protocols),
     ]
     if "published" in titles:
-        found.append(number(line.published))
+        found.append(number(line.published, digits))
     return found
 
 
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def number(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

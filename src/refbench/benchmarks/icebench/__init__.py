@@ -1,0 +1,1 @@
+"""ICE-Bench (arXiv 2503.14482): 31 tasks of creating and editing pictures, eleven metrics, a question to a judge."""

@@ -1,0 +1,189 @@
+"""Scores to the table: a task's metrics are means over its items, its dimensions and score the released formulas on
+those means, and everything above a task is the unweighted mean over tasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.case import AnyCase
+from refbench.stats import Array
+from refbench.table import Aggregate, Has, Mean, Measure, Slice, Summary
+
+SCORE = "score"
+PARTIAL = "partial"
+"""The score from what is there: each metric keeps its weight, and the sum is over those that are there. Not a number
+of the paper."""
+
+_MOST_NAMED = 6
+"""Tasks that a remark names; of more it gives the number."""
+
+_UNBOUNDED = (None, None)
+# The aesthetic and the imaging network give about 1 to 10 and 0 to 100, and nothing holds them to it.
+_RANGES: Mapping[str, tuple[float | None, float | None]] = {
+    "aes": _UNBOUNDED,
+    "img": _UNBOUNDED,
+    **dict.fromkeys(("clip_cap", "clip_src", "clip_ref", "dino_ref", "style_ref", "face_ref"), (-1.0, 1.0)),
+    **dict.fromkeys(("l1_raw", "l1_pose", "l1_canny", "l1_depth", "l1_colorize", "ssim", QA), (0.0, 1.0)),
+    **dict.fromkeys((part for part in LOCAL if part.endswith("@mobilenet_v2")), (-1.0, 1.0)),
+    **dict.fromkeys(("face_ref@dlib_face", "l1_pose@blazepose", "text@ppocr"), (0.0, 1.0)),
+}
+_PAPER_RANGES = {**_RANGES, QA: _UNBOUNDED}
+"""The released reader takes any number for an answer."""
+_CORRECTED_RANGES = {**_RANGES, "colorfulness": (0.0, 1.0)}
+
+# A dimension has bounds where its parts have and where more of each is better: L1 to the source is a distance.
+_DIMENSION_RANGES: Mapping[str, tuple[float | None, float | None]] = {
+    "reference_consistency": (-1.0, 1.0),
+    "controllability": (0.0, 1.0),
+}
+
+
+def _parts_of(dimension: str) -> tuple[str, ...]:
+    """Every part that is a term of the dimension in some task."""
+    found = {term.part for task in TASKS.values() for d in task.dimensions if d.name == dimension for term in d.terms}
+    return tuple(part for part in PARTS if part in found)
+
+
+_SCORED = tuple(part for part in OFFICIAL if any(part in task.scored for task in TASKS.values()))
+
+
+def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partial: bool) -> tuple[Measure, ...]:
+    """Raw metrics, laptop metrics, dimensions, and last the score, by which models are ranked."""
+    return (
+        *(Measure(part, (part,), *ranges.get(part, _UNBOUNDED)) for part in PARTS),
+        *(Measure(name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED)) for name in DIMENSIONS),
+        *((Measure(PARTIAL, _SCORED, None, None, any_part=True),) if partial else ()),
+        Measure(SCORE, _SCORED, None, None),
+    )
+
+
+def slices(cases: Sequence[AnyCase]) -> list[Slice]:
+    """Overall, then the paper's groups, kinds of source, region based or not, and tasks; all but tasks are macro."""
+    by_task = np.array([case.groups["task"] for case in cases])
+    tasks = [
+        Slice("task", {"number": str(task.number), "task": name}, by_task == name)
+        for name, task in TASKS.items()
+        if (by_task == name).any()
+    ]
+    found = [_macro("overall", {}, tasks)]
+    for level in ("kind", "reference", "scope", "source_type", "region"):
+        names = np.array([case.groups.get(level, "") for case in cases])
+        found += [
+            _macro(level, {level: name}, [_within(task, names == name) for task in tasks])
+            for name in sorted(set(names.tolist()) - {""})
+        ]
+    return [*found, *tasks]
+
+
+def _within(task: Slice, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Slice:
+    members = task.members & chosen
+    # The task's own array where it is the same: means ask for weights by array.
+    return task if bool((members == task.members).all()) else Slice("task", task.names, members)
+
+
+def _macro(level: str, names: Mapping[str, str], tasks: Sequence[Slice]) -> Slice:
+    parts = tuple(task for task in tasks if task.members.any())
+    return Slice(level, names, np.any([part.members for part in parts], axis=0), parts)
+
+
+def summarise(mean: Mean, where: Slice) -> Summary:
+    """What applies to a task; above, the mean over the tasks that have a value, which the remark tells from others."""
+    if not where.parts:
+        return _task_summary(mean, where)
+    values: dict[str, list[Array]] = {}
+    for part in where.parts:
+        for name, value in _task_summary(mean, part).items():
+            values.setdefault(name, []).append(value)
+    return {name: _mean(found) for name, found in values.items()}
+
+
+def _task_summary(mean: Mean, where: Slice) -> Summary:
+    task = TASKS[where.names["task"]]
+    raw = {part: mean(part, where.members) for part in task.parts}
+    found: dict[str, Array] = dict(raw)
+    shares: list[float] = []
+    terms: list[Array] = []
+    for dimension in task.dimensions:
+        weights = [term.weight for term in dimension.terms]
+        here = [term.offset + term.scale * raw[term.part] for term in dimension.terms]
+        found[dimension.name] = _weighted(weights, here)
+        shares += [dimension.weight * weight for weight in weights]
+        terms += here
+    found[PARTIAL] = _of_those_there(shares, terms)
+    found[SCORE] = _weighted([d.weight for d in task.dimensions], [found[d.name] for d in task.dimensions])
+    return found
+
+
+def _weighted(weights: Sequence[float], values: Sequence[Array]) -> Array:
+    """The weighted sum; NaN as soon as one value is missing. The weights of the release add up to 1."""
+    total: Array = sum((weight * value for weight, value in zip(weights, values, strict=True)), np.zeros(()))
+    return total
+
+
+def _of_those_there(weights: Sequence[float], values: Sequence[Array]) -> Array:
+    """The weighted mean of the values that are there; NaN where none is."""
+    stacked = np.stack(values)
+    there = ~np.isnan(stacked)
+    column = np.array(weights)[:, None, None]
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(there, stacked * column, 0.0).sum(axis=0) / (there * column).sum(axis=0)
+    return mean
+
+
+def _mean(values: Sequence[Array]) -> Array:
+    return _of_those_there([1.0] * len(values), values)
+
+
+def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
+    """What a row is not about: tasks that are not in the data, tasks without any score, metrics that are missing.
+
+    The released code averages over whatever tasks are present and does not say which.
+    """
+    said = []
+    if where.level == "overall" and len(where.parts) < len(TASKS):
+        said.append(f"{len(TASKS) - len(where.parts)} of the {len(TASKS)} tasks are not in the data")
+    nothing: list[str] = []
+    missing: Counter[str] = Counter()
+    concerned = 0
+    for part in where.parts or (where,):
+        task = TASKS[part.names["task"]]
+        wanted = _needed(task, measure)
+        concerned += bool(wanted)
+        absent = [name for name in wanted if not has(name, part.members)]
+        if absent and len(absent) == len(wanted):
+            nothing.append(task.name)
+        else:
+            missing.update(absent)
+    if nothing and where.parts:
+        named = ", ".join(nothing) if len(nothing) <= _MOST_NAMED else f"{len(nothing)} of {concerned} tasks"
+        said.append(f"nothing scored in {named}")
+    if missing:
+        names = [name if not where.parts else f"{name} (tasks: {missing[name]})" for name in PARTS if name in missing]
+        said.append(f"{'without' if measure.any_part else 'missing'} {', '.join(names)}")
+    return "; ".join(said) or None
+
+
+def _needed(task: Task, measure: Measure) -> tuple[str, ...]:
+    """The parts that a measure is made of in a task; a dimension has other terms in other tasks."""
+    for dimension in task.dimensions:
+        if dimension.name == measure.name:
+            return tuple(term.part for term in dimension.terms)
+    if measure.name in DIMENSIONS:
+        return ()
+    return tuple(part for part in task.parts if part in measure.parts)
+
+
+def _without_partial(mean: Mean, where: Slice) -> Summary:
+    return {name: value for name, value in summarise(mean, where).items() if name != PARTIAL}
+
+
+CORRECTED = Aggregate(_measures(_CORRECTED_RANGES, partial=True), slices, summarise, imputed={}, gaps=gaps)
+# No face on either side is 0 in the released code: counted as imputed, and the failure stays.
+PAPER = Aggregate(
+    _measures(_PAPER_RANGES, partial=False), slices, _without_partial, imputed={"no_detection": 0.0}, gaps=gaps
+)

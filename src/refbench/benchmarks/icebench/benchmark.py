@@ -1,0 +1,74 @@
+"""ICE-Bench as RefBench runs it: the parts of this package put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.icebench import aggregate
+from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
+from refbench.benchmarks.icebench.details import ICECase, not_applicable
+from refbench.benchmarks.icebench.grade import read_scores
+from refbench.benchmarks.icebench.imports import import_replies
+from refbench.benchmarks.icebench.load import is_checkout, load
+from refbench.benchmarks.icebench.measuring import measuring
+from refbench.benchmarks.icebench.published import published
+from refbench.benchmarks.icebench.requests import SETTINGS, judging
+from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many items there are, by task and by every group that a table slices by."""
+    levels = ("kind", "reference", "scope", "source_type", "region")
+    by = {name: Counter(case.groups.get(name, "") for case in dataset.cases) for name in (*levels, "task")}
+    items: dict[str, dict[str, int]] = {
+        level: {name: by[level][name] for name in sorted(by[level]) if name} for level in levels
+    }
+    items["task"] = {name: by["task"][name] for name in TASKS if name in by["task"]}
+    return {"items": items}
+
+
+def output_names(case: ICECase) -> list[str]:
+    """The official result file maps ids to any path; folders by id, or by id inside a folder of the task."""
+    return [case.id, f"{case.groups['code']}/{case.id}", f"{case.groups['task']}/{case.id}"]
+
+
+BENCHMARK = Benchmark(
+    name="icebench",
+    title="ICE-Bench",
+    paper="arXiv 2503.14482",
+    case_type=ICECase,
+    is_checkout=is_checkout,
+    layout="data.jsonl is not in it, nor in a folder dataset or data inside",
+    load=load,
+    subsets={},
+    anomalies=anomalies,
+    anomaly_kinds=KINDS,
+    parts={part: (part,) for part in PARTS},
+    protocols={
+        "corrected": Protocol(
+            name="corrected",
+            read=partial(read_scores, protocol="corrected"),
+            aggregate=aggregate.CORRECTED,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+        "paper": Protocol(
+            name="paper",
+            read=partial(read_scores, protocol="paper"),
+            aggregate=aggregate.PAPER,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+    },
+    import_replies=import_replies,
+    published=published,
+    describe=describe,
+    judging=judging,
+    measuring=measuring,
+    measured=frozenset(part for part in PARTS if part != QA),
+    settings=SETTINGS,
+    not_applicable=not_applicable,
+    output_names=output_names,
+)

@@ -1,0 +1,156 @@
+"""Scores to the table: the mean of each type over the cases that have it; `avg` is the unweighted mean of the type
+means with 1 - x for the three errors, as the paper's Table 6 is; the real-world split is the unweighted mean of its
+categories, as Table 5 is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from refbench.benchmarks.multiref.details import (
+    AXES,
+    CATEGORIES,
+    ERRORS,
+    HIGHEST,
+    LOWEST,
+    SPLITS,
+    TYPES,
+    UNKNOWN,
+    WORDS,
+    Type,
+)
+from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE, JUDGEABLE, WAYS, judged
+from refbench.case import AnyCase
+from refbench.stats import Array
+from refbench.table import Aggregate, Has, Mean, Measure, Slice, Summary
+
+MARKS = (*AXES, *(judged(kind) for kind in JUDGEABLE))
+
+SCALES: Mapping[str, float] = {
+    **dict.fromkeys(MARKS, HIGHEST),
+    "caption": CAPTION_SCALE,
+    "aesthetics": AESTHETIC_SCALE,
+}
+"""What a case's score is divided by in the table, where that is not 1."""
+
+_COMMON = (
+    *(Measure(axis, (axis,), LOWEST, HIGHEST) for axis in AXES),
+    Measure("aesthetics", ("aesthetics",), None, None),
+    *(Measure(judged(kind), (judged(kind),), LOWEST, HIGHEST) for kind in JUDGEABLE),
+    *(Measure(part, (part,), way.low, way.high) for part, way in WAYS.items()),
+    Measure("fidelity@local", ("fidelity@local",)),
+    Measure("fidelity", ("fidelity",)),
+    # No bounds: of its parts some are better when higher, some when lower.
+    Measure("avg", TYPES, None, None),
+)
+CORRECTED_MEASURES = _COMMON
+PAPER_MEASURES = (*_COMMON[: len(AXES)], Measure("fid", ("fid",), None, None), *_COMMON[len(AXES) :])
+
+
+@dataclass(frozen=True)
+class ReferenceSlice(Slice):
+    """A slice that knows the reference types of its cases: `avg` is about these."""
+
+    types: tuple[Type, ...] = ()
+
+
+def slices(cases: Sequence[AnyCase]) -> list[Slice]:
+    """Overall, the splits, categories, combinations, and numbers of references within each split."""
+    categories = [
+        *_by(cases, "category", "real-world", tuple(CATEGORIES)),
+        *_by(cases, "category", "real-world", (UNKNOWN,)),
+    ]
+    splits = []
+    for split in SPLITS:
+        found = _slice(cases, "split", {"split": split})
+        if found is not None:
+            known = tuple(c for c in categories if c.names["category"] != UNKNOWN) if split == "real-world" else ()
+            splits.append(replace(found, parts=known))
+    # The paper has no number for both splits: ours gives them equal weight. With one split it is that split's.
+    overall = _slice(cases, "overall", {})
+    return [
+        *([replace(overall, parts=tuple(splits))] if overall is not None else []),
+        *splits,
+        *categories,
+        *_by(cases, "combination", "synthetic", sorted({c.groups.get("combination", "") for c in cases} - {""})),
+        *(s for split in SPLITS for s in _by(cases, "n_refs", split, _counts(cases))),
+    ]
+
+
+def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
+    """Every measure on the paper's scale, and `avg`."""
+    values: dict[str, Array] = {
+        measure.name: _macro(mean, measure.name, where) / SCALES.get(measure.name, 1.0)
+        for measure in measures
+        if measure.name != "avg"
+    }
+    return {**values, "avg": _avg(values, where)}
+
+
+def _macro(mean: Mean, metric: str, where: Slice) -> Array:
+    """The mean over the slice's cases, or over its parts'; parts without a value are left out, and the row says so."""
+    if not where.parts:
+        return mean(metric, where.members)
+    return _mean_of([_macro(mean, metric, part) for part in where.parts])
+
+
+def _avg(values: Mapping[str, Array], where: Slice) -> Array:
+    """Over all types that the slice has references of. Without a single value of one of them there is no average:
+    a mean over fewer types is not comparable, and models could differ in which are missing."""
+    types = where.types if isinstance(where, ReferenceSlice) else TYPES
+    oriented = [1.0 - values[kind] if kind in ERRORS else values[kind] for kind in types]
+    if not oriented:
+        return np.full_like(values["fidelity"], np.nan)
+    whole = np.all([~np.isnan(value).all(axis=1) for value in oriented], axis=0)
+    # A bootstrap draw may lose a rare type; the average of that draw is over the others.
+    return np.where(whole[:, None], _mean_of(oriented), np.nan)
+
+
+def _mean_of(parts: Sequence[Array]) -> Array:
+    stacked = np.stack(parts)
+    there = ~np.isnan(stacked)
+    with np.errstate(invalid="ignore"):
+        averaged: Array = np.where(there, stacked, 0.0).sum(axis=0) / there.sum(axis=0)
+    return averaged
+
+
+def _by(cases: Sequence[AnyCase], level: str, split: str, names: Sequence[str]) -> Iterator[ReferenceSlice]:
+    for name in names:
+        found = _slice(cases, level, {"split": split, level: name})
+        if found is not None:
+            yield found
+
+
+def _slice(cases: Sequence[AnyCase], level: str, names: Mapping[str, str]) -> ReferenceSlice | None:
+    """The cases whose groups are these; None when there are none."""
+    chosen = [all(case.groups.get(key) == value for key, value in names.items()) for case in cases]
+    there = {kind for case, inside in zip(cases, chosen, strict=True) if inside for kind in case.details.types}
+    if not any(chosen):
+        return None
+    return ReferenceSlice(level, names, np.array(chosen, dtype=np.bool_), (), tuple(k for k in TYPES if k in there))
+
+
+def _counts(cases: Sequence[AnyCase]) -> list[str]:
+    return sorted({case.groups["n_refs"] for case in cases}, key=int)
+
+
+def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
+    """What a row has to do without: parts of a mean over splits or categories, types of an average over types."""
+    if measure.name in AXES:
+        empty = [list(part.names.values())[-1] for part in where.parts if not has(measure.name, part.members)]
+        return f"nothing scored in {', '.join(empty)}" if empty else None
+    if measure.name == "avg" and isinstance(where, ReferenceSlice):
+        absent = [WORDS[kind] for kind in where.types if not has(kind, where.members)]
+        return f"no average without a value for {', '.join(absent)}" if absent else None
+    return None
+
+
+def _aggregate(measures: tuple[Measure, ...]) -> Aggregate:
+    return Aggregate(measures, slices, lambda mean, where: summarise(mean, where, measures), imputed={}, gaps=gaps)
+
+
+CORRECTED = _aggregate(CORRECTED_MEASURES)
+PAPER = _aggregate(PAPER_MEASURES)

@@ -1,0 +1,146 @@
+"""What is odd in a copy of MultiRef-Bench, kind by kind, with what it does to cases and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.multiref.details import MAPS, SPLITS, UNKNOWN, WORDS, MultiRefCase, Reference
+from refbench.benchmarks.multiref.entries import CAPTION_MARK
+from refbench.benchmarks.multiref.load import read_release
+from refbench.failure import Failure
+from refbench.pictures import PictureFacts, read_facts
+
+KINDS = {
+    "unread_entry": "left out: the entry is in none of the known forms",
+    "other_file": "not read: another file has the same split; of several the last by name is taken",
+    "missing_split": "its rows are not in the table, and overall is about the other split",
+    "other_count": "the table is about the entries that are there",
+    "duplicate_id": "left out: the first entry of that id stays",
+    "unknown_type": "ignored: none of the ten reference types",
+    "outside_path": "not used: the path leaves the checkout",
+    "missing_reference": "the type is neither shown nor measured, and the case has no fidelity",
+    "several_instances": "the released code stops at a list; here each that was shown is measured, and averaged",
+    "unseen_reference": "paper compares with the first of the list, corrected with the one that was drawn and shown",
+    "drawn_box": "the entry has no bbox_value: corrected takes the box from the drawing, by a threshold",
+    "jpeg_map": "a map kept as JPEG: paper counts its ringing, corrected goes by thresholds that survive it",
+    "other_size": "the map has another size than the original picture: it is resized as the protocol says",
+    "missing_picture": "the file is not there: the model cannot be shown it, and what is measured against it fails",
+    "unreadable_picture": "the file cannot be read: what is measured against it fails",
+    "missing_target": "no original or golden picture: the case is not in the truth row",
+    "token_not_in_prompt": "the prompt does not name this picture; it is shown all the same, behind the others",
+    "caption_not_in_prompt": "the caption is a reference that the model is not told",
+    "missing_enhanced": "it cannot be judged under prompt=enhanced",
+    "changed_enhanced": "its enhanced prompt lost a token or changed the caption; it is used as it is",
+    "unknown_category": "in no category, and not in the real-world number, which is a mean over categories",
+    "picture_count": "other than the two to six pictures that the paper has",
+    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
+    "wrong_extension": "harmless: the format is taken from the bytes",
+}
+
+_ANY_SIZE = frozenset({"sketch"})
+"""Kept at about 256 pixels, whatever the size of the original."""
+
+
+def anomalies(dataset: Dataset) -> list[Anomaly]:
+    """Every oddity: of files and entries, then of each case; all pictures are opened."""
+    elsewhere = {split for split in SPLITS if dataset.subset not in (None, split)}
+    found = [
+        Anomaly(kind=kind, case=place, detail=detail)
+        for kind, place, detail in read_release(dataset.root).oddities
+        if place.partition("/")[0] not in elsewhere
+    ]
+    for case in dataset.cases:
+        facts = _facts(dataset, case)
+        for kind, part, detail in (*_words(case), *_references(case, facts), *_pictures(facts)):
+            found.append(Anomaly(kind=kind, case=case.id, part=part, detail=detail))
+    return found
+
+
+Facts = dict[str, PictureFacts | Failure]
+Odd = Iterator[tuple[str, str, str]]
+
+
+def _facts(dataset: Dataset, case: MultiRefCase) -> Facts:
+    """Of every picture that has to do with the case."""
+    others = [r.official for r in case.details.references if r.official is not None]
+    found: Facts = {}
+    for picture in (*case.request.pictures, *others, *case.targets):
+        path = dataset.path(picture)
+        found[picture.name] = read_facts(path) if path.is_file() else Failure(kind="missing_output", detail="not there")
+    return found
+
+
+def _words(case: MultiRefCase) -> Odd:
+    """What prompt, tokens and category have to say about each other."""
+    details = case.details
+    for token in details.tokens:
+        if f"<{token}>" not in details.structured:
+            yield "token_not_in_prompt", token, f"no <{token}>"
+    if not case.targets:
+        yield "missing_target", "", "the entry names none"
+    if details.split == "real-world":
+        if case.groups["category"] == UNKNOWN:
+            yield "unknown_category", "", ""
+        if not 2 <= len(case.request.pictures) <= 6:
+            yield "picture_count", "", f"{len(case.request.pictures)} pictures"
+        return
+    for reference in details.of_type("caption"):
+        if reference.caption and reference.caption not in details.structured:
+            yield "caption_not_in_prompt", "caption", reference.caption[:80]
+    if not details.enhanced:
+        yield "missing_enhanced", "", ""
+    elif changed := _changed(case, details.enhanced[0]):
+        yield "changed_enhanced", "", changed
+
+
+def _changed(case: MultiRefCase, enhanced: str) -> str:
+    """What an enhanced prompt lost of the structured one: tokens, or the caption, which were to stay."""
+    for token in case.details.tokens:
+        if f"<{token}>" in case.details.structured and f"<{token}>" not in enhanced:
+            return f"no <{token}>"
+    _, mark, caption = case.details.structured.rpartition(CAPTION_MARK)
+    return "another caption" if mark and caption.strip() not in enhanced else ""
+
+
+def _references(case: MultiRefCase, facts: Facts) -> Odd:
+    original = facts.get(case.targets[0].name) if case.targets else None
+    for reference in case.details.references:
+        kind = reference.type
+        if not reference.usable:
+            yield "missing_reference", kind, f"no {WORDS[kind]} is named"
+        if reference.official is not None and reference.picture is not None:
+            yield "unseen_reference", kind, f"shown {reference.picture.name}, scored {reference.official.name}"
+        if kind == "bbox" and reference.picture is not None and reference.box is None:
+            yield "drawn_box", kind, reference.picture.name
+        if kind in MAPS and reference.picture is not None:
+            yield from _map(reference, facts[reference.picture.name], original)
+    for kind in case.details.types:
+        if (count := len(case.details.of_type(kind))) > 1:
+            yield "several_instances", kind, f"{count} were shown"
+
+
+def _map(reference: Reference, facts: PictureFacts | Failure, original: PictureFacts | Failure | None) -> Odd:
+    assert reference.picture is not None
+    if isinstance(facts, Failure):
+        return
+    if facts.format == "jpeg":
+        yield "jpeg_map", reference.type, reference.picture.name
+    if isinstance(original, PictureFacts) and reference.type not in _ANY_SIZE:
+        sizes = (facts.width, facts.height), (original.width, original.height)
+        if sizes[0] != sizes[1]:
+            yield "other_size", reference.type, "{}x{}, the original {}x{}".format(*sizes[0], *sizes[1])
+
+
+def _pictures(facts: Facts) -> Odd:
+    for name, read in facts.items():
+        if isinstance(read, Failure):
+            kind = "missing_picture" if read.kind == "missing_output" else "unreadable_picture"
+            yield kind, "", f"{name}: {read.detail}"
+            continue
+        extension = PurePosixPath(name).suffix.lstrip(".").lower()
+        if {"jpg": "jpeg", "tif": "tiff"}.get(extension, extension) != read.format:
+            yield "wrong_extension", "", f"{name} is {read.format}"
+        if read.orientation != 1:
+            yield "rotated_picture", "", f"{name}: orientation {read.orientation}"

@@ -1,0 +1,168 @@
+"""What is measured of an output: for each reference of a synthetic case the paper's metric, and beside it, under a
+name of its own, what a laptop's networks can say; and what follows from these for the case as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from refbench.benchmarks.benchmark import Measured
+from refbench.benchmarks.multiref.details import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
+from refbench.failure import Failure
+from refbench.score import Score
+
+CAPTION_SCALE = 50.0
+"""A CLIP score is 100 times a cosine, and text and picture hardly reach 0.5. How the paper scales its column is not
+said; 1/50 puts plausible scores where the printed ones are (0.38 to 0.58)."""
+AESTHETIC_SCALE = 10.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """One part: which type it measures, by which metric in each protocol, on which range."""
+
+    type: Type
+    corrected: str
+    paper: str = ""
+    """Where the paper measures by another metric, not just by another variant of the same."""
+    low: float = 0.0
+    high: float = 1.0
+
+
+WAYS: Mapping[str, Way] = {
+    "bbox": Way("bbox", "bbox_iou@florence2_large"),
+    "semantic_map": Way("semantic_map", "semantic_iou@sam2_1_large"),
+    "mask": Way("mask", "mask_iou@sam2_1_large"),
+    "depth": Way("depth", "depth_mse@depth_anything_v2_base"),
+    "canny": Way("canny", "canny_mse"),
+    "sketch": Way("sketch", "sketch_mse@informative_drawings"),
+    "caption": Way("caption", "clip_score@clip_b16", high=100.0),
+    "pose": Way("pose", "pose_f1@higherhrnet_w32", paper="pose_pixel@higherhrnet_w32"),
+    "subject": Way("subject", "image_match@clip_b16", low=-1.0),
+    "style": Way("style", "image_match@clip_b16", low=-1.0),
+    "bbox@yolov4_tiny": Way("bbox", "bbox_iou@yolov4_tiny"),
+    "mask@u2netp": Way("mask", "mask_iou@u2netp"),
+    "pose@blazepose": Way("pose", "pose_f1@blazepose", paper="pose_pixel@blazepose"),
+    "subject@mobilenet_v2": Way("subject", "image_match@mobilenet_v2", low=-1.0),
+    "style@mobilenet_v2": Way("style", "image_match@mobilenet_v2", low=-1.0),
+}
+"""Parts by name. `sketch` has no laptop variant: its references come from a network, and lines drawn by a rule differ
+from them even for the original picture, so that the number would be about the extractors."""
+
+LOCAL: Mapping[Type, str] = {
+    "canny": "canny",
+    **{way.type: part for part, way in WAYS.items() if "@" in part},
+}
+"""The part that needs no network of the hub, for the types that have one."""
+
+QUALITY: Mapping[str, str] = {"inception_mean": "inception_mean@inception_v3", "aesthetics": "aesthetic@laion_v1_l14"}
+"""Measured of the output alone. `inception_mean` is what the release calls the FID of one picture."""
+
+MEASURED = frozenset({*WAYS, *QUALITY})
+DERIVED = ("fid", "fidelity", "fidelity@local")
+
+_REAL_WORLD = "the real-world split is judged only: it has no typed references"
+_NO_FID = "a distance between sets of pictures: one picture has none, and the paper's number is not one"
+
+
+def measuring(case: MultiRefCase) -> list[Measured]:
+    """The metrics of a case. Several references of a type are `part/1`, `part/2`, ..., to be averaged."""
+    if case.details.split != "synthetic":
+        return []
+    found = [Measured(part, metric) for part, metric in QUALITY.items()]
+    caption = next((r.caption for r in case.details.of_type("caption") if r.caption), None)
+    for part, way in WAYS.items():
+        references = [r for r in case.details.of_type(way.type) if r.usable]
+        for number, reference in enumerate(references, 1):
+            name = part if len(references) == 1 else f"{part}/{number}"
+            found += _ways(name, way, reference, caption)
+    return found
+
+
+def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
+    facts: dict[str, Any] = {}
+    if way.type in ("caption", "bbox", "mask") and caption is not None:
+        # Boxes and masks are grounded by the caption that the model was given. The release asks a chat model for a
+        # new caption of the output, at temperature 0.7, and looks for whatever that names first.
+        facts["caption"] = caption
+    if reference.box is not None:
+        facts["box"] = reference.box
+    shown = {} if reference.picture is None else {"reference": reference.picture}
+    if reference.official is None and not way.paper:
+        yield Measured(name, way.corrected, shown, facts)
+        return
+    yield Measured(name, way.corrected, shown, facts, protocol="corrected")
+    official = shown if reference.official is None else {"reference": reference.official}
+    yield Measured(name, way.paper or way.corrected, official, facts, protocol="paper")
+
+
+def not_applicable(case: MultiRefCase) -> dict[str, str]:
+    """Parts that do not concern the case: types that it has no reference of, everything in the real-world split."""
+    if case.details.split != "synthetic":
+        return dict.fromkeys((*MEASURED, *DERIVED, *(judged(kind) for kind in JUDGEABLE)), _REAL_WORLD)
+    usable = {r.type for r in case.details.references if r.usable}
+    away = {part: _absent(case, way.type) for part, way in WAYS.items() if way.type not in usable}
+    return away | {judged(kind): _absent(case, kind) for kind in JUDGEABLE if kind not in usable}
+
+
+def _absent(case: MultiRefCase, kind: Type) -> str:
+    if kind in case.details.types:
+        return f"the data names no {WORDS[kind]} for this case"
+    return f"no {WORDS[kind]} among its references"
+
+
+JUDGEABLE: tuple[Type, ...] = ("style", "subject", "caption", "sketch", "semantic_map")
+"""Types that a judge may be asked about one by one: the first two always, the others by choice."""
+
+
+def judged(kind: Type) -> str:
+    """The name of a judge's mark for the references of a type."""
+    return f"judged_{kind}"
+
+
+def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, float | Failure | str]:
+    """The case's fidelity, by the paper's metrics and by those of a laptop, and the number that the paper calls FID."""
+    if case.details.split != "synthetic":
+        return dict.fromkeys(DERIVED, _REAL_WORLD)
+    types = case.details.types
+    fid = _value(scores, "inception_mean") if protocol == "paper" else _NO_FID
+    local = [LOCAL[kind] for kind in types if kind in LOCAL]
+    return {
+        "fid": fid,
+        "fidelity": _fidelity(scores, types),
+        "fidelity@local": _fidelity(scores, local) if local else "no reference of a type that a laptop can measure",
+    }
+
+
+def _fidelity(scores: Mapping[str, Score], parts: Sequence[str]) -> float | Failure | str:
+    """The mean over the case's references, each from 0 to 1. One that failed makes the case fail: a mean over the
+    others would be another measure, and easier for a model that fails where it is bad."""
+    total = 0.0
+    for part in parts:
+        value = _value(scores, part)
+        if not isinstance(value, float):
+            return value
+        total += goodness(part, value)
+    return total / len(parts) if parts else "it has no references"
+
+
+def _value(scores: Mapping[str, Score], part: str) -> float | Failure | str:
+    score = scores.get(part)
+    if score is None:
+        return Failure(kind="not_measured", detail=f"{part} has not been measured")
+    if score.failure is not None:
+        return score.failure
+    return score.value if score.value is not None else (score.not_applicable or "")
+
+
+def goodness(part: str, value: float) -> float:
+    """A part's value from 0 (bad) to 1 (good): errors turned round, CLIP scores brought to 1, cosines from 0 up."""
+    way = WAYS[part]
+    if way.type in ERRORS:
+        return 1.0 - value
+    return min(1.0, max(0.0, value / (CAPTION_SCALE if way.type == "caption" else 1.0)))
+
+
+assert tuple(part for part in WAYS if "@" not in part) == TYPES  # the paper's parts are its types, in its order

@@ -1,0 +1,104 @@
+"""`refbench measure`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import orjson
+from cyclopts import Parameter
+
+from refbench.cli.options import Json
+
+
+def measure_command(
+    metric: Annotated[str, Parameter(help="Name of a metric: refbench list metrics")],
+    *,
+    output: Annotated[Path, Parameter(help="The picture to measure; a folder for metrics of sets")],
+    source: Annotated[Path | None, Parameter(help="The picture it was made from")] = None,
+    mask: Annotated[Path | None, Parameter(help="Mask of the region to be edited, white inside")] = None,
+    reference: Annotated[list[Path] | None, Parameter(help="Reference picture; may be given several times")] = None,
+    caption: Annotated[str | None, Parameter(help="Text that the picture should show or match")] = None,
+    box: Annotated[str | None, Parameter(help="Box in pixels of the reference, as x1,y1,x2,y2")] = None,
+    protocol: Annotated[
+        Literal["paper", "corrected"], Parameter(help="As the paper's code measures, or without its faults")
+    ] = "corrected",
+    device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
+    force: Annotated[bool, Parameter(help="Metrics of sets: also where there are too few pictures")] = False,
+    json: Json = False,
+) -> int:
+    """Measure one picture with one metric.
+
+    With several references the value is the mean over them, and each one's own is listed.
+    """
+    from refbench.metrics import find_metric
+    from refbench.metrics.measure import measure
+    from refbench.record import RefBenchError
+
+    if output.is_dir():
+        return _measure_set(metric, output, reference, device, force, json)
+    for path in (output, source, mask, *(reference or ())):
+        if path is not None and not path.is_file():
+            raise RefBenchError(f"{path} is not there: give a picture")
+    found = find_metric(metric, protocol)
+    given = {"output": output, "source": source, "mask": mask}
+    references: list[Path | None] = [*reference] if reference else [None]
+    values = [
+        measure(
+            metric,
+            protocol=protocol,
+            device=device,
+            caption=caption,
+            box=_box(box),
+            **{name: path for name, path in {**given, "reference": one}.items() if path is not None},
+        )
+        for one in references
+    ]
+    failed = next((m.failure for m in values if m.failure is not None), None)
+    mean = None if failed else sum(m.value for m in values if m.value is not None) / len(values)
+    said = {
+        "metric": found.id,
+        "value": mean,
+        "network": "+".join(found.networks) or None,
+        "protocol": protocol,
+        **({"values": [m.value for m in values]} if len(values) > 1 else {}),
+        **({"failure": failed.model_dump()} if failed else {}),
+        **({"sizes": values[0].sizes} if values[0].sizes else {}),
+    }
+    if json:
+        print(orjson.dumps(said).decode())
+    elif failed:
+        print(f"{found.id} ({protocol}): no value, {failed}")
+    else:
+        print(f"{found.id} ({protocol}): {mean:.6f}, {found.better} is better. {found.summary}")
+        if values[0].sizes:
+            sizes = ", ".join(f"{name} {size[0]}x{size[1]}" for name, size in values[0].sizes.items())
+            print(f"The pictures differ in size ({sizes}); they were brought together as {protocol} does.")
+    return 1 if failed else 0
+
+
+def _box(text: str | None) -> tuple[float, float, float, float] | None:
+    from refbench.record import RefBenchError
+
+    if text is None:
+        return None
+    try:
+        x1, y1, x2, y2 = (float(number) for number in text.split(","))
+    except ValueError:
+        raise RefBenchError(f"--box {text}: write x1,y1,x2,y2 in pixels") from None
+    return x1, y1, x2, y2
+
+
+def _measure_set(metric: str, output: Path, reference: list[Path] | None, device: str, force: bool, json: bool) -> int:
+    """Metrics of two folders of pictures: the number of pictures belongs to the value."""
+    from refbench.metrics.folders import measure_folders
+    from refbench.record import RefBenchError
+
+    if not reference or len(reference) != 1 or not reference[0].is_dir():
+        raise RefBenchError(f"{output} is a folder: give --reference the folder to compare it with")
+    value = measure_folders(metric, output, reference[0], device=device, force=force)
+    if json:
+        print(orjson.dumps(value.model_dump(mode="json")).decode())
+    else:
+        print(value)
+    return 0

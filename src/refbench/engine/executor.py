@@ -1,0 +1,123 @@
+"""What all executors share, so that their outcomes are the same: from rows to chunks to outcomes.
+
+The driver's side: chunks, how many are in flight, who is to blame when a worker dies. No worker is known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from itertools import islice
+from typing import Any, TypeAlias
+
+from refbench.engine.task import Outcome, Row, Rows, Task
+from refbench.failure import Failure
+
+Attempt: TypeAlias = Callable[[list[Row]], Awaitable[list[Any] | Failure]]
+"""Rows given to one worker: their values and Failures, or the one Failure of a worker that died or was too late."""
+
+_FLUSH_S = 0.05
+
+
+async def conduct(task: Task, rows: Rows, attempt: Attempt, in_flight: int) -> AsyncGenerator[Outcome, None]:
+    """The outcomes of all rows, with never more than `in_flight` chunks pulled and not yet handed on."""
+    source = chunked(rows, task.chunk)
+    busy: set[asyncio.Task[list[Outcome]]] = set()
+    pulling: asyncio.Task[list[Row] | None] | None = None
+    more = True
+    try:
+        while True:
+            if more and pulling is None and len(busy) < in_flight:
+                pulling = asyncio.create_task(_next(source))
+            waiting = [*busy, *([pulling] if pulling else [])]
+            if not waiting:
+                return
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if pulling is not None and pulling.done():
+                chunk, pulling = pulling.result(), None
+                if chunk is None:
+                    more = False
+                else:
+                    busy.add(asyncio.create_task(_outcomes(task, chunk, attempt)))
+            for job in [job for job in busy if job.done()]:
+                for outcome in job.result():
+                    yield outcome
+                busy.discard(job)  # only now: a slow consumer slows the pulling down
+    finally:
+        left = [*busy, *([pulling] if pulling else [])]
+        for waiter in left:
+            waiter.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await source.aclose()
+
+
+async def chunked(rows: Rows, size: int) -> AsyncGenerator[list[Row], None]:
+    """Lists of `size` rows; of rows that trickle in, smaller ones: nobody waits for the next row longer than 50 ms.
+
+    An async generator of rows is closed with this one. A plain iterable is pulled on the loop and should not block.
+    """
+    if not isinstance(rows, AsyncIterable):
+        plain = iter(rows)
+        while chunk := list(islice(plain, size)):
+            yield chunk
+        return
+    loop, source = asyncio.get_running_loop(), aiter(rows)
+    coming: asyncio.Task[Row | None] | None = None
+    chunk, due = [], 0.0
+    try:
+        while True:
+            coming = coming or asyncio.create_task(_next(source))
+            # Waiting does not cancel what it waits for: the row that is late opens the next chunk.
+            await asyncio.wait([coming], timeout=max(0.0, due - loop.time()) if chunk else None)
+            if coming.done():
+                row, coming = coming.result(), None
+                if row is None:
+                    break
+                due = due if chunk else loop.time() + _FLUSH_S
+                chunk.append(row)
+                if len(chunk) < size:
+                    continue
+            yield chunk
+            chunk = []
+        if chunk:
+            yield chunk
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()
+
+
+async def settled(rows: list[Row], attempt: Attempt, retries: int) -> list[Any]:
+    """One value or Failure for each row, whatever happens to the workers.
+
+    Suspects are never run together with other suspects: that is how innocent rows get blamed. The halves of a chunk
+    whose worker died run again alone, and so on down to single rows, of which only the guilty ones fail.
+    """
+    result = await attempt(rows)
+    if not isinstance(result, Failure):
+        return result
+    if len(rows) > 1:
+        half = len(rows) // 2
+        return await settled(rows[:half], attempt, retries) + await settled(rows[half:], attempt, retries)
+    # A death may be another's fault (memory that a neighbour took). A row that took too long alone had its chance.
+    if result.kind == "worker_died" and retries:
+        return await settled(rows, attempt, retries - 1)
+    return [result]
+
+
+async def _outcomes(task: Task, rows: list[Row], attempt: Attempt) -> list[Outcome]:
+    values = await settled(rows, attempt, task.retries)
+    return [
+        Outcome(row.key, failure=value) if isinstance(value, Failure) else Outcome(row.key, value)
+        for row, value in zip(rows, values, strict=True)
+    ]
+
+
+async def _next(source: Any) -> Any:
+    """The next element, or None at the end; a task may not end with StopAsyncIteration."""
+    try:
+        return await anext(source)
+    except StopAsyncIteration:
+        return None

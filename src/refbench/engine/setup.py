@@ -1,0 +1,127 @@
+"""Setting up: what a command asks for, checked, before anything is opened or paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
+from refbench.benchmarks.own import own_benchmark
+from refbench.calls import Transport
+from refbench.case import AnyCase
+from refbench.chat.build import make_vlm
+from refbench.chat.sent import PicturePolicy
+from refbench.chat.spec import Spec
+from refbench.chat.vlm import VLM
+from refbench.judges.rubric import rubric_source, shipped_rubrics
+from refbench.models import FolderModel
+from refbench.order import fair_order
+from refbench.record import RefBenchError
+from refbench.runs import Shard
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a command asks for, checked: everything that can be wrong before a call is made is found here."""
+
+    bench: Benchmark
+    dataset: Dataset
+    cases: list[AnyCase]
+    models: list[FolderModel]
+    judges: list[VLM]
+    settings: dict[str, str]
+    policy: PicturePolicy
+
+
+def set_up(
+    name: str,
+    transport: Transport,
+    *,
+    models: Sequence[str],
+    judges: Sequence[str],
+    data: Path | None = None,
+    subset: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    shard: Shard | None = None,
+    rubric: str | None = None,
+) -> Setup:
+    """Load the data, find the outputs, make the judges, and complete the settings."""
+    bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
+    if judges and bench.judging is None:
+        raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
+    chosen = _settings(bench, settings or {})
+    specs = [Spec.parse(text, "--model") for text in models]
+    judge_specs = [Spec.parse(text, "--judge") for text in judges]
+    _distinct([spec.name for spec in specs], "--model")
+    _distinct([spec.name for spec in judge_specs], "--judge")
+    if not specs:
+        raise RefBenchError("give at least one --model")
+    if not judge_specs and bench.measuring is None:
+        raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
+    for spec in specs:
+        if spec.kind != "folder":
+            raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: write folder:DIR")
+    policy = PicturePolicy.parse(chosen.get("max_side"), chosen.get("quality"))
+    ordered = fair_order(dataset.cases)[:limit]
+    if shard is not None:
+        ordered = [case for i, case in enumerate(ordered) if i % shard.count == shard.index - 1]
+    return Setup(
+        bench=bench,
+        dataset=dataset,
+        cases=ordered,
+        models=[FolderModel(spec, dataset.cases, bench.output_names) for spec in specs],
+        judges=[make_vlm(spec, transport) for spec in judge_specs],
+        settings=chosen,
+        policy=policy,
+    )
+
+
+def find_cases(
+    name: str, *, data: Path | None = None, subset: str | None = None, rubric: str | None = None
+) -> tuple[Benchmark, Dataset]:
+    """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric."""
+    path = Path(name)
+    if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
+        if rubric is None:
+            shipped = ", ".join(shipped_rubrics())
+            raise RefBenchError(f"{name} are cases of your own: give --rubric {shipped} or a file of yours")
+        text, title = rubric_source(rubric)
+        own = replace(own_benchmark(text, title), source={"rubric.md": text})
+        return own, own.load(path, subset)
+    bench = benchmark(name)
+    if path.suffix == ".py":
+        bench = replace(bench, source={"benchmark.py": path.read_text(encoding="utf-8")})
+    return bench, bench.load(resolve_data(bench, data), subset)
+
+
+def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
+    chosen = {name: values[0] for name, values in bench.settings.items()}
+    for name, value in given.items():
+        if name in _PICTURE_SETTINGS:
+            if not value.isdigit():
+                raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
+            chosen[name] = value
+            continue
+        allowed = bench.settings.get(name)
+        if allowed is None:
+            raise RefBenchError(f"--set {name}: {bench.title} has the settings {', '.join(bench.settings) or 'none'}")
+        if value not in allowed and "DIR" not in allowed:
+            raise RefBenchError(f"--set {name}={value}: choose {' or '.join(allowed)}")
+        chosen[name] = value
+    return chosen
+
+
+_PICTURE_SETTINGS = ("max_side", "quality")
+
+
+def picture_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """What is done to pictures: part of the record of every benchmark, because the judge sees the result."""
+    return {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
+
+
+def _distinct(names: Sequence[str], option: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RefBenchError(f"{option} {twice[0]} is given twice: name them apart, for example a=... and b=...")

@@ -1,0 +1,67 @@
+"""Views: what a network is shown of a picture, the whole of it or what a mask marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from refbench.failure import Failure
+from refbench.pictures import Pixels, resize
+
+_MARKED = 128
+"""A mask marks what is brighter than this, as ICE-Bench has it."""
+
+
+@dataclass(frozen=True)
+class View:
+    """`inputs` names the further pictures that it looks at where a case has them; without them it is the whole."""
+
+    summary: str
+    inputs: tuple[str, ...]
+    apply: Callable[[Pixels, Mapping[str, NDArray[Any]]], Pixels | Failure]
+
+
+def marked(mask: NDArray[Any], picture: Pixels) -> NDArray[np.bool_]:
+    """Where the mask marks the picture; a mask of another size is brought to the picture's by Pillow's bicubic."""
+    grey = mask if mask.ndim == 2 else np.asarray(Image.fromarray(mask).convert("L"))
+    return np.asarray(resize(grey, (picture.shape[1], picture.shape[0]), "bicubic")) > _MARKED
+
+
+def inside_mask_white(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels | Failure:
+    """As ICE-Bench looks at a subject: all that the mask does not mark is painted white."""
+    if "mask" not in others:
+        return pixels
+    return np.where(marked(others["mask"], pixels)[..., None], pixels, np.uint8(255))
+
+
+def mask_crop(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels | Failure:
+    """The box around what the mask marks, on a white square.
+
+    In the official view a subject at the edge is cut off by the centre crop, and a small one is a few pixels in a
+    white picture. Here it fills the view, and keeps its shape in a network that takes squares.
+    """
+    if "mask" not in others:
+        return pixels
+    inside = marked(others["mask"], pixels)
+    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+    if not rows.size:
+        return Failure(kind="undefined", detail="the mask is empty: there is no subject to look at")
+    box = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    height, width = box.shape[:2]
+    side = max(height, width)
+    top, left = (side - height) // 2, (side - width) // 2
+    square = np.full((side, side, 3), 255, np.uint8)
+    square[top : top + height, left : left + width] = box
+    return square
+
+
+VIEWS: Mapping[str, View] = {
+    "whole": View("the whole picture", (), lambda pixels, _: pixels),
+    "inside_mask_white": View("white outside the mask", ("mask",), inside_mask_white),
+    "mask_crop": View("the mask's box on a white square", ("mask",), mask_crop),
+}

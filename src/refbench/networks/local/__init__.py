@@ -1,0 +1,1 @@
+"""The `local` networks: small, with permissive licences, on any laptop without torch."""

@@ -1,0 +1,124 @@
+"""Text in a picture, read by PP-OCRv6 small: one model for English, Chinese, Japanese and other Latin scripts.
+
+Lines are recognised one by one: in a batch the padding of a line, and so its score, would depend on its neighbours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from refbench.failure import Failure
+from refbench.networks.graph import Session
+from refbench.networks.local.ppocr_boxes import Floats, crop, quads_of, reading_order
+from refbench.networks.network import Feature
+from refbench.pictures import Pixels
+
+_SHORT, _LONG = 736, 2000
+_SLIM = 8
+_HEIGHT, _WIDTH = 48, 320
+_TURNED = (48, 192)
+_SURE_TURNED = 0.9
+_CHANNELS_FIRST = (2, 0, 1)
+
+
+class PpOcr:
+    """Every line the detector finds, with the recogniser's score; what to believe is the caller's choice."""
+
+    def __init__(self, paths: Mapping[str, Path], device: str) -> None:
+        self._detect = Session(paths["PP-OCRv6_det_small.onnx"], device)
+        self._turned = Session(paths["ch_ppocr_mobile_v2.0_cls_mobile.onnx"], device)
+        self._recognise = Session(paths["PP-OCRv6_rec_small.onnx"], device)
+        self._characters = ["", *_listed_characters(paths["PP-OCRv6_rec_small.onnx"]), " "]
+
+    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
+        return [self._read(pixels) for pixels in pictures]
+
+    def _read(self, pixels: Pixels) -> Feature:
+        # PaddleOCR's networks were trained on OpenCV's channel order.
+        picture, scale, (left, top) = _fitted(np.ascontiguousarray(pixels[:, :, ::-1]))
+        height, width = picture.shape[:2]
+        probability = self._detect(_tensor(_to_multiples(picture)))[0][0, 0]
+        quads = quads_of(probability, (width, height))
+        lines: list[tuple[str, float, Floats]] = []
+        for index in reading_order(quads):
+            text, score = self._line(crop(picture, quads[index]))
+            if text.strip():
+                lines.append((text, score, ((quads[index] - [left, top]) / scale).astype(np.float32)))
+        return {
+            "lines": np.array([text for text, _, _ in lines], dtype=np.str_),
+            "scores": np.array([score for _, score, _ in lines], dtype=np.float32),
+            "boxes": np.array([box for _, _, box in lines], dtype=np.float32).reshape(-1, 4, 2),
+        }
+
+    def _line(self, strip: Pixels) -> tuple[str, float]:
+        turned = self._turned(_tensor(_padded(strip, *_TURNED)))[0][0, 1]
+        if turned > _SURE_TURNED:
+            strip = np.ascontiguousarray(strip[::-1, ::-1])
+        ratio = strip.shape[1] / strip.shape[0]
+        width = max(_WIDTH, math.ceil(_HEIGHT * ratio))
+        steps = self._recognise(_tensor(_padded(strip, _HEIGHT, width)))[0][0]
+        return decoded(steps, self._characters)
+
+
+def decoded(steps: Floats, characters: Sequence[str]) -> tuple[str, float]:
+    """The best class of each step, repeats and blanks (class 0) dropped; the score is the kept steps' mean."""
+    best = steps.argmax(axis=1)
+    kept = (best != 0) & np.concatenate([[True], best[1:] != best[:-1]])
+    if not kept.any():
+        return "", 0.0
+    return "".join(characters[index] for index in best[kept]), float(steps.max(axis=1)[kept].mean())
+
+
+def _listed_characters(path: Path) -> list[str]:
+    """One a line in the model's own metadata; the blank before them and the space after them are implied."""
+    model: Any = importlib.import_module("onnx").load(str(path))
+    listed: str = next(entry.value for entry in model.metadata_props if entry.key == "character")
+    return listed.split("\n")
+
+
+def _fitted(picture: Pixels) -> tuple[Pixels, float, tuple[int, int]]:
+    """The picture at a size the detector reads well, by what it was scaled, and what was added left and top."""
+    longest = max(picture.shape[:2])
+    scale = 1.0
+    if longest > _LONG:
+        scale = _LONG / longest
+        size = max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale))
+        picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    height, width = picture.shape[:2]
+    # A single line without anything above it is not seen: strips get a border.
+    across = max(0, math.ceil(2 * height / _SLIM) - width // 2) if height > _SLIM * width else 0
+    down = max(0, math.ceil(2 * width / _SLIM) - height // 2) if width > _SLIM * height else 0
+    if height < _HEIGHT:
+        down = max(down, _HEIGHT)
+    if across or down:
+        picture = np.asarray(cv2.copyMakeBorder(picture, down, down, across, across, cv2.BORDER_CONSTANT))
+    return picture, scale, (across, down)
+
+
+def _to_multiples(picture: Pixels) -> Pixels:
+    """The shorter side at 736 or more, both sides multiples of 32."""
+    height, width = picture.shape[:2]
+    scale = max(1.0, _SHORT / min(height, width))
+    size = max(32, round(width * scale / 32) * 32), max(32, round(height * scale / 32) * 32)
+    return np.asarray(cv2.resize(picture, size), dtype=np.uint8)
+
+
+def _padded(strip: Pixels, height: int, width: int) -> Floats:
+    """The strip at this height, squeezed where it is too long, mid grey to its right."""
+    inner = min(width, math.ceil(height * strip.shape[1] / strip.shape[0]))
+    canvas = np.full((height, width, 3), 127.5, dtype=np.float32)
+    canvas[:, :inner] = cv2.resize(strip, (inner, height))
+    return canvas
+
+
+def _tensor(picture: Pixels | Floats) -> Floats:
+    """1 x 3 x height x width, -1 to 1."""
+    scaled = picture.astype(np.float32) / np.float32(127.5) - np.float32(1)
+    return np.ascontiguousarray(scaled.transpose(_CHANNELS_FIRST)[None])
