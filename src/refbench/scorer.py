@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import orjson
@@ -24,6 +24,7 @@ def score_evidence(
     protocols: Sequence[str],
     systems: Sequence[System] = (),
     outputs: Iterable[Output] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> list[Score]:
     """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
     by_id = {case.id: case for case in cases}
@@ -58,11 +59,12 @@ def score_evidence(
     # Without any judge a model still has its measurements.
     judged = {model for model, _ in expected}
     expected |= {(model, None): None for model in models if model not in judged}
+    unasked = bench.not_asked(settings or {})
     scores: list[Score] = []
     for name in protocols:
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
             for case in cases:
-                away = bench.not_applicable(case)
+                away = {**bench.not_applicable(case), **unasked}
                 why = missing.get((case.id, model)) or unsendable.get((case.id, model, judge or ""))
                 here: list[Score] = []
                 for metric in (metric for metrics in bench.parts.values() for metric in metrics):

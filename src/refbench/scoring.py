@@ -213,7 +213,7 @@ def _result(
     chosen = _protocols(bench, protocol)
     judges: dict[str, dict[str, Any]] = {}
     measured: dict[str, dict[str, Any]] = {}
-    scores = score_evidence(bench, cases, _noted(evidence, judges, measured), chosen, systems, outputs)
+    scores = score_evidence(bench, cases, _noted(evidence, judges, measured), chosen, systems, outputs, settings)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies and no measurements")
     changes: Sequence[dict[str, Any]] = ()
@@ -277,6 +277,7 @@ def result_of(
             seed=seed,
         )
     ]
+    rows += bench.further_rows(rows)
     parts = {
         "benchmark": bench.name,
         "cases": cases_fingerprint(cases),

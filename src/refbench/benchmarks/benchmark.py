@@ -15,7 +15,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import Record
 from refbench.score import Score
-from refbench.table import Aggregate
+from refbench.table import Aggregate, Row
 
 
 class PublishedValue(Record):
@@ -81,6 +81,8 @@ class Judging:
 
     ask: Callable[[AnyCase, Material], list[Asked]]
     recorded: Mapping[str, str]
+    shows_targets: bool = True
+    """Whether the judge sees golden pictures; where it does not, a missing one does not keep a case from judging."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,10 @@ class Benchmark:
     """Released item scores of real models, where there are any: what precision to expect is read off them."""
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = field(default=lambda case: {})
     """Metrics that do not concern a case, with the reason."""
+    not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = field(default=lambda settings: {})
+    """Metrics that a run's settings leave out, with the reason."""
+    further_rows: Callable[[Sequence[Row]], list[Row]] = field(default=lambda rows: [])
+    """Rows that follow from those of the table, for example each measure as a share of the truth's."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
     judges_mean: bool = False

@@ -41,6 +41,7 @@ def fetch_command(
         said = {"weights": str(weights_folder()), "networks": [network.model_dump(mode="json") for network in done]}
         print(orjson.dumps(said).decode())
     else:
+        from rich.markup import escape
         from rich.table import Table as Grid
 
         from refbench.report.terminal import console
@@ -50,7 +51,7 @@ def fetch_command(
             grid.add_column(column, overflow="fold", justify="right" if column == "size" else "left")
         for network in done:
             size = f"{network.bytes / 1e6:.1f} MB" if network.bytes else ""  # a hub tells it when asked
-            grid.add_row(network.name, size, network.licence, network.state, network.detail)
+            grid.add_row(network.name, size, escape(network.licence), network.state, escape(network.detail))
         console().print(grid)
         print(f"in {weights_folder()}")
     if failed:

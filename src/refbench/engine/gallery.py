@@ -13,7 +13,7 @@ from refbench.case import AnyCase
 from refbench.chat.sent import PicturePolicy, SentPicture, prepare
 from refbench.engine.recorder import Recorder
 from refbench.failure import Failure
-from refbench.models import FolderModel
+from refbench.models import GivenOutputs
 from refbench.output import Output, StoredPicture
 from refbench.runs import Blobs, Run
 
@@ -31,7 +31,7 @@ class Gallery:
     _absent: set[tuple[str, str]] = field(default_factory=set)
     _turn: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def gather(self, case: AnyCase, model: FolderModel, paths: Sequence[Path]) -> Path | None:
+    async def gather(self, case: AnyCase, model: GivenOutputs, paths: Sequence[Path]) -> Path | None:
         """Find a model's output and open it and the other pictures; None, with a record of why, where there is none."""
         if self._recorded is None:
             self._recorded = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}

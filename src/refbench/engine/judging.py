@@ -20,7 +20,7 @@ from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import FolderModel
+from refbench.models import GivenOutputs
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 
@@ -51,7 +51,7 @@ class JudgingRun:
 
     run: Run
     dataset: Dataset
-    models: Sequence[FolderModel]
+    models: Sequence[GivenOutputs]
     judges: Sequence[VLM]
     judging: Judging
     transport: Transport
@@ -109,6 +109,8 @@ class JudgingRun:
         repaired: set[tuple[str, ...]] = set()
         places: dict[str, tuple[str, ...]] = {}
         for purpose, evidence in self.run.evidence():
+            if evidence.kind != "chat":
+                continue
             part, plus, _ = purpose.part.partition("+")
             place = (purpose.case, purpose.model, purpose.judge, part, str(purpose.repeat))
             if plus:
@@ -178,10 +180,10 @@ class JudgingRun:
         # A reply that cannot be read is asked for once more.
         return Planned(purpose, judge, item.request, pictures, act, 2 * worst if self.repair else worst)
 
-    async def _material(self, case: AnyCase, model: FolderModel) -> Material | None:
+    async def _material(self, case: AnyCase, model: GivenOutputs) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
-        targets = [self.dataset.path(picture) for picture in case.targets]
+        targets = [self.dataset.path(picture) for picture in case.targets if self.judging.shows_targets]
         path = await self.gallery.gather(case, model, (*inputs, *targets))
         if path is None:
             return None

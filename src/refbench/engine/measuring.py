@@ -22,7 +22,7 @@ from refbench.failure import TRANSIENT
 from refbench.metrics import Metric, find_metric, home_of, register_from
 from refbench.metrics.measure import Job, Measurement, Measurer, why_not_measured
 from refbench.metrics.opened import decodes_alike
-from refbench.models import FolderModel
+from refbench.models import GivenOutputs
 from refbench.networks.cache import weights_key
 from refbench.record import RefBenchError
 
@@ -53,7 +53,7 @@ class MeasuringRun:
 
     bench: Benchmark
     dataset: Dataset
-    models: Sequence[FolderModel]
+    models: Sequence[GivenOutputs]
     gallery: Gallery
     recorder: Recorder
     executor: Executor
@@ -119,7 +119,7 @@ class MeasuringRun:
                     self._waiting[key] = planned
                     yield MeasureRow(key=key, jobs=tuple(p.job for p in planned))
 
-    async def _plan(self, case: AnyCase, model: FolderModel) -> list[_Planned]:
+    async def _plan(self, case: AnyCase, model: GivenOutputs) -> list[_Planned]:
         """The measurements that an output still needs."""
         wanted = self._wanted(case)
         paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
@@ -161,7 +161,7 @@ class MeasuringRun:
     def _planned(
         self,
         case: AnyCase,
-        model: FolderModel,
+        model: GivenOutputs,
         measured: Measured,
         metric: Metric,
         pictures: Mapping[str, Path],

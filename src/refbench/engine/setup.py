@@ -15,7 +15,7 @@ from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
-from refbench.models import FolderModel
+from refbench.models import FolderModel, GivenOutputs, TruthModel
 from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs import Shard
@@ -28,7 +28,7 @@ class Setup:
     bench: Benchmark
     dataset: Dataset
     cases: list[AnyCase]
-    models: list[FolderModel]
+    models: list[GivenOutputs]
     judges: list[VLM]
     settings: dict[str, str]
     policy: PicturePolicy
@@ -60,9 +60,6 @@ def set_up(
         raise RefBenchError("give at least one --model")
     if not judge_specs and bench.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
-    for spec in specs:
-        if spec.kind != "folder":
-            raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: write folder:DIR")
     policy = PicturePolicy.parse(chosen.get("max_side"), chosen.get("quality"))
     ordered = fair_order(dataset.cases)[:limit]
     if shard is not None:
@@ -71,11 +68,19 @@ def set_up(
         bench=bench,
         dataset=dataset,
         cases=ordered,
-        models=[FolderModel(spec, dataset.cases, bench.output_names) for spec in specs],
+        models=[_model(spec, bench, dataset) for spec in specs],
         judges=[make_vlm(spec, transport) for spec in judge_specs],
         settings=chosen,
         policy=policy,
     )
+
+
+def _model(spec: Spec, bench: Benchmark, dataset: Dataset) -> GivenOutputs:
+    if spec.kind == "folder":
+        return FolderModel(spec, dataset.cases, bench.output_names)
+    if spec.kind == "baseline":
+        return TruthModel(spec, dataset.cases, dataset.path)
+    raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: write folder:DIR or baseline:truth")
 
 
 def find_cases(

@@ -226,12 +226,11 @@ class _Child:
     def _death(self) -> Failure:
         try:
             code = self.process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:  # it has closed its pipes but lives
-            self.process.kill()
-            code = self.process.wait()
-        how = f"exit status {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
-        memory = ", perhaps for want of memory" if code == -signal.SIGKILL else ""
-        return Failure(kind="worker_died", detail=f"the worker ended with {how}{memory}{self._told()}")
+        except subprocess.TimeoutExpired:  # it lives, but nobody can talk to it; `end` follows
+            how = "closed its pipes"
+        else:
+            how = f"ended with exit status {code}" if code >= 0 else f"ended with signal {-code} ({_named(-code)})"
+        return Failure(kind="worker_died", detail=f"the worker {how}{self._told()}")
 
     def _told(self) -> str:
         """The last words on stderr, cut after keys are taken out of them: half a key would not look like one."""
@@ -244,3 +243,9 @@ def _whole(received: bytearray) -> bool:
     if len(received) < LENGTH.size:
         return False
     return len(received) >= LENGTH.size + int(LENGTH.unpack_from(received)[0])
+
+
+def _named(number: int) -> str:
+    if number == signal.SIGKILL:
+        return "Killed, perhaps for want of memory"
+    return signal.strsignal(number) or "unknown"

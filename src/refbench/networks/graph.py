@@ -101,6 +101,8 @@ class Session:
         options.log_severity_level = 3
         # Pictures come in all sizes; the arena would keep the memory of the largest for the rest of the run.
         options.enable_cpu_mem_arena = False
+        # Threads that wait by turning round took 15 to 40 % more CPU where other work runs beside them.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         source = model if isinstance(model, bytes) else str(model)
         self._session = onnxruntime.InferenceSession(source, options, providers=_providers(device))
         self.inputs = [given.name for given in self._session.get_inputs()]

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from refbench.scoring import Result
 from refbench.table import Measure, Row
 
+_SMALL = 1.5
+"""Scores from 0 to 1 are shown with four digits, marks and percentages with two."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -30,11 +33,9 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
     measures = result.bench.protocols[protocols[0]].aggregate.measures
-    summary = _summary(result, measures)
+    summary = _summary(rows, measures)
     valued = {row.metric for row in rows if row.value is not None} | {summary}
     rows = [row for row in rows if row.metric in valued]
-    main = next(m for m in measures if m.name == summary)
-    narrow = main.low is not None and main.high is not None and main.high - main.low <= 1
     published = {
         (p.model, p.judge.casefold()): p.value
         for p in result.published()
@@ -44,23 +45,27 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     for model, judge in dict.fromkeys((row.model, row.judge) for row in rows):
         mine = [row for row in rows if (row.model, row.judge) == (model, judge)]
         first = [row for row in mine if row.protocol == protocols[0]]
+        main = next((row for row in first if row.metric == summary), None)
+        if main is None:
+            continue
         lines.append(
             Line(
                 model=model,
                 judge=judge,
-                main=next(row for row in first if row.metric == summary),
+                main=main,
                 others=tuple(row for row in first if row.metric != summary),
                 other_protocols=tuple(row for row in mine if row.protocol != protocols[0] and row.metric == summary),
                 published=published.get((model, (judge or "").casefold())),
-                digits=4 if narrow else 2,
+                digits=4 if all(abs(row.value or 0) <= _SMALL for row in rows if row.metric == summary) else 2,
             )
         )
     return sorted(lines, key=lambda line: -(line.main.value if line.main.value is not None else float("-inf")))
 
 
-def _summary(result: Result, measures: Sequence[Measure]) -> str:
-    valued = {row.metric for row in result.table.rows if row.value is not None and row.slice["level"] == "overall"}
-    return next((m.name for m in reversed(measures) if m.name in valued), measures[-1].name)
+def _summary(rows: Sequence[Row], measures: Sequence[Measure]) -> str:
+    there = {row.metric for row in rows}
+    valued = {row.metric for row in rows if row.value is not None}
+    return next((m.name for names in (valued, there) for m in reversed(measures) if m.name in names), measures[-1].name)
 
 
 def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:

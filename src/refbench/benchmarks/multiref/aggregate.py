@@ -36,6 +36,12 @@ SCALES: Mapping[str, float] = {
 }
 """What a case's score is divided by in the table, where that is not 1."""
 
+TYPE_OF: Mapping[str, Type] = {
+    **{part: way.type for part, way in WAYS.items()},
+    **{judged(kind): kind for kind in JUDGEABLE},
+}
+"""The measures that are about one type."""
+
 _COMMON = (
     *(Measure(axis, (axis,), LOWEST, HIGHEST) for axis in AXES),
     Measure("aesthetics", ("aesthetics",), None, None),
@@ -82,28 +88,27 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
 
 def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
     """Every measure on the paper's scale, and `avg`."""
-    values: dict[str, Array] = {
-        measure.name: _macro(mean, measure.name, where) / SCALES.get(measure.name, 1.0)
-        for measure in measures
-        if measure.name != "avg"
-    }
-    return {**values, "avg": _avg(values, where)}
+    values: dict[str, Array] = {axis: _macro(mean, axis, where) / SCALES[axis] for axis in AXES}
+    nothing = np.full_like(values[AXES[0]], np.nan)
+    types = where.types if isinstance(where, ReferenceSlice) else TYPES
+    for name in (measure.name for measure in measures if measure.name not in (*AXES, "avg")):
+        # Most slices have few of the types, and nothing is averaged in vain for each of thousands of draws.
+        applies = TYPE_OF[name] in types if name in TYPE_OF else bool(types)
+        values[name] = mean(name, where.members) / SCALES.get(name, 1.0) if applies else nothing
+    return {**values, "avg": _avg(values, types) if types else nothing}
 
 
-def _macro(mean: Mean, metric: str, where: Slice) -> Array:
+def _macro(mean: Mean, axis: str, where: Slice) -> Array:
     """The mean over the slice's cases, or over its parts'; parts without a value are left out, and the row says so."""
     if not where.parts:
-        return mean(metric, where.members)
-    return _mean_of([_macro(mean, metric, part) for part in where.parts])
+        return mean(axis, where.members)
+    return _mean_of([_macro(mean, axis, part) for part in where.parts])
 
 
-def _avg(values: Mapping[str, Array], where: Slice) -> Array:
+def _avg(values: Mapping[str, Array], types: Sequence[Type]) -> Array:
     """Over all types that the slice has references of. Without a single value of one of them there is no average:
     a mean over fewer types is not comparable, and models could differ in which are missing."""
-    types = where.types if isinstance(where, ReferenceSlice) else TYPES
     oriented = [1.0 - values[kind] if kind in ERRORS else values[kind] for kind in types]
-    if not oriented:
-        return np.full_like(values["fidelity"], np.nan)
     whole = np.all([~np.isnan(value).all(axis=1) for value in oriented], axis=0)
     # A bootstrap draw may lose a rare type; the average of that draw is over the others.
     return np.where(whole[:, None], _mean_of(oriented), np.nan)

@@ -21,7 +21,7 @@ KINDS = {
     "unknown_type": "ignored: none of the ten reference types",
     "outside_path": "not used: the path leaves the checkout",
     "missing_reference": "the type is neither shown nor measured, and the case has no fidelity",
-    "several_instances": "the released code stops at a list; here each that was shown is measured, and averaged",
+    "several_instances": "the released code stops at a list; here each subject or pose that was shown is measured",
     "unseen_reference": "paper compares with the first of the list, corrected with the one that was drawn and shown",
     "drawn_box": "the entry has no bbox_value: corrected takes the box from the drawing, by a threshold",
     "jpeg_map": "a map kept as JPEG: paper counts its ringing, corrected goes by thresholds that survive it",

@@ -16,6 +16,7 @@ from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.load import is_checkout, load
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
+    FURTHER,
     JUDGEABLE,
     MEASURED,
     QUALITY,
@@ -26,7 +27,8 @@ from refbench.benchmarks.multiref.measures import (
     not_applicable,
 )
 from refbench.benchmarks.multiref.published import published
-from refbench.benchmarks.multiref.requests import SETTINGS, judging
+from refbench.benchmarks.multiref.requests import SETTINGS, judging, not_asked
+from refbench.benchmarks.multiref.truth import ratio_to_truth
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -63,7 +65,7 @@ BENCHMARK = Benchmark(
     parts={
         OVERALL_PART: AXES,
         REFERENCES_PART: tuple(judged(kind) for kind in JUDGEABLE),
-        **{part: (part,) for part in (*QUALITY, *WAYS)},
+        **{part: (part,) for part in (*QUALITY, *WAYS, *FURTHER)},
         "derived": DERIVED,
     },
     protocols={
@@ -89,5 +91,7 @@ BENCHMARK = Benchmark(
     measured=MEASURED,
     derived=derived,
     not_applicable=not_applicable,
+    not_asked=not_asked,
+    further_rows=ratio_to_truth,
     output_names=output_names,
 )

@@ -60,7 +60,19 @@ LOCAL: Mapping[Type, str] = {
 QUALITY: Mapping[str, str] = {"inception_mean": "inception_mean@inception_v3", "aesthetics": "aesthetic@laion_v1_l14"}
 """Measured of the output alone. `inception_mean` is what the release calls the FID of one picture."""
 
-MEASURED = frozenset({*WAYS, *QUALITY})
+SEVERAL: tuple[Type, ...] = ("subject", "pose")
+"""Types of which a case may have more than one reference; the release draws one, the data engine allows several."""
+MOST = 4
+
+FURTHER: Mapping[str, tuple[str, int]] = {
+    f"{part}#{number}": (part, number)
+    for part, way in WAYS.items()
+    if way.type in SEVERAL
+    for number in range(2, MOST + 1)
+}
+"""Parts of the second and further references of a type, with the part that they are averaged into."""
+
+MEASURED = frozenset({*WAYS, *FURTHER, *QUALITY})
 DERIVED = ("fid", "fidelity", "fidelity@local")
 
 _REAL_WORLD = "the real-world split is judged only: it has no typed references"
@@ -68,17 +80,21 @@ _NO_FID = "a distance between sets of pictures: one picture has none, and the pa
 
 
 def measuring(case: MultiRefCase) -> list[Measured]:
-    """The metrics of a case. Several references of a type are `part/1`, `part/2`, ..., to be averaged."""
+    """The metrics of a case. The second of two subjects is `subject#2`; `derived` averages them."""
     if case.details.split != "synthetic":
         return []
+    away = not_applicable(case)
     found = [Measured(part, metric) for part, metric in QUALITY.items()]
     caption = next((r.caption for r in case.details.of_type("caption") if r.caption), None)
     for part, way in WAYS.items():
-        references = [r for r in case.details.of_type(way.type) if r.usable]
-        for number, reference in enumerate(references, 1):
-            name = part if len(references) == 1 else f"{part}/{number}"
-            found += _ways(name, way, reference, caption)
+        if part not in away:
+            for number, reference in enumerate(case.details.of_type(way.type), 1):
+                found += _ways(_part(part, number), way, reference, caption)
     return found
+
+
+def _part(part: str, number: int) -> str:
+    return part if number == 1 else f"{part}#{number}"
 
 
 def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
@@ -102,15 +118,24 @@ def not_applicable(case: MultiRefCase) -> dict[str, str]:
     """Parts that do not concern the case: types that it has no reference of, everything in the real-world split."""
     if case.details.split != "synthetic":
         return dict.fromkeys((*MEASURED, *DERIVED, *(judged(kind) for kind in JUDGEABLE)), _REAL_WORLD)
-    usable = {r.type for r in case.details.references if r.usable}
-    away = {part: _absent(case, way.type) for part, way in WAYS.items() if way.type not in usable}
-    return away | {judged(kind): _absent(case, kind) for kind in JUDGEABLE if kind not in usable}
+    why = {kind: reason for kind in TYPES if (reason := _why_not(case, kind))}
+    away = {part: why[way.type] for part, way in WAYS.items() if way.type in why}
+    for further, (part, number) in FURTHER.items():
+        if part in away or len(case.details.of_type(WAYS[part].type)) < number:
+            away[further] = away.get(part, f"fewer than {number} references of the type")
+    return away | {judged(kind): why[kind] for kind in JUDGEABLE if kind in why}
 
 
-def _absent(case: MultiRefCase, kind: Type) -> str:
-    if kind in case.details.types:
+def _why_not(case: MultiRefCase, kind: Type) -> str:
+    """Why a type cannot be measured in a case; empty when it can."""
+    references = case.details.of_type(kind)
+    if not references:
+        return f"no {WORDS[kind]} among its references"
+    if not all(reference.usable for reference in references):
         return f"the data names no {WORDS[kind]} for this case"
-    return f"no {WORDS[kind]} among its references"
+    if len(references) > (MOST if kind in SEVERAL else 1):
+        return f"{len(references)} references of the type {WORDS[kind]}: more than the benchmark defines"
+    return ""
 
 
 JUDGEABLE: tuple[Type, ...] = ("style", "subject", "caption", "sketch", "semantic_map")
@@ -123,29 +148,40 @@ def judged(kind: Type) -> str:
 
 
 def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, float | Failure | str]:
-    """The case's fidelity, by the paper's metrics and by those of a laptop, and the number that the paper calls FID."""
+    """The case's fidelity, by the paper's metrics and by those of a laptop, and the number that the paper calls FID;
+    and, of types with several references, the mean over these."""
     if case.details.split != "synthetic":
         return dict.fromkeys(DERIVED, _REAL_WORLD)
     types = case.details.types
-    fid = _value(scores, "inception_mean") if protocol == "paper" else _NO_FID
+    means = {part: _mean(case, part, scores) for part in WAYS}
+    several = {part: means[part] for part, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
     local = [LOCAL[kind] for kind in types if kind in LOCAL]
     return {
-        "fid": fid,
-        "fidelity": _fidelity(scores, types),
-        "fidelity@local": _fidelity(scores, local) if local else "no reference of a type that a laptop can measure",
+        **several,
+        "fid": _value(scores, "inception_mean") if protocol == "paper" else _NO_FID,
+        "fidelity": _fidelity(means, types),
+        "fidelity@local": _fidelity(means, local) if local else "no reference of a type that a laptop can measure",
     }
 
 
-def _fidelity(scores: Mapping[str, Score], parts: Sequence[str]) -> float | Failure | str:
-    """The mean over the case's references, each from 0 to 1. One that failed makes the case fail: a mean over the
-    others would be another measure, and easier for a model that fails where it is bad."""
+def _fidelity(means: Mapping[str, float | Failure | str], parts: Sequence[str]) -> float | Failure | str:
+    """The mean over the case's types, each from 0 to 1. One that failed makes the case fail: a mean over the others
+    would be another measure, and easier for a model that fails where it is bad."""
     total = 0.0
     for part in parts:
-        value = _value(scores, part)
+        value = means[part]
         if not isinstance(value, float):
             return value
         total += goodness(part, value)
     return total / len(parts) if parts else "it has no references"
+
+
+def _mean(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> float | Failure | str:
+    """Over the references of the part's type; the first that has no value says why there is no mean."""
+    count = len(case.details.of_type(WAYS[part].type)) or 1
+    values = [_value(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)]
+    missing = next((value for value in values if not isinstance(value, float)), None)
+    return missing if missing is not None else sum(v for v in values if isinstance(v, float)) / len(values)
 
 
 def _value(scores: Mapping[str, Score], part: str) -> float | Failure | str:

@@ -82,7 +82,7 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
             asked.append(Asked(REFERENCES_PART, references_request(chosen, material, types)))
         return asked
 
-    return Judging(ask, {**settings, "prompts": "own", "wording": wording_sha256()})
+    return Judging(ask, {**settings, "prompts": "own", "wording": wording_sha256()}, shows_targets=False)
 
 
 def wording_sha256() -> str:

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from refbench.failure import Failure
-from refbench.networks.local.blazepose_landmarks import COCO, Body, Landmarks, Region, region_of, region_of_body
+from refbench.networks.local.blazepose_landmarks import (
+    COCO,
+    ENLARGE,
+    Body,
+    Landmarks,
+    Region,
+    region_of,
+    region_of_body,
+)
 from refbench.networks.local.blazepose_ssd import POSE, Floats, Hit, Square, SsdDetector, around
 from refbench.networks.local.yolov4_tiny import YoloV4Tiny
 from refbench.networks.network import Feature
@@ -25,7 +34,8 @@ VISIBLE = 0.5
 """A joint counts when the network holds it for visible and present with at least this, inside the picture."""
 
 _BOX = 0.25
-_BOX_UNALIGNED = 0.5  # below, hedges and blurred spectators have been given full bodies
+_BOX_SURE = 0.5  # below, hedges and blurred spectators have been given full bodies
+_LARGE = 0.3
 _ALONE = 0.85  # without a box from the object detector; the best animal had 0.73 in a whole picture
 _FLAG = 0.5
 _FLAG_UNALIGNED = 0.8  # without the detector's points a crop of a portrait has shown a whole body at 0.81 once
@@ -48,8 +58,12 @@ class BlazePose:
         self._landmarks = Landmarks(paths["pose_landmark_full.tflite"])
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found = self._boxes(pictures)
-        return [o if isinstance(o, Failure) else self._people(p, o) for p, o in zip(pictures, found, strict=True)]
+        return [self._one(pixels) for pixels in pictures]
+
+    def _one(self, pixels: Pixels) -> Feature | Failure:
+        # One at a time: a box that moves by rounding in a batch moves the crop, and a score at a threshold.
+        (objects,) = self._boxes([pixels])
+        return objects if isinstance(objects, Failure) else self._people(pixels, objects)
 
     def _people(self, pixels: Pixels, objects: Feature) -> Feature:
         whole = self._detector(pixels, around(pixels))
@@ -59,25 +73,41 @@ class BlazePose:
             if label != "person" or score < _BOX:
                 continue
             hit = _hit_in(box, [*whole, *self._detector(pixels, _window(box))])
+            body = None
             if hit is not None:
                 claimed.append(hit)
-                people.append(self._person(pixels, region_of(hit), max(float(score), hit.score), box, _FLAG))
-            elif score >= _BOX_UNALIGNED:
-                people.append(self._person(pixels, _region_of_box(box), float(score), box, _FLAG_UNALIGNED))
-        alone = [hit for hit in whole if hit.score >= _ALONE and hit not in claimed]
-        people += [self._person(pixels, region_of(hit), hit.score, None, _FLAG) for hit in alone]
+                body = self._body(pixels, region_of(hit), _FLAG, "either" if score >= _BOX_SURE else "first")
+            if body is None and (score >= _BOX_SURE or _is_large(box, pixels)):
+                body = self._body(pixels, _region_of_box(box), _FLAG_UNALIGNED, "both")
+            if body is not None and _fits(body.region, box):
+                people.append(_person(body, max(float(score), hit.score if hit else 0.0), box, pixels))
+        for hit in whole:
+            if hit.score >= _ALONE and hit not in claimed:
+                body = self._body(pixels, region_of(hit), _FLAG, "first")
+                people += [_person(body, hit.score, None, pixels)] if body is not None else []
         return _feature(_apart([person for person in people if person is not None]), pixels)
 
-    def _person(self, pixels: Pixels, region: Region, score: float, box: Floats | None, flag: float) -> _Person | None:
+    def _body(
+        self, pixels: Pixels, region: Region, flag: float, look: Literal["first", "either", "both"]
+    ) -> Body | None:
+        """The body in the region, looked at twice, the second time centred on itself as when tracking.
+
+        `look` says when the network must take it for a person; a painted face had 0.89, then 0.27.
+        """
         first = self._landmarks(pixels, region)
-        if first.score < flag:
+        if first.score < flag and look != "either":
             return None
-        again = self._landmarks(pixels, region_of_body(first))  # centred on the body itself, as when tracking
+        again = self._landmarks(pixels, region_of_body(first))
         body = again if again.score >= first.score - 0.05 else first
-        joints = gated(body, pixels)
-        if np.count_nonzero(joints[:, 2]) < LEAST_JOINTS:
-            return None
-        return _Person(joints, score * body.score, _extent(joints, box, pixels))
+        sure = min(first.score, again.score) if look == "both" else body.score
+        return body if sure >= flag else None
+
+
+def _person(body: Body, score: float, box: Floats | None, pixels: Pixels) -> _Person | None:
+    joints = gated(body, pixels)
+    if np.count_nonzero(joints[:, 2]) < LEAST_JOINTS:
+        return None
+    return _Person(joints, score * body.score, _extent(joints, box, pixels))
 
 
 def gated(body: Body, pixels: Pixels) -> Floats:
@@ -93,6 +123,10 @@ def gated(body: Body, pixels: Pixels) -> Floats:
     return np.concatenate([points, kept[:, None]], axis=1).astype(np.float32)
 
 
+def _is_large(box: Floats, pixels: Pixels) -> bool:
+    return bool(max(box[2] - box[0], box[3] - box[1]) >= _LARGE * max(pixels.shape[:2]))
+
+
 def _window(box: Floats) -> Square:
     side = 1.5 * float(max(box[2] - box[0], box[3] - box[1]))
     return Square(float(box[0] + box[2] - side) / 2, float(box[1] + box[3] - side) / 2, side)
@@ -105,14 +139,20 @@ def _region_of_box(box: Floats) -> Region:
 
 def _hit_in(box: Floats, hits: Sequence[Hit]) -> Hit | None:
     """The hit of the person in the box: head and shoulders inside, and as large as the box makes plausible."""
-    longest = float(max(box[2] - box[0], box[3] - box[1]))
+    margin = 0.1 * float(max(box[2] - box[0], box[3] - box[1]))
     fitting = []
     for hit in hits:
         head = (hit.box[:2] + hit.box[2:]) / np.float32(2)
-        inside = all(_inside(point, box, 0.1 * longest) for point in (head, hit.points[2]))
-        if inside and 0.6 * longest <= region_of(hit).square.side / 1.25 <= 4 * longest:
+        inside = all(_inside(point, box, margin) for point in (head, hit.points[2]))
+        if inside and _fits(region_of(hit), box):
             fitting.append(hit)
     return max(fitting, key=lambda hit: hit.score, default=None)
+
+
+def _fits(region: Region, box: Floats) -> bool:
+    """Whether a body of this size can be what fills the box: of a portrait the box holds an eighth, never more."""
+    longest = float(max(box[2] - box[0], box[3] - box[1]))
+    return 0.6 * longest <= region.square.side / ENLARGE <= 8 * longest
 
 
 def _inside(point: Floats, box: Floats, margin: float) -> bool:

@@ -15,7 +15,7 @@ SIZE = 256
 COCO = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28)
 """BlazePose's landmark for nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles (left first)."""
 
-_ENLARGE = 1.25
+ENLARGE = 1.25
 _WINDOW = 7
 _CERTAIN = 0.5
 
@@ -51,7 +51,7 @@ def region_of_body(body: Body) -> Region:
 
 def _region(centre: Floats, top: Floats) -> Region:
     dx, dy = float(top[0] - centre[0]), float(top[1] - centre[1])
-    side = 2 * float(np.hypot(dx, dy)) * _ENLARGE
+    side = 2 * float(np.hypot(dx, dy)) * ENLARGE
     square = Square(float(centre[0]) - side / 2, float(centre[1]) - side / 2, side)
     return Region(square, float(np.arctan2(dx, -dy)))
 

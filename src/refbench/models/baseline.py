@@ -1,0 +1,35 @@
+"""Baselines: what any model is measured against. `truth` gives the golden picture of a case, where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from refbench.case import AnyCase, Picture
+from refbench.chat.spec import Spec
+from refbench.failure import Failure
+from refbench.record import RefBenchError
+
+NAMES = ("truth",)
+
+
+class TruthModel:
+    """The ceiling: the targets of the cases scored like a model's outputs."""
+
+    def __init__(self, spec: Spec, cases: Sequence[AnyCase], path: Callable[[Picture], Path]) -> None:
+        if spec.what not in NAMES:
+            raise RefBenchError(
+                f"--model {spec.name}: there is no baseline {spec.what!r}, there are {', '.join(NAMES)}"
+            )
+        self.name = spec.name
+        self.family = ""
+        self._path = path
+        if not any(case.targets for case in cases):
+            raise RefBenchError(f"--model {spec.name}: no case of this benchmark has a golden picture")
+
+    def find(self, case: AnyCase, seed: int = 0) -> Path | Failure:
+        """The first golden picture of the case."""
+        path = self._path(case.targets[0]) if case.targets else None
+        if path is None or not path.is_file():
+            return Failure(kind="missing_output", detail=f"{case.id} has no golden picture")
+        return path
