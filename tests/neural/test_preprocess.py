@@ -91,12 +91,11 @@ def test_a_window_of_the_result_is_that_part_of_it() -> None:
 
 
 def test_sums_beyond_what_floats_hold_exactly_are_computed_in_double() -> None:
-    pieces, _ = resample._matrix(9000, 20, 0, 20, "bicubic", "cpu")
-    assert pieces.dtype == torch.float64
-    pieces, _ = resample._matrix(1024, 336, 0, 336, "bicubic", "cpu")
-    assert pieces.dtype == torch.float32
-    # TF32 keeps 11 significant bits: whole numbers up to 2,048 are exact in it.
-    assert pieces.abs().max() <= 2048
+    assert {block.pieces.dtype for block in resample._blocks(9000, 20, 0, 20, "bicubic", "cpu")} == {torch.float64}
+    for block in resample._blocks(1024, 336, 0, 336, "bicubic", "cpu"):
+        assert block.pieces.dtype == torch.float32
+        # TF32 keeps 11 significant bits: whole numbers up to 2,048 are exact in it.
+        assert block.pieces.abs().max() <= 2048
 
 
 def test_a_very_long_picture_is_resized_only_where_it_is_kept() -> None:
@@ -145,7 +144,14 @@ def test_pixels_divided_twice_land_where_multiref_put_them() -> None:
 
 @pytest.mark.parametrize("size", [224, {"shortest_edge": 224}])
 def test_both_spellings_of_a_preprocessor_are_read(size: Any, tmp_path: Path) -> None:
-    said = {"size": size, "crop_size": 224, "resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_STD, "do_center_crop": True}
+    said = {
+        "size": size,
+        "crop_size": 224,
+        "resample": 3,
+        "image_mean": CLIP_MEAN,
+        "image_std": CLIP_STD,
+        "do_center_crop": True,
+    }
     (tmp_path / "p.json").write_text(json.dumps(said))
     how = preparation(tmp_path / "p.json")
     assert (how.short_side, how.crop, how.kernel) == (224, (224, 224), "bicubic")

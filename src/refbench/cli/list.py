@@ -28,6 +28,7 @@ def list_command(
         print(orjson.dumps({what: found}).decode())
         return 0
     from rich.table import Table as Grid
+    from rich.text import Text
 
     from refbench.report.terminal import console
 
@@ -35,7 +36,7 @@ def list_command(
     for name in found[0]:
         grid.add_column(name, overflow="fold")
     for row in found:
-        grid.add_row(*(str(value) for value in row.values()))
+        grid.add_row(*(Text(str(value)) for value in row.values()))  # as it is: [neural] is no markup
     console().print(grid)
     return 0
 

@@ -20,6 +20,7 @@ def measure_command(
     reference: Annotated[list[Path] | None, Parameter(help="Reference picture; may be given several times")] = None,
     caption: Annotated[str | None, Parameter(help="Text that the picture should show or match")] = None,
     box: Annotated[str | None, Parameter(help="Box in pixels of the reference, as x1,y1,x2,y2")] = None,
+    output_box: Annotated[str | None, Parameter(help="Box in pixels of the output, as x1,y1,x2,y2")] = None,
     protocol: Annotated[
         Literal["paper", "corrected"], Parameter(help="As the paper's code measures, or without its faults")
     ] = "corrected",
@@ -50,6 +51,7 @@ def measure_command(
             device=device,
             caption=caption,
             box=_box(box),
+            output_box=_box(output_box),
             **{name: path for name, path in {**given, "reference": one}.items() if path is not None},
         )
         for one in references
@@ -85,7 +87,7 @@ def _box(text: str | None) -> tuple[float, float, float, float] | None:
     try:
         x1, y1, x2, y2 = (float(number) for number in text.split(","))
     except ValueError:
-        raise RefBenchError(f"--box {text}: write x1,y1,x2,y2 in pixels") from None
+        raise RefBenchError(f"a box is x1,y1,x2,y2 in pixels, not {text!r}") from None
     return x1, y1, x2, y2
 
 

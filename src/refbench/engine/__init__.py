@@ -1,5 +1,22 @@
-"""The engine: outputs found, judges asked, evidence recorded, many at once and in a fair order."""
+"""The engine: outputs found, judges asked, metrics measured, evidence recorded, many at once and in a fair order.
 
-from refbench.engine.evaluate import Evaluation, evaluate, evaluate_async
+The public names are imported when they are first used: every worker process starts by importing this package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refbench.engine.evaluate import Evaluation, evaluate, evaluate_async
 
 __all__ = ["Evaluation", "evaluate", "evaluate_async"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'refbench.engine' has no attribute {name!r}")
+    found = getattr(importlib.import_module("refbench.engine.evaluate"), name)
+    globals()[name] = found  # the module of the same name would otherwise be found in its place
+    return found

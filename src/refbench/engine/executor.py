@@ -92,7 +92,7 @@ async def chunked(rows: Rows, size: int) -> AsyncGenerator[list[Row], None]:
 async def settled(rows: list[Row], attempt: Attempt, retries: int) -> list[Any]:
     """One value or Failure for each row, whatever happens to the workers.
 
-    Suspects are never run together with other suspects: that is how innocent rows get blamed. The halves of a chunk
+    Suspects of two chunks never share a worker: that is how innocent rows get blamed. The halves of a chunk
     whose worker died run again alone, and so on down to single rows, of which only the guilty ones fail.
     """
     result = await attempt(rows)

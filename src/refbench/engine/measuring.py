@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,15 @@ class MeasuringRun:
             # Native code of networks, and code that is not ours, may crash: it runs in processes of its own.
             isolated=bool(homes) or any(metric.networks for metric in metrics),
         )
-        async for outcome in self.executor.run(task, self._rows(cases)):
-            await self._record(outcome)
+        async with aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
+            async for outcome in outcomes:
+                await self._record(outcome)
         # A worker died over these: each metric alone, so that only the guilty one is lost.
         rows, self._again = self._again, []
-        async for outcome in self.executor.run(task, rows):
-            await self._record(outcome, alone=True)
+        if rows:
+            async with aclosing(self.executor.run(task, rows)) as outcomes:
+                async for outcome in outcomes:
+                    await self._record(outcome, alone=True)
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""

@@ -41,13 +41,21 @@ def text_image_match(output: Feature, caption: Feature) -> Value:
     return cosine(output["vector"], caption["vector"])
 
 
-@metric("clip_score", better="higher", range=(0, 100), of={"output": "clip_b16", "caption": "clip_b16"}, protocol="corrected")
+@metric(
+    "clip_score",
+    better="higher",
+    range=(0, 100),
+    of={"output": "clip_b16", "caption": "clip_b16"},
+    protocol="corrected",
+)
 def clip_score(output: Feature, caption: Feature) -> Value:
     """CLIPScore: 100 times the cosine of output and caption, not below 0."""
     return _positive(cosine(output["vector"], caption["vector"]))
 
 
-@metric("clip_score", better="higher", range=(0, 100), of={"caption": "clip_b16", "network": "clip_b16"}, protocol="paper")
+@metric(
+    "clip_score", better="higher", range=(0, 100), of={"caption": "clip_b16", "network": "clip_b16"}, protocol="paper"
+)
 def clip_score_paper(output: Pixels, caption: Feature, network: Network) -> Value:
     """CLIPScore as MultiRef computed it: the picture divided by 255 twice, and so almost black."""
     seen = cast("Clip", network).pictures_rescaled_twice([output])[0]

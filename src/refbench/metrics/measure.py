@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.metrics.metric import Input, Metric, Of, find_metric
+from refbench.metrics.metric import Box, Input, Metric, Of, find_metric
 from refbench.metrics.opened import Opened
 from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, load_network, network_info, why_not
@@ -233,7 +233,8 @@ def measure(
     protocol: str = "corrected",
     device: str = "cpu",
     caption: str | None = None,
-    box: tuple[float, float, float, float] | None = None,
+    box: Box | None = None,
+    output_box: Box | None = None,
     **pictures: Path | str | NDArray[Any],
 ) -> Measurement:
     """One metric of one output, from files or arrays (RGB, 8 bit): `measure("ssim", output=a, source=b)`."""
@@ -241,7 +242,7 @@ def measure(
     reason = why_not_measured(metric.id, protocol)
     if reason is not None:
         raise RefBenchError(reason)
-    facts = {key: value for key, value in {"caption": caption, "box": box}.items() if value is not None}
+    facts = {key: value for key, value in {"caption": caption, "box": box, "output_box": output_box}.items() if value is not None}
     known = {given.name for given in metric.inputs}
     needed = [g.name for g in metric.inputs if not g.optional and g.kind != "network"]
     # A reference and a source are both "the picture to compare with": whichever was given serves.

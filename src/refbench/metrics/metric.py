@@ -187,6 +187,7 @@ def find_metric(name: str, protocol: str = "corrected") -> Metric:
         raise RefBenchError(f"{name} is measured by the protocol {there[0]} only: add --protocol {there[0]}")
     if "@" in name:
         network_info(name.partition("@")[2].split("+")[0])
-    near = difflib.get_close_matches(name, [id_ for id_, _ in _METRICS], n=1)
+    known = dict.fromkeys(word for id_, _ in _METRICS for word in (id_, id_.partition("@")[0]))
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "refbench list metrics names them"
     raise RefBenchError(f"no metric is called {name!r}: {hint}")

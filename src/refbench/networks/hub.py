@@ -1,7 +1,7 @@
-"""Weights from a model hub, at a pinned revision, in the hub's ordinary cache of the user; or from a folder of one's own.
+"""Weights from a model hub at a pinned revision, in the hub's own cache of the user; or from a folder of one's own.
 
 An entry of `HubFiles.files` is a file of the repository, or `a|b` (the first that there is), or an address
-(`https://...`) where a file lies elsewhere. `#sha256=` with a hash, or the first eight or more digits of it, may follow.
+(`https://...`) where a file lies elsewhere. `#sha256=` and a hash, or at least its first eight digits, may follow.
 Files put into `<weights folder>/hub/<network>/` come before the cache: offline machines are served that way.
 """
 
@@ -90,13 +90,17 @@ def fetch_hub(info: NetworkInfo, told: Told | None = None) -> list[Path]:
         path = _here(info, entry)
         if path is None or not _intact(path, entry):
             try:
-                path = _from_address(info, entry, told) if entry.address else _from_hub(info, entry, again=path is not None)
+                path = (
+                    _from_address(info, entry, told)
+                    if entry.address
+                    else _from_hub(info, entry, again=path is not None)
+                )
             except OSError as error:
                 if isinstance(error, ConnectionError | urllib.error.URLError | TimeoutError):
                     raise _unreachable(info, entry) from None
                 raise RefBenchError(
-                    f"{entry.names[0]} of {info.name} cannot be written ({error.strerror or error}): make room there, or "
-                    "set HF_HOME and REFBENCH_WEIGHTS to other folders"
+                    f"{entry.names[0]} of {info.name} cannot be written ({error.strerror or error}): make room there, "
+                    "or set HF_HOME and REFBENCH_WEIGHTS to other folders"
                 ) from None
             if not _intact(path, entry):
                 raise RefBenchError(
@@ -152,9 +156,7 @@ def _from_hub(info: NetworkInfo, entry: Wanted, *, again: bool) -> Path:
     page = f"{endpoint or 'https://huggingface.co'}/{repository}"
     for name in entry.names:
         try:
-            return Path(
-                hf_hub_download(repository, name, revision=revision, endpoint=endpoint, force_download=again)
-            )
+            return Path(hf_hub_download(repository, name, revision=revision, endpoint=endpoint, force_download=again))
         except errors.LocalEntryNotFoundError as error:
             raise _refused_or_unreachable(info, entry, page, error) from None
         except errors.EntryNotFoundError:
@@ -173,10 +175,13 @@ def _refused_or_unreachable(info: NetworkInfo, entry: Wanted, page: str, error: 
         status = getattr(getattr(reason, "response", None), "status_code", None)
         if status in (401, 403):
             return RefBenchError(
-                f"{page} is gated: accept its terms on that page, set HF_TOKEN to a token of yours, and run {command(info)}"
+                f"{page} is gated: accept its terms on that page, set HF_TOKEN to a token of yours, "
+                f"and run {command(info)}"
             )
         if status == 404:
-            return RefBenchError(f"{page} is not there at revision {info.hub.revision if info.hub else ''}: please report it")
+            return RefBenchError(
+                f"{page} is not there at revision {info.hub.revision if info.hub else ''}: please report it"
+            )
         if status is not None:
             return RefBenchError(f"{page} answered with status {status}: run {command(info)} again later")
         reason = reason.__cause__ or reason.__context__
@@ -219,4 +224,6 @@ def _opened(info: NetworkInfo, entry: Wanted) -> Any:
     try:
         return urllib.request.urlopen(entry.address, timeout=60)
     except urllib.error.HTTPError as error:
-        raise RefBenchError(f"{entry.address} answered with status {error.code}: run {command(info)} again later") from None
+        raise RefBenchError(
+            f"{entry.address} answered with status {error.code}: run {command(info)} again later"
+        ) from None

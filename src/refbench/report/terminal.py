@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
@@ -9,6 +11,7 @@ from rich.text import Text
 from refbench.record import RefBenchError
 from refbench.report.leaderboard import Line, cells, headings, leaderboard, slices_of
 from refbench.scoring import Result
+from refbench.table import Row
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -27,20 +30,49 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
         f"fingerprint {result.table.fingerprint}"
     )
     lines = leaderboard(result, {"level": "overall"})
-    out.print(grid(lines, "overall"))
+    for part in grids(lines, "overall"):
+        out.print(part)
     if by != "overall":
         levels = list(dict.fromkeys(row.slice["level"] for row in result.table.rows))
         if by not in levels:
             raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
         for where in slices_of(result.table.rows, by):
             lines_here = leaderboard(result, where)
-            out.print(grid(lines_here, where.get(by, by)))
-            _print_others(result, where, lines_here[0].main.metric, out)
+            for part in grids(lines_here, where.get(by, by)):
+                out.print(part)
+            if lines_here:
+                _print_others(result, where, lines_here[0].main.metric, out)
     _print_published(result, lines, out)
     _print_failures(lines, out)
     _print_changes(result, out)
     for note in result.notes:
         out.print(Text(f"Note: {note}."))
+
+
+_MOST_COLUMNS = 8
+
+
+def grids(lines: list[Line], title: str) -> list[Grid]:
+    """The leaderboard; of many measures, first the summary and then a table with a row for each measure."""
+    if not lines:
+        return []
+    if len(lines[0].others) <= _MOST_COLUMNS:
+        return [grid(lines, title)]
+    found = Grid(header_style="bold", box=None, pad_edge=False)
+    found.add_column("measure")
+    for line in lines:
+        found.add_column(line.model + (f" ({line.judge})" if line.judge else ""), justify="right", overflow="fold")
+    names = list(dict.fromkeys(row.metric for line in lines for row in line.others))
+    for name in names:
+        rows = [next((row for row in line.others if row.metric == name), None) for line in lines]
+        found.add_row(name, *(Text(_measured(row, line.digits)) for row, line in zip(rows, lines, strict=True)))
+    return [grid([replace(line, others=()) for line in lines], title), found]
+
+
+def _measured(row: Row | None, digits: int) -> str:
+    if row is None or row.value is None:
+        return "-"
+    return f"{row.value:.{digits}f} ({row.n_scored}/{row.n_expected})"
 
 
 def grid(lines: list[Line], title: str) -> Grid:

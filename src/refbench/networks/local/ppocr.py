@@ -21,7 +21,8 @@ from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
 _SHORT, _LONG = 736, 2000
-_SLIM = 8
+_SLIM, _MARGIN = 4, 3
+_MOST_ENLARGED = 3.0
 _HEIGHT, _WIDTH = 48, 320
 _TURNED = (48, 192)
 _SURE_TURNED = 0.9
@@ -92,9 +93,9 @@ def _fitted(picture: Pixels) -> tuple[Pixels, float, tuple[int, int]]:
         size = max(1, round(picture.shape[1] * scale)), max(1, round(picture.shape[0] * scale))
         picture = np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
     height, width = picture.shape[:2]
-    # A single line without anything above it is not seen: strips get a border.
-    across = max(0, math.ceil(2 * height / _SLIM) - width // 2) if height > _SLIM * width else 0
-    down = max(0, math.ceil(2 * width / _SLIM) - height // 2) if width > _SLIM * height else 0
+    # A line that fills a strip would be enlarged to hundreds of pixels and seen in pieces, or not at all.
+    across = math.ceil((height / _MARGIN - width) / 2) if height > _SLIM * width else 0
+    down = math.ceil((width / _MARGIN - height) / 2) if width > _SLIM * height else 0
     if height < _HEIGHT:
         down = max(down, _HEIGHT)
     if across or down:
@@ -103,9 +104,9 @@ def _fitted(picture: Pixels) -> tuple[Pixels, float, tuple[int, int]]:
 
 
 def _to_multiples(picture: Pixels) -> Pixels:
-    """The shorter side at 736 or more, both sides multiples of 32."""
+    """The shorter side at 736 or more (small pictures three times as large), both sides multiples of 32."""
     height, width = picture.shape[:2]
-    scale = max(1.0, _SHORT / min(height, width))
+    scale = min(_MOST_ENLARGED, max(1.0, _SHORT / min(height, width)))
     size = max(32, round(width * scale / 32) * 32), max(32, round(height * scale / 32) * 32)
     return np.asarray(cv2.resize(picture, size), dtype=np.uint8)
 

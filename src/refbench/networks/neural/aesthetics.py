@@ -90,6 +90,8 @@ def _unit(vectors: Any) -> Any:
 
 def _layers(state: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Weight and bias of each layer in the order of the numbers in their names; dropouts leave gaps in them."""
-    names = [name.removesuffix(".weight") for name in state if name.endswith(".weight") and f"{name[:-7]}.bias" in state]
+    names = [
+        name.removesuffix(".weight") for name in state if name.endswith(".weight") and f"{name[:-7]}.bias" in state
+    ]
     names.sort(key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
     return [(state[f"{name}.weight"], state[f"{name}.bias"]) for name in names]

@@ -99,8 +99,7 @@ class InceptionNetwork:
     def _smaller(self, x: Any, name: str, *chains: Sequence[str]) -> Any:
         """Half the size: the last convolution of every chain steps by two, without padding."""
         parts = [
-            self._conv(self._along(x, name, chain[:-1]), f"{name}.{chain[-1]}", stride=2, pad=False)
-            for chain in chains
+            self._conv(self._along(x, name, chain[:-1]), f"{name}.{chain[-1]}", stride=2, pad=False) for chain in chains
         ]
         return package("torch").cat([*parts, self._pool(x)], 1)
 

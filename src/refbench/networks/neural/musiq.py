@@ -61,7 +61,9 @@ class MusiqNetwork:
         needed = [f"{conv}.weight" for conv in _CONVOLUTIONS]
         needed += [f"{_TOKENS}.posembed_input.position_emb", f"{_TOKENS}.scaleembed_input.scale_emb", f"{_TOKENS}.cls"]
         needed += ["embedding.weight", "embedding.bias", f"{_TOKENS}.encoder_norm.weight"]
-        needed += [f"{self._block(n)}.{part}.weight" for n in range(max(self._blocks, 1)) for part in ("mlp.fc2", "norm2")]
+        needed += [
+            f"{self._block(n)}.{part}.weight" for n in range(max(self._blocks, 1)) for part in ("mlp.fc2", "norm2")
+        ]
         need(state, needed, path, name)
         state = dict(state)
         for conv in _CONVOLUTIONS:
@@ -162,7 +164,7 @@ def _same(x: Any, kernel: int, stride: int) -> Any:
 
 
 def _patches(pictures: Any) -> tuple[Any, int, int]:
-    """Patches of 32 px, row by row (n x count x 3 x 32 x 32), of pictures padded on all sides; and how many there are."""
+    """Patches of 32 px, row by row (n x count x 3 x 32 x 32), of the padded pictures; and how many down and across."""
     padded = _same(pictures, _PATCH, _PATCH)
     n, channels, height, width = padded.shape
     rows, columns = height // _PATCH, width // _PATCH

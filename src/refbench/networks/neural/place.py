@@ -47,7 +47,9 @@ class Place:
         if device.type == "cuda":
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
             if count == 0:
-                raise RefBenchError(f"device {self.device!r}: torch sees no GPU here: choose cpu, or install torch for it")
+                raise RefBenchError(
+                    f"device {self.device!r}: torch sees no GPU here: choose cpu, or install torch for it"
+                )
             if (device.index or 0) >= count:
                 raise RefBenchError(f"device {self.device!r}: this machine has {count} GPU(s), numbered from 0")
 

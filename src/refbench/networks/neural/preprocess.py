@@ -125,7 +125,8 @@ def prepare(picture: Pixels, how: Preparation) -> NDArray[np.float32]:
     if size[0] * size[1] > _ALL_AT_ONCE:
         torch = package("torch")
         stack = torch.from_numpy(np.ascontiguousarray(picture)).permute(2, 0, 1)[None]
-        kept = resize_on_device(stack, size, how.kernel, (top, left, rows, columns))[0].permute(1, 2, 0).numpy()
+        kept = resize_on_device(stack, size, how.kernel, (top, left, rows, columns))[0]
+        kept = kept.permute(1, 2, 0).numpy().astype(np.uint8)
     else:
         kept = resize(picture, (size[1], size[0]), how.kernel)[top : top + rows, left : left + columns]
     table = _normalised(how)
@@ -140,7 +141,7 @@ def prepare_stack(stack: Any, how: Preparation) -> Any:
     if first != tuple(values.shape[-2:]):
         values = resize_on_device(values, first)
     size = how.resized(*first)
-    values = resize_on_device(values, size, how.kernel, how.window(*size)).to(torch.float32)
+    values = resize_on_device(values, size, how.kernel, how.window(*size))
     mean = torch.tensor(how.mean, device=values.device).view(3, 1, 1)
     std = torch.tensor(how.std, device=values.device).view(3, 1, 1)
     return (values / (255.0 * 255.0 if how.rescaled_twice else 255.0) - mean) / std
@@ -150,7 +151,8 @@ def _normalised(how: Preparation) -> NDArray[np.float32]:
     """The normalised value of each of the 256 levels in each channel."""
     levels = np.arange(256) / (255.0 * 255.0 if how.rescaled_twice else 255.0)
     mean, std = np.array(how.mean)[:, None], np.array(how.std)[:, None]
-    return ((levels - mean) / std).astype(np.float32)
+    table: NDArray[np.float32] = ((levels - mean) / std).astype(np.float32)
+    return table
 
 
 def by_size(pictures: Sequence[Pixels]) -> list[list[int]]:

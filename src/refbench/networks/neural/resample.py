@@ -8,6 +8,7 @@ of pixels and pieces are whole numbers, which 32-bit floats (and TF32) hold with
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from typing import Any, Literal
@@ -24,6 +25,8 @@ _BITS = 22
 _LOW = 12
 _EXACT = 1 << 24
 """Whole numbers up to here have a 32-bit float of their own."""
+_OUTPUTS = 48
+"""Outputs to a block: for 1024 to 336 px a seventh of the arithmetic of one whole matrix."""
 
 
 def _bicubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -64,20 +67,39 @@ def taps(size: int, to: int, kernel: Kernel) -> tuple[NDArray[np.int64], NDArray
     return first, np.trunc(weights * (1 << _BITS) + np.copysign(0.5, weights)).astype(np.int64)
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Some outputs next to each other: the inputs `start` to `end` that they look at, and their weights.
+
+    `pieces` is (2 x outputs) x inputs, high pieces above low ones; `offset` is what 128 in every pixel adds up to.
+    """
+
+    start: int
+    end: int
+    pieces: Any
+    offset: Any
+
+
 @lru_cache(maxsize=256)
-def _matrix(size: int, to: int, start: int, count: int, kernel: Kernel, device: str) -> tuple[Any, Any]:
-    """(2 x count) x size: the high pieces of the weights above the low ones; and what 128 in every pixel adds up to."""
+def _blocks(size: int, to: int, start: int, count: int, kernel: Kernel, device: str) -> tuple[_Block, ...]:
+    """Outputs `start` to `start + count`, in blocks: one matrix for all would be zeros nearly everywhere."""
     torch = package("torch")
     first, weights = taps(size, to, kernel)
-    first, weights = first[start : start + count], weights[start : start + count]
-    dense = np.zeros((count, size + weights.shape[1]), np.int64)
-    np.put_along_axis(dense, first[:, None] + np.arange(weights.shape[1]), weights, axis=1)
-    dense = dense[:, :size]
-    high = (dense + (1 << (_LOW - 1))) >> _LOW
-    low = dense - (high << _LOW)
-    exact = int(np.abs(low).sum(axis=1).max()) * 128 < _EXACT
-    pieces = torch.from_numpy(np.concatenate([high, low])).to(torch.float32 if exact else torch.float64)
-    return pieces.to(device), torch.from_numpy(dense.sum(axis=1) * 128).to(torch.int32).to(device)
+    found = []
+    for begin in range(start, start + count, _OUTPUTS):
+        stop = min(begin + _OUTPUTS, start + count)
+        low_end, high_end = int(first[begin]), min(int(first[stop - 1]) + weights.shape[1], size)
+        dense = np.zeros((stop - begin, high_end - low_end + weights.shape[1]), np.int64)
+        columns = first[begin:stop, None] - low_end + np.arange(weights.shape[1])
+        np.put_along_axis(dense, columns, weights[begin:stop], axis=1)
+        dense = dense[:, : high_end - low_end]
+        high = (dense + (1 << (_LOW - 1))) >> _LOW
+        low = dense - (high << _LOW)
+        exact = int(np.abs(low).sum(axis=1).max()) * 128 < _EXACT
+        pieces = torch.from_numpy(np.concatenate([high, low])).to(torch.float32 if exact else torch.float64)
+        offset = torch.from_numpy(dense.sum(axis=1) * 128).to(torch.int32)
+        found.append(_Block(low_end, high_end, pieces.to(device), offset.to(device)))
+    return tuple(found)
 
 
 def resize_on_device(
@@ -86,39 +108,48 @@ def resize_on_device(
     """Pictures (n x 3 x height x width, uint8, on any device) at `size` (height, width), as Pillow resizes each.
 
     `window` (top, left, height, width) is the part of the result that is wanted; the rest is not computed.
-    Gives whole numbers from 0 to 255 as int32.
+    Gives whole numbers from 0 to 255 as fp32.
     """
+    torch = package("torch")
     height, width = stack.shape[-2:]
     top, left, rows, columns = window or (0, 0, *size)
-    values = stack.to(package("torch").int32) - 128
+    values = stack.to(torch.float32, memory_format=torch.contiguous_format) - 128
     if _vertical_first(height, width, size):
-        return _columns(_rows(values, size[0], top, rows, kernel), size[1], left, columns, kernel) + 128
-    return _rows(_columns(values, size[1], left, columns, kernel), size[0], top, rows, kernel) + 128
+        values = _rows(values, size[0], top, rows, kernel)
+        return _columns(values, size[1], left, columns, kernel) + 128
+    values = _columns(values, size[1], left, columns, kernel)
+    return _rows(values, size[0], top, rows, kernel) + 128
 
 
 def _rows(values: Any, to: int, start: int, count: int, kernel: Kernel) -> Any:
-    """The vertical pass: `count` rows from `start` on of those that it would give."""
+    """The vertical pass: `count` rows from `start` on of those that it would give. Values are pixels less 128."""
     if values.shape[-2] == to:
         return values[..., start : start + count, :]
-    pieces, offset = _matrix(values.shape[-2], to, start, count, kernel, str(values.device))
-    sums = pieces @ values.to(pieces.dtype)
-    return _rounded(sums[..., :count, :], sums[..., count:, :], offset[:, None])
+    made = []
+    for block in _blocks(values.shape[-2], to, start, count, kernel, str(values.device)):
+        sums = block.pieces @ values[..., block.start : block.end, :].to(block.pieces.dtype)
+        half = sums.shape[-2] // 2
+        made.append(_rounded(sums[..., :half, :], sums[..., half:, :], block.offset[:, None]))
+    return package("torch").cat(made, dim=-2)
 
 
 def _columns(values: Any, to: int, start: int, count: int, kernel: Kernel) -> Any:
     """The horizontal pass, likewise."""
     if values.shape[-1] == to:
         return values[..., start : start + count]
-    pieces, offset = _matrix(values.shape[-1], to, start, count, kernel, str(values.device))
-    sums = values.to(pieces.dtype) @ pieces.T
-    return _rounded(sums[..., :count], sums[..., count:], offset)
+    made = []
+    for block in _blocks(values.shape[-1], to, start, count, kernel, str(values.device)):
+        sums = values[..., block.start : block.end].to(block.pieces.dtype) @ block.pieces.T
+        half = sums.shape[-1] // 2
+        made.append(_rounded(sums[..., :half], sums[..., half:], block.offset))
+    return package("torch").cat(made, dim=-1)
 
 
 def _rounded(high: Any, low: Any, offset: Any) -> Any:
     """Pixels, less 128, of the sums of high and low pieces: rounded and clipped as Pillow does."""
-    int32 = package("torch").int32
-    whole = high.to(int32) * (1 << _LOW) + low.to(int32) + offset
-    return ((whole + (1 << (_BITS - 1))) >> _BITS).clamp_(0, 255) - 128
+    torch = package("torch")
+    whole = high.to(torch.int32) * (1 << _LOW) + low.to(torch.int32) + offset
+    return (((whole + (1 << (_BITS - 1))) >> _BITS).clamp_(0, 255) - 128).to(torch.float32)
 
 
 def _vertical_first(height: int, width: int, size: tuple[int, int]) -> bool:

@@ -57,11 +57,12 @@ def read_state(path: Path, network: str) -> dict[str, Any]:
                 state = torch.load(path, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - damaged and hostile files end in any exception
+    except Exception as error:  # damaged and hostile files end in any exception
         if isinstance(error, torch.OutOfMemoryError):
             raise
         raise RefBenchError(
-            f"{path} is damaged, or not only weights ({type(error).__name__}): delete it and run refbench fetch {network}"
+            f"{path} is damaged, or not only weights ({type(error).__name__}): "
+            f"delete it and run refbench fetch {network}"
         ) from None
     for part in ("model_state_dict", "state_dict", "params"):
         if isinstance(state, dict) and isinstance(state.get(part), dict):
