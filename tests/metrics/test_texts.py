@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +23,7 @@ def distance(a: str, b: str) -> int:
     table = [[i + j if not i * j else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):
-            table[i][j] = min(
-                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1])
-            )
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + (a[i - 1] != b[j - 1]))
     return table[-1][-1]
 
 
@@ -103,11 +102,11 @@ def test_the_metric_names_its_network() -> None:
     assert find_metric("text_match").id == "text_match@ppocr"
 
 
-def test_a_rendered_sign_is_measured_from_its_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_rendered_sign_is_measured_from_its_file(tmp_path: Path) -> None:
     reason = why_not("ppocr")
     if reason is not None:
         pytest.skip(reason)
     sign = Image.new("RGB", (480, 240), "white")
     ImageDraw.Draw(sign).text((30, 60), "Open daily", font=ImageFont.load_default(size=48), fill="black")
     sign.save(tmp_path / "sign.png")
-    assert measure("text_match", tmp_path / "sign.png", caption="OPEN DAILY").value == 1
+    assert measure("text_match", output=tmp_path / "sign.png", caption="OPEN DAILY").value == 1

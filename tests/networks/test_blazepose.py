@@ -165,7 +165,17 @@ def test_the_joints_of_a_skater_are_where_they_are(local_weights: Load, photo: C
     (found,) = local_weights("blazepose")([photo("i2i_0032.jpg")])
     person = found["keypoints"][0]
     # Read off the picture (500 x 500) by eye.
-    seen = {0: (242, 140), 5: (260, 190), 6: (195, 150), 8: (142, 115), 9: (269, 275), 10: (152, 55), 13: (260, 288), 15: (252, 405), 16: (137, 452)}
+    seen = {
+        0: (242, 140),
+        5: (260, 190),
+        6: (195, 150),
+        8: (142, 115),
+        9: (269, 275),
+        10: (152, 55),
+        13: (260, 288),
+        15: (252, 405),
+        16: (137, 452),
+    }
     for joint, place in seen.items():
         assert np.linalg.norm(person[joint, :2] - place) < 25, joint
 

@@ -16,7 +16,13 @@ from refbench.networks.local.dlib_face import _Face, agreed
 from refbench.pictures import Pixels, decode, resize
 
 Load = Callable[[str], Any]
-PEOPLE = ("laion_-1301993215697188132.jpg", "laion_2373479627780162056.jpg", "i2i_0023.jpg", "v2v_785.png", "i2i_0068.jpg")
+PEOPLE = (
+    "laion_-1301993215697188132.jpg",
+    "laion_2373479627780162056.jpg",
+    "i2i_0023.jpg",
+    "v2v_785.png",
+    "i2i_0068.jpg",
+)
 
 
 @pytest.fixture

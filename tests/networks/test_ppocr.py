@@ -92,7 +92,10 @@ def test_rendered_english_is_read_back(local_weights: Load) -> None:
 
 @pytest.mark.parametrize(
     ("language", "wanted"),
-    [("zh", ["春天来了，花都开了", "欢迎光临", "新鲜水果"]), ("ja", ["桜の花が咲きました", "東京タワーへようこそ", "ありがとう"])],
+    [
+        ("zh", ["春天来了，花都开了", "欢迎光临", "新鲜水果"]),
+        ("ja", ["桜の花が咲きました", "東京タワーへようこそ", "ありがとう"]),
+    ],
 )
 def test_rendered_chinese_and_japanese_are_read_back(local_weights: Load, language: str, wanted: list[str]) -> None:
     for path, faces in CJK:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +12,8 @@ from refbench.pictures import Pixels
 _C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 _WINDOW, _SIGMA = 11, 1.5
 _MARGIN = _WINDOW // 2
-# Rows worked on together: intermediate arrays then stay in the processor's cache (18 ms against 31 for a 1024 px pair).
-_BAND = 256
+# Rows worked on together: intermediate arrays then stay in the processor's cache (17 ms against 31 for a 1024 px pair).
+_BAND = 192
 
 # The official luma is a float32 product whose exact halves round either way: about one pixel in 2,500 differs from
 # rounding the true value, and the score by up to 5.5e-6. These tables and the order of the two sums repeat it.
@@ -62,43 +60,49 @@ def structural_similarity(first: NDArray[np.uint8], second: NDArray[np.uint8]) -
         detail = f"SSIM needs {_WINDOW} pixels a side, the picture has {width}x{height}"
         return Failure(kind="undefined", detail=detail)
     valid = height - 2 * _MARGIN
+    rows = min(_BAND + 2 * _MARGIN, height)
+    # One set of arrays for all bands: fetching fresh memory for each would double the time.
+    planes, products = np.empty((5, rows, width)), np.empty((rows, width), np.uint16)
     total = 0.0
     for top in range(0, valid, _BAND):
-        rows = slice(top, top + _BAND + 2 * _MARGIN)
-        total += _band(first[rows], second[rows])
+        band = slice(top, top + _BAND + 2 * _MARGIN)
+        total += _band(first[band], second[band], planes, products)
     return total / float(valid * (width - 2 * _MARGIN))
 
 
-def _band(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
+def _band(
+    first: NDArray[np.uint8],
+    second: NDArray[np.uint8],
+    planes: NDArray[np.float64],
+    products: NDArray[np.uint16],
+) -> float:
     """Sum of SSIM over a band, from four filters instead of five.
 
     With d = x - y: var x + var y = mean d^2 - (mean d)^2 + 2 cov, so only x, y, xy and d^2 are averaged, all of them
     whole numbers below 2^16. Whole rows are worked on, as slices of columns take three times as long.
     """
+    rows = len(first)
+    whole, inner = planes[:, :rows], planes[:, _MARGIN : rows - _MARGIN]
+    product = products[:rows]
+    cv2.sepFilter2D(first, cv2.CV_64F, _ROOT, _ROOT, dst=whole[0])
+    cv2.sepFilter2D(second, cv2.CV_64F, _ROOT, _ROOT, dst=whole[1])
+    np.multiply(first, second, out=product, dtype=np.uint16)
+    cv2.sepFilter2D(product, cv2.CV_64F, _TWICE, _TWICE, dst=whole[2], delta=_C2)
     apart = cv2.absdiff(first, second)
-    product = np.multiply(first, second, dtype=np.uint16)
-    square = np.multiply(apart, apart, dtype=np.uint16)
-    mean, other = _averaged(first, _ROOT), _averaged(second, _ROOT)
-    contrast = _averaged(product, _TWICE, _C2)
-    below = _averaged(square, _LINE)
-    means = mean * other  # twice the product of the means
+    np.multiply(apart, apart, out=product, dtype=np.uint16)
+    cv2.sepFilter2D(product, cv2.CV_64F, _LINE, _LINE, dst=whole[3])
+    mean, other, contrast, below, means = inner
+    np.multiply(mean, other, out=means)  # twice the product of the means
     contrast -= means  # 2 cov + C2
     mean -= other
     mean *= mean
     mean *= 0.5  # squared difference of the means
     below += contrast
     below -= mean  # var x + var y + C2
-    if contrast.min() < 0:
-        np.maximum(contrast, 0, out=contrast)
+    cv2.threshold(contrast, 0, 0, cv2.THRESH_TOZERO, dst=contrast)
     means += _C1
     contrast *= means
     means += mean  # squared means + C1
     below *= means
     cv2.divide(contrast, below, dst=contrast)
     return float(contrast[:, _MARGIN:-_MARGIN].sum())
-
-
-def _averaged(plane: NDArray[Any], line: NDArray[np.float64], plus: float = 0.0) -> NDArray[np.float64]:
-    """The plane under the window, for the rows that the window fits into."""
-    filtered = cv2.sepFilter2D(plane, cv2.CV_64F, line, line, delta=plus)
-    return np.asarray(filtered, dtype=np.float64)[_MARGIN:-_MARGIN]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
+from refbench.networks.neural.compiling import compile_layers
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import preparation
 from refbench.networks.neural.route import NOT_FINITE, PictureRoute
@@ -27,7 +28,9 @@ class Clip:
 
     name = "clip"
 
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
+    def __init__(
+        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
+    ) -> None:
         files = named(paths)
         self._place = place = Place(device, dtype, batch)
         weights = state_file(files, self.name)
@@ -39,9 +42,11 @@ class Clip:
         self._tokenizer = package("transformers").CLIPTokenizer.from_pretrained(tokens.parent, local_files_only=True)
         self._longest = int(config.text_config.max_position_embeddings)
         self._model = model
-        self.pictures = PictureRoute(place, how, self._look)
+        if compiled:
+            compile_layers(model.vision_model)
+        self.pictures = PictureRoute(place, how, self._look, even=compiled)
         twice = replace(how, centre="round", rescaled_twice=True)
-        self.pictures_rescaled_twice = PictureRoute(place, twice, self._look)
+        self.pictures_rescaled_twice = PictureRoute(place, twice, self._look, even=compiled)
         """Pictures as MultiRef's caption metric shows them to the network (its fault 3)."""
 
     def __call__(self, seen: Sequence[Pixels | str]) -> list[Feature | Failure]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
+from refbench.networks.neural.compiling import compile_layers
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import CLIP_MEAN, CLIP_STD, Preparation, preparation
 from refbench.networks.neural.route import PictureRoute
@@ -29,12 +30,16 @@ class Siglip:
 
     name = "siglip_so400m"
 
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
+    def __init__(
+        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
+    ) -> None:
         files = named(paths)
         place = Place(device, dtype, batch)
         model = siglip_vision(files, place, self.name)
+        if compiled:
+            compile_layers(model)
         how = preparation(file_of(files, self.name, "preprocessor_config.json"))
-        self.pictures = PictureRoute(place, how, lambda x: model(pixel_values=x).pooler_output)
+        self.pictures = PictureRoute(place, how, lambda x: model(pixel_values=x).pooler_output, even=compiled)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         return self.pictures(pictures)
@@ -54,16 +59,22 @@ class Dinov2:
 
     name = "dinov2"
 
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
+    def __init__(
+        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
+    ) -> None:
         files = named(paths)
         place = Place(device, dtype, batch)
         weights = state_file(files, self.name)
         place.check_room(self.name, [weights])
         config = read_config("Dinov2Config", file_of(files, self.name, "config.json"), self.name)
         model = transformer("Dinov2Model", config, read_state(weights, self.name), place, weights, self.name)
+        if compiled:
+            compile_layers(model)
         how = preparation(file_of(files, self.name, "preprocessor_config.json"))
         # Averaged in fp32 whatever the network runs in: 257 numbers of 8 bits would lose more than they have.
-        self.pictures = PictureRoute(place, how, lambda x: model(pixel_values=x).last_hidden_state.float().mean(1))
+        self.pictures = PictureRoute(
+            place, how, lambda x: model(pixel_values=x).last_hidden_state.float().mean(1), even=compiled
+        )
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         return self.pictures(pictures)
