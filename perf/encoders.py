@@ -251,6 +251,7 @@ def batched(three: list[Encoder], decoder: Decoder, device: str, seconds: float)
 
     references = [torch.nn.functional.normalize(torch.randn(1, width_of(e), device=device)) for e in three]
     source, cuda = decoder.batches(), device.startswith("cuda")
+    uploads = torch.cuda.Stream(device) if cuda else None
     pending: deque[tuple[Any, Any]] = deque()
     scored, waited = 0, 0.0
 
@@ -259,10 +260,14 @@ def batched(three: list[Encoder], decoder: Decoder, device: str, seconds: float)
         begun = time.perf_counter()
         buffer = next(source)
         waited += time.perf_counter() - begun
-        stack = buffer.to(device, non_blocking=True) if cuda else buffer.clone()
-        copied = torch.cuda.Event() if cuda else None
-        if copied is not None:
-            copied.record()
+        if uploads is None:
+            stack, copied = buffer.clone(), None
+        else:  # beside the computing of the batch before
+            with torch.cuda.stream(uploads):
+                stack, copied = buffer.to(device, non_blocking=True), torch.cuda.Event()
+                copied.record()
+            torch.cuda.current_stream(device).wait_event(copied)
+            stack.record_stream(torch.cuda.current_stream(device))
         scores = [
             (torch.nn.functional.normalize(encoder.route.of_stack(stack)) @ reference.T)[:, 0]
             for encoder, reference in zip(three, references, strict=True)
@@ -342,7 +347,7 @@ def resizing_error(three: list[Encoder], paths: list[Path], device: str) -> floa
     from refbench.networks.neural.preprocess import prepare, prepare_stack
 
     worst = 0.0
-    whole = np.asarray(Image.open(paths[0]).convert("RGB"))
+    whole = np.array(Image.open(paths[0]).convert("RGB"))
     for pixels in (whole, whole[: len(whole) // 2 + 1, :], whole[:, :77], whole[:33, :201]):
         pixels = np.ascontiguousarray(pixels)
         for encoder in three:

@@ -22,6 +22,7 @@ from refbench.metrics.spatial import (
     drawn_box,
     mask_iou,
     mask_iou_paper,
+    outlined_box,
     scaled_box,
     semantic_iou,
     semantic_iou_paper,
@@ -78,7 +79,26 @@ def test_a_reference_box_is_scaled_to_the_output() -> None:
 
 def test_a_box_through_jpeg_is_the_same_box() -> None:
     reference = draw_box((40, 30, 120, 90), (160, 200))
-    assert bbox_iou(reference, jpeg(reference)) > 0.9  # type: ignore[operator]
+    assert bbox_iou(reference, jpeg(reference)) > 0.95  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("thickness", [1, 2, 3, 5, 8])
+def test_a_drawn_box_is_where_it_was_drawn_whatever_the_width_of_its_lines(thickness: int) -> None:
+    drawn = np.zeros((160, 200, 3), np.uint8)
+    cv2.rectangle(drawn, (40, 30), (120, 90), (200, 90, 130), thickness)
+    found = outlined_box(drawn)
+    assert found is not None
+    assert np.abs(np.subtract(found, (40, 30, 120, 90))).max() <= 0.5
+    assert box_iou(found, (40, 30, 120, 90)) > 0.97
+
+
+def test_a_filled_box_is_taken_as_it_is() -> None:
+    drawn = np.zeros((160, 200, 3), np.uint8)
+    drawn[30:90, 40:120] = 255
+    assert outlined_box(drawn) == (40, 30, 120, 90)
+    dot = np.zeros((9, 9, 3), np.uint8)
+    dot[4, 4] = 255
+    assert outlined_box(dot) == (4, 4, 5, 5)
 
 
 def test_no_box_in_the_output_is_no_detection_and_none_in_the_reference_is_undefined() -> None:

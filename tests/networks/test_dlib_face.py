@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from refbench.failure import Failure
 from refbench.networks.local.blazepose_ssd import Hit
 from refbench.networks.local.dlib_face import _Face, agreed
+from refbench.networks.store import weights_folder
 from refbench.pictures import Pixels, decode, resize
 
 Load = Callable[[str], Any]
@@ -95,11 +97,22 @@ def test_the_same_face_is_nearer_than_another(local_weights: Load, photo: Callab
             assert np.linalg.norm(found["vectors"] - vector, axis=1).min() < 0.35
 
 
-def test_red_and_blue_are_not_swapped(local_weights: Load, photo: Callable[[str], Pixels]) -> None:
-    """A face alone cannot tell; its vector must differ from that of the picture with swapped channels."""
-    pixels = photo("v2v_785.png")
-    plain, swapped = local_weights("dlib_face")([pixels, np.ascontiguousarray(pixels[:, :, ::-1])])
-    assert np.linalg.norm(plain["vectors"][0] - swapped["vectors"][0]) > 0.05
+def test_a_vector_is_the_one_dlib_gives_for_the_file_it_opens_itself(local_weights: Load, creval_mini: Path) -> None:
+    """dlib opens files as RGB, so that swapped channels here would give another vector."""
+    network = local_weights("dlib_face")
+    dlib = importlib.import_module("dlib")
+    file = creval_mini / "bench/image/v2v_785.png"
+    pixels = dlib.load_rgb_image(str(file))
+    own = decode(file.read_bytes())
+    assert not isinstance(own, Failure)
+    (found,) = network([own])
+    left, top, right, bottom = (round(float(v)) for v in found["boxes"][0])
+    points = dlib.shape_predictor(str(weights_folder() / "shape_predictor_5_face_landmarks.dat"))
+    model = dlib.face_recognition_model_v1(str(weights_folder() / "dlib_face_recognition_resnet_model_v1.dat"))
+    shape = points(pixels, dlib.rectangle(left, top, right - 1, bottom - 1))
+    assert found["vectors"][0] == pytest.approx(np.array(model.compute_face_descriptor(pixels, shape)), abs=1e-5)
+    (swapped,) = network([np.ascontiguousarray(own[:, :, ::-1])])
+    assert np.linalg.norm(found["vectors"][0] - swapped["vectors"][0]) > 0.02
 
 
 def test_batch_order_and_threads_change_nothing(local_weights: Load, photo: Callable[[str], Pixels]) -> None:

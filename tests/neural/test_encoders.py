@@ -328,3 +328,32 @@ def test_the_metrics_are_there_under_their_names() -> None:
     assert find_metric("inception_mean@inception_v3", "paper").id == "inception_mean@inception_v3"
     for name in ("aesthetic@siglip_aesthetic_v25", "aesthetic@laion_v1_l14", "musiq@musiq_koniq"):
         assert find_metric(name).id == name
+
+
+def test_a_folder_of_one_s_own_serves_the_whole_way_to_a_measurement(
+    clip_folder: Path, pictures: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Registry, weights folder, loading, planner, metric: nothing of it is told that the weights are tiny."""
+    import shutil
+
+    from refbench.metrics.measure import measure
+    from refbench.networks import network
+
+    shutil.copytree(clip_folder, tmp_path / "weights/hub/clip_l14_336")
+    shutil.copytree(clip_folder, tmp_path / "weights/hub/clip_b16")
+    monkeypatch.setenv("REFBENCH_WEIGHTS", str(tmp_path / "weights"))
+    monkeypatch.setenv("REFBENCH_CACHE", "off")
+    monkeypatch.setattr(network, "_LOADED", {})
+    clip = ClipL14(clip_folder)
+    picture, other, text = clip([pictures[1], pictures[2], WORDS[1]])
+    found = measure("text_image_match@clip_l14_336", output=pictures[1], caption=WORDS[1])
+    assert found.value == pytest.approx(float(text_image_match(picture, text)), abs=1e-5)
+    found = measure("image_match@clip_l14_336", output=pictures[1], reference=pictures[2])
+    assert found.value == pytest.approx(float(encoder_match(picture, other)), abs=1e-5)
+    values = {
+        p: measure("clip_score@clip_b16", protocol=p, output=pictures[1], caption=WORDS[0])
+        for p in ("paper", "corrected")
+    }
+    assert values["corrected"].value is not None
+    assert values["paper"].value is not None
+    assert measure("clip_score@clip_b16", output=pictures[1], caption=" ").failure is not None

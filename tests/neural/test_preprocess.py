@@ -163,3 +163,11 @@ def test_an_unknown_preprocessor_is_refused(change: dict[str, Any], tmp_path: Pa
     (tmp_path / "p.json").write_text(json.dumps(said))
     with pytest.raises(RefBenchError, match="not known"):
         preparation(tmp_path / "p.json")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_the_gpu_sees_the_pixels_that_the_cpu_sees(pictures: list[Any]) -> None:
+    how = Preparation(CLIP_MEAN, CLIP_STD, short_side=56, crop=(56, 56))
+    for picture in pictures:
+        there = prepare_stack(torch.from_numpy(picture)[None].to("cuda"), how)[0].cpu().numpy()
+        assert np.abs(there - prepare(picture, how)).max() < 2e-3

@@ -12,7 +12,7 @@ SIDE = 256
 """The shorter side of a sketch, as MultiRef-Bench stores them."""
 _BLUR = 0.02
 """Width of the blur as a share of the shorter side: it sets how broad the pencil is."""
-_LIFT = 16.0
+_LIFT = 16
 
 
 def sketch_dodge(pixels: Pixels, side: int | None = SIDE) -> NDArray[np.uint8]:
@@ -26,5 +26,6 @@ def sketch_dodge(pixels: Pixels, side: int | None = SIDE) -> NDArray[np.uint8]:
     blurred = cv2.GaussianBlur(255 - grey, (0, 0), max(1.0, _BLUR * min(grey.shape)))
     # Dodging divides by what the blurred negative leaves: flat areas come out white, edges stay dark. Without the
     # lift, black divides nothing by nothing and deep shadows would be filled in.
-    lifted, ground = cv2.add(grey, _LIFT, dtype=cv2.CV_16U), cv2.subtract(255.0 + _LIFT, blurred, dtype=cv2.CV_16U)
-    return np.asarray(cv2.divide(lifted, ground, scale=255, dtype=cv2.CV_8U), dtype=np.uint8)
+    lifted = grey.astype(np.float32) + _LIFT
+    ground = np.float32(255 + _LIFT) - blurred
+    return np.asarray(np.minimum(np.rint(lifted / ground * 255), 255), dtype=np.uint8)

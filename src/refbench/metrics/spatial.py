@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.metrics.metric import Box, Grey, Value, metric
@@ -12,7 +13,9 @@ from refbench.metrics.regions import MIN_REGION, MIN_SHARE, colour_regions, exac
 from refbench.pictures import Pixels, resize
 
 DRAWN = 10
-"""A pixel of a box drawn on black is one whose strongest channel is above this; JPEG noise stays below."""
+"""A pixel of a box drawn on black is one whose strongest channel is above this."""
+_LINE = 0.35
+"""And, where JPEG's ringing must not count, above this share of the picture's strongest."""
 
 _NO_BOX = Failure(kind="no_detection", detail="no box is drawn in the output and none was given")
 
@@ -34,8 +37,8 @@ def bbox_iou_paper(output: Pixels, reference: Pixels, box: Box | None = None, ou
 @metric("bbox_iou", better="higher", range=(0, 1), protocol="corrected")
 def bbox_iou(output: Pixels, reference: Pixels, box: Box | None = None, output_box: Box | None = None) -> Value:
     """IoU of the output's box and the reference's, at the output's size; boxes are given or read from the drawings."""
-    found = output_box or drawn_box(output, beyond=1)
-    wanted = box or drawn_box(reference, beyond=1)
+    found = output_box or outlined_box(output)
+    wanted = box or outlined_box(reference)
     if found is None:
         return _NO_BOX
     if wanted is None:
@@ -43,24 +46,46 @@ def bbox_iou(output: Pixels, reference: Pixels, box: Box | None = None, output_b
     return box_iou(found, scaled_box(wanted, reference.shape, output.shape))
 
 
-def drawn_box(pixels: Pixels, beyond: int = 0) -> Box | None:
-    """The box around all that is drawn on black. Its far edges are the last pixels, or `beyond` them: with 1 the box
-    covers its pixels, so that it can be scaled."""
-    return _around(pixels.max(axis=2) > DRAWN, beyond)
+def drawn_box(pixels: Pixels) -> Box | None:
+    """The box around all that is drawn on black, from its first pixel to its last."""
+    return _around(pixels.max(axis=2) > DRAWN)
+
+
+def outlined_box(pixels: Pixels) -> Box | None:
+    """The box whose outline is drawn on black: the middle of its lines, which is where it was drawn, whatever their
+    width. A filled box is taken as it is. What JPEG leaves beside the lines is not part of them."""
+    strongest = pixels.max(axis=2)
+    region = strongest > max(DRAWN, _LINE * int(strongest.max()))
+    if not region.any():
+        return None
+    (left, right), (top, bottom) = (_middles(region.sum(axis=axis)) for axis in (0, 1))
+    return left, top, right, bottom
+
+
+def _middles(profile: NDArray[np.int64]) -> tuple[float, float]:
+    """Where along an axis the first and the last line of an outline run: lines are the pixels that are full across."""
+    drawn = np.flatnonzero(profile)
+    full = np.flatnonzero(profile > profile.max() / 2)
+    first, last = full[0], full[-1]
+    width = int(np.argmin(np.append(profile[first:] > profile.max() / 2, False)))
+    if width > (last - first) / 2:  # filled
+        return float(drawn[0]), float(drawn[-1] + 1)
+    back = int(np.argmin(np.append(profile[last::-1] > profile.max() / 2, False)))
+    return float(first + (width - 1) / 2), float(last - (back - 1) / 2)
 
 
 def thresholded_box(pixels: Pixels) -> Box | None:
     """The box that the released code finds in a drawing: around what is brighter than its neighbourhood, less 2."""
     strongest = np.ascontiguousarray(pixels.max(axis=2))
     bright = cv2.adaptiveThreshold(strongest, 255, cv2.ADAPTIVE_THRESH_GAUSSIAN_C, cv2.THRESH_BINARY, 11, 2)
-    return _around(cv2.dilate(bright, np.ones((3, 3), np.uint8)) > 0, 0)
+    return _around(cv2.dilate(bright, np.ones((3, 3), np.uint8)) > 0)
 
 
-def _around(region: Region, beyond: int) -> Box | None:
+def _around(region: Region) -> Box | None:
     columns, rows = np.flatnonzero(region.any(axis=0)), np.flatnonzero(region.any(axis=1))
     if not columns.size:
         return None
-    return float(columns[0]), float(rows[0]), float(columns[-1] + beyond), float(rows[-1] + beyond)
+    return float(columns[0]), float(rows[0]), float(columns[-1]), float(rows[-1])
 
 
 def scaled_box(box: Box, from_shape: tuple[int, ...], to_shape: tuple[int, ...]) -> Box:

@@ -33,13 +33,18 @@ LEAST_JOINTS = 4
 VISIBLE = 0.5
 """A joint counts when the network holds it for visible and present with at least this, inside the picture."""
 
+_WINDOWS = (1.0, 1.5, 2.0)  # around a box, by its longer side: each misses people that another finds
 _BOX = 0.25
 _BOX_SURE = 0.5  # below, hedges and blurred spectators have been given full bodies
 _LARGE = 0.3
 _ALONE = 0.85  # without a box from the object detector; the best animal had 0.73 in a whole picture
 _FLAG = 0.5
-_FLAG_UNALIGNED = 0.8  # without the detector's points a crop of a portrait has shown a whole body at 0.81 once
+_FLAG_UNALIGNED, _FLAG_BEST = 0.8, 0.9  # at both looks and at the better one: the upright crop is a guess
 _SAME = 0.3
+_HIT_SURE, _TURNED = 0.75, np.radians(40)
+_FILLED = 0.5
+
+_Look = Literal["first", "either", "both"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +77,10 @@ class BlazePose:
         for label, score, box in zip(objects["labels"], objects["scores"], objects["boxes"], strict=True):
             if label != "person" or score < _BOX:
                 continue
-            hit = _hit_in(box, [*whole, *self._detector(pixels, _window(box))])
-            body = None
-            if hit is not None:
-                claimed.append(hit)
-                body = self._body(pixels, region_of(hit), _FLAG, "either" if score >= _BOX_SURE else "first")
-            if body is None and (score >= _BOX_SURE or _is_large(box, pixels)):
-                body = self._body(pixels, _region_of_box(box), _FLAG_UNALIGNED, "both")
+            near = [hit for share in _WINDOWS for hit in self._detector(pixels, _window(box, share))]
+            hit = _hit_in(box, [*whole, *near])
+            claimed += [hit] if hit is not None else []
+            body = self._body_in(pixels, box, float(score), hit)
             if body is not None and _fits(body.region, box):
                 people.append(_person(body, max(float(score), hit.score if hit else 0.0), box, pixels))
         for hit in whole:
@@ -87,9 +89,28 @@ class BlazePose:
                 people += [_person(body, hit.score, None, pixels)] if body is not None else []
         return _feature(_apart([person for person in people if person is not None]), pixels)
 
-    def _body(
-        self, pixels: Pixels, region: Region, flag: float, look: Literal["first", "either", "both"]
-    ) -> Body | None:
+    def _body_in(self, pixels: Pixels, box: Floats, score: float, hit: Hit | None) -> Body | None:
+        """The body in a box: as the detector's hit has it turned, else upright.
+
+        Weak hits that turn a body were wrong in three of four cases: they count where nobody stands upright, and then
+        only for a body that fills the box.
+        """
+        look: _Look = "either" if score >= _BOX_SURE else "first"
+        doubtful = hit is not None and hit.score < _HIT_SURE and abs(region_of(hit).angle) > _TURNED
+        if hit is not None and not doubtful:
+            body = self._body(pixels, region_of(hit), _FLAG, look)
+            if body is not None:
+                return body
+        if score >= _BOX_SURE or _is_large(box, pixels):
+            body = self._body(pixels, _region_of_box(box), _FLAG_UNALIGNED, "both")
+            if body is not None:
+                return body
+        if hit is not None and doubtful:
+            body = self._body(pixels, region_of(hit), _FLAG, look)
+            return body if body is not None and _fills(body, box, pixels) else None
+        return None
+
+    def _body(self, pixels: Pixels, region: Region, flag: float, look: _Look) -> Body | None:
         """The body in the region, looked at twice, the second time centred on itself as when tracking.
 
         `look` says when the network must take it for a person; a painted face had 0.89, then 0.27.
@@ -99,8 +120,9 @@ class BlazePose:
             return None
         again = self._landmarks(pixels, region_of_body(first))
         body = again if again.score >= first.score - 0.05 else first
-        sure = min(first.score, again.score) if look == "both" else body.score
-        return body if sure >= flag else None
+        if look == "both":
+            return body if min(first.score, again.score) >= flag and body.score >= _FLAG_BEST else None
+        return body if body.score >= flag else None
 
 
 def _person(body: Body, score: float, box: Floats | None, pixels: Pixels) -> _Person | None:
@@ -127,8 +149,8 @@ def _is_large(box: Floats, pixels: Pixels) -> bool:
     return bool(max(box[2] - box[0], box[3] - box[1]) >= _LARGE * max(pixels.shape[:2]))
 
 
-def _window(box: Floats) -> Square:
-    side = 1.5 * float(max(box[2] - box[0], box[3] - box[1]))
+def _window(box: Floats, share: float) -> Square:
+    side = share * float(max(box[2] - box[0], box[3] - box[1]))
     return Square(float(box[0] + box[2] - side) / 2, float(box[1] + box[3] - side) / 2, side)
 
 
@@ -139,20 +161,30 @@ def _region_of_box(box: Floats) -> Region:
 
 def _hit_in(box: Floats, hits: Sequence[Hit]) -> Hit | None:
     """The hit of the person in the box: head and shoulders inside, and as large as the box makes plausible."""
-    margin = 0.1 * float(max(box[2] - box[0], box[3] - box[1]))
+    longest = float(max(box[2] - box[0], box[3] - box[1]))
     fitting = []
     for hit in hits:
         head = (hit.box[:2] + hit.box[2:]) / np.float32(2)
-        inside = all(_inside(point, box, margin) for point in (head, hit.points[2]))
+        # The shoulders of a close portrait lie below its frame, and so below the box.
+        inside = _inside(head, box, 0.1 * longest) and _inside(hit.points[2], box, 0.35 * longest)
         if inside and _fits(region_of(hit), box):
             fitting.append(hit)
     return max(fitting, key=lambda hit: hit.score, default=None)
 
 
 def _fits(region: Region, box: Floats) -> bool:
-    """Whether a body of this size can be what fills the box: of a portrait the box holds an eighth, never more."""
+    """Whether a body of this size can be the one in the box; that of a portrait was up to four times as large."""
     longest = float(max(box[2] - box[0], box[3] - box[1]))
     return 0.6 * longest <= region.square.side / ENLARGE <= 8 * longest
+
+
+def _fills(body: Body, box: Floats, pixels: Pixels) -> bool:
+    joints = gated(body, pixels)
+    if not joints[:, 2].any():
+        return False
+    seen = joints[joints[:, 2] > 0, :2]
+    area = float(np.prod(seen.max(axis=0) - seen.min(axis=0)))
+    return area >= _FILLED * float((box[2] - box[0]) * (box[3] - box[1]))
 
 
 def _inside(point: Floats, box: Floats, margin: float) -> bool:

@@ -124,7 +124,7 @@ def prepare(picture: Pixels, how: Preparation) -> NDArray[np.float32]:
     top, left, rows, columns = how.window(*size)
     if size[0] * size[1] > _ALL_AT_ONCE:
         torch = package("torch")
-        stack = torch.from_numpy(np.ascontiguousarray(picture)).permute(2, 0, 1)[None]
+        stack = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
         kept = resize_on_device(stack, size, how.kernel, (top, left, rows, columns))[0]
         kept = kept.permute(1, 2, 0).numpy().astype(np.uint8)
     else:

@@ -26,7 +26,7 @@ _LOW = 12
 _EXACT = 1 << 24
 """Whole numbers up to here have a 32-bit float of their own."""
 _OUTPUTS = 48
-"""Outputs to a block: for 1024 to 336 px a seventh of the arithmetic of one whole matrix."""
+"""Outputs to a block: for 1024 to 336 px a sixth of the arithmetic of one whole matrix."""
 
 
 def _bicubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
