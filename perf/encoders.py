@@ -376,6 +376,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="that decode; as many as there are cores")
     parser.add_argument("--pictures", type=int, default=0, help="files on disk, gone through again and again")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--no-eager", action="store_true", help="only the compiled way")
     parser.add_argument("--site", default="", help="a folder of further packages, for machines without an index")
     parser.add_argument("--json", default="", help="also write the figures to this file")
     options = parser.parse_args()
@@ -389,7 +390,7 @@ def main() -> None:
     tiny = not device.startswith("cuda")
     dtype = {"bf16": "bfloat16", "fp32": "float32"}[options.dtype]
     cores = len(os.sched_getaffinity(0))
-    batch, side = options.batch or (4 if tiny else 64), 256 if tiny else 1024
+    batch, side = options.batch or (4 if tiny else 128), 256 if tiny else 1024
     threads, count = options.threads or cores, options.pictures or (8 if tiny else 256)
     seconds = min(options.seconds, 4.0) if tiny else options.seconds
     name = "CPU" if tiny else torch.cuda.get_device_name(device)
@@ -412,7 +413,7 @@ def main() -> None:
         print(f"one at a time, fp32: {slow:.1f} pictures/s", flush=True)
         set_routes(three, device, dtype, batch)
         best, way_of_best = 0.0, ""
-        ways = ["eager"] if options.no_compile or tiny else ["eager", "compiled"]
+        ways = ["eager"] if options.no_compile or tiny else ["compiled"] if options.no_eager else ["eager", "compiled"]
         for kind in ways:
             try:
                 if kind == "compiled":

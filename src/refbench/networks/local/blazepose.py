@@ -41,7 +41,7 @@ _ALONE = 0.85  # without a box from the object detector; the best animal had 0.7
 _FLAG = 0.5
 _FLAG_UNALIGNED, _FLAG_BEST = 0.8, 0.9  # at both looks and at the better one: the upright crop is a guess
 _SAME = 0.3
-_HIT_SURE, _TURNED = 0.75, np.radians(40)
+_HIT_FAIR, _HIT_SURE, _TURNED = 0.6, 0.75, np.radians(40)
 _FILLED = 0.5
 
 _Look = Literal["first", "either", "both"]
@@ -79,6 +79,8 @@ class BlazePose:
                 continue
             near = [hit for share in _WINDOWS for hit in self._detector(pixels, _window(box, share))]
             hit = _hit_in(box, [*whole, *near])
+            if score < _BOX_SURE and not _is_large(box, pixels) and (hit is None or hit.score < _HIT_FAIR):
+                continue  # a spectator out of focus, of whom nobody can tell the legs
             claimed += [hit] if hit is not None else []
             body = self._body_in(pixels, box, float(score), hit)
             if body is not None and _fits(body.region, box):

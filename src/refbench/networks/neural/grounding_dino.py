@@ -10,9 +10,10 @@ import orjson
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
+from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import Preparation, prepare
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
 from refbench.pictures import Pixels
 
 THRESHOLD = 0.25
@@ -33,7 +34,7 @@ class GroundingDino:
         place.check_room(self.name, [weights])
         config = read_config("GroundingDinoConfig", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = transformer("GroundingDinoForObjectDetection", config, state, place, weights, self.name)
+        self._model = network_of("GroundingDinoForObjectDetection", config, state, place, weights, self.name)
         self._said = orjson.loads(file_of(files, self.name, "preprocessor_config.json").read_bytes())
         tokenizer = package("tokenizers").Tokenizer
         self._tokenizer = tokenizer.from_file(str(file_of(files, self.name, "tokenizer.json")))
@@ -50,7 +51,9 @@ class GroundingDino:
             return Failure(kind="undefined", detail="the caption is empty: it names nothing to look for")
         height, width = picture.shape[:2]
         if max(height, width) > _THIN * min(height, width):
-            return Failure(kind="undefined", detail=f"a picture of {width}x{height} is too thin to look for things in it")
+            return Failure(
+                kind="undefined", detail=f"a picture of {width}x{height} is too thin to look for things in it"
+            )
         words = self._tokenizer.encode(text if text.endswith(".") else f"{text}.")
         ids = torch.tensor([words.ids], device=self._place.device)
         with torch.inference_mode():
@@ -85,7 +88,7 @@ class GroundingDino:
         limits = np.array([size[1], size[0], size[1], size[0]])
         named_by = [
             # The first and the last place are those of the marks around the text.
-            [ids[n] for n in np.flatnonzero(likely[row] > THRESHOLD) if 0 < n < min(len(ids), likely.shape[1]) - 1]
+            [ids[int(n)] for n in np.flatnonzero(likely[row] > THRESHOLD) if 0 < n < min(len(ids), likely.shape[1]) - 1]
             for row in order
         ]
         return {

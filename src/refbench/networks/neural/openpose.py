@@ -1,4 +1,4 @@
-"""OpenPose's body network of 18 joints, as ICE-Bench runs it; joints and limbs are put together in `openpose_people`."""
+"""OpenPose's body network of 18 joints, as ICE-Bench runs it; `openpose_people` puts joints and limbs together."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class OpenPoseBody:
         prepared = [prepare_openpose(picture) for picture in pictures]
         maps = run_by_shape(self._place, prepared, self._network)
         return [
-            row if isinstance(row, Failure) else people(row, picture) for row, picture in zip(maps, pictures, strict=True)
+            row if isinstance(row, Failure) else people(row, picture)
+            for row, picture in zip(maps, pictures, strict=True)
         ]
 
 
@@ -102,7 +103,6 @@ def _at_size(maps: Floats, small: tuple[int, ...], shape: tuple[int, ...]) -> Fl
 
 
 def _cubic(maps: Floats, size: tuple[int, int]) -> Floats:
-    # OpenCV resizes up to 512 channels at once, one by one or together to the same bits.
     return np.asarray(cv2.resize(maps, size, interpolation=cv2.INTER_CUBIC), dtype=np.float32)
 
 

@@ -1,4 +1,4 @@
-"""From maps of joints and limbs to people, as OpenPose's body decoder puts them together; plain arithmetic on arrays."""
+"""From maps of joints and limbs to people, as OpenPose puts them together; plain arithmetic on arrays."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ ALONG = 0.05
 _SAMPLES, _AGREE = 10, 0.8
 _LEAST_PARTS, _LEAST_MEAN = 4, 0.4
 _BLUR, _RADIUS = 3.0, 12
+_TINY = 1e-6
+"""The least visibility of a joint that was found: its peak is one of the blurred map, and may be low in the map."""
 
 # From joint to joint in OpenPose's order of 18: nose, neck, arms, legs, eyes, ears; right before left.
 LIMBS = (
@@ -76,9 +78,7 @@ def find_peaks(heat: NDArray[np.float32]) -> list[Peak]:
     """Places that are nowhere lower than their four neighbours once blurred; the height is that of the map itself."""
     side = 2 * _RADIUS + 1
     # The blur of scipy's gaussian_filter, which cuts off at four widths and mirrors at the border.
-    smooth = cv2.GaussianBlur(
-        heat.astype(np.float64), (side, side), _BLUR, sigmaY=_BLUR, borderType=cv2.BORDER_REFLECT
-    )
+    smooth = cv2.GaussianBlur(heat.astype(np.float64), (side, side), _BLUR, sigmaY=_BLUR, borderType=cv2.BORDER_REFLECT)
     beside = np.pad(smooth, 1)
     top = (
         (smooth >= beside[:-2, 1:-1])
@@ -123,9 +123,7 @@ def _agreement(one: Peak, other: Peak, towards: NDArray[np.float32]) -> float | 
     return score if enough and score > 0 else None
 
 
-def _join(
-    bodies: list[_Parts], one: tuple[int, Peak], other: tuple[int, Peak], score: float, *, begins: bool
-) -> None:
+def _join(bodies: list[_Parts], one: tuple[int, Peak], other: tuple[int, Peak], score: float, *, begins: bool) -> None:
     """Put a limb to the body that has one of its ends, to two bodies that it makes one, or begin a body with it."""
     (first, start), (second, end) = one, other
     holding = [b for b in bodies if b.peaks.get(first) is start or b.peaks.get(second) is end][:2]
@@ -149,5 +147,5 @@ def _body(parts: _Parts) -> Body:
     joints = np.zeros((18, 3), np.float32)
     for number, peak in parts.peaks.items():
         # A peak may be a little higher than 1; visibility is not.
-        joints[number] = peak.x, peak.y, min(1.0, max(peak.height, np.finfo(np.float32).tiny))
+        joints[number] = peak.x, peak.y, min(1.0, max(peak.height, _TINY))
     return Body(joints, parts.total / parts.count)

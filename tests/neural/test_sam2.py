@@ -1,0 +1,299 @@
+"""SAM 2 on tiny weights of the real architecture: masks in boxes and by a grid, against transformers' own model used
+step by step as SAM 2's generator uses it, and the metrics on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refbench.extractors.semantic_map import paint, semantic_map
+from refbench.failure import Failure
+from refbench.metrics.metric import find_metric
+from refbench.metrics.neural_regions import segmented_iou, segmented_iou_paper
+from refbench.metrics.spatial import semantic_iou, semantic_iou_paper
+from refbench.networks.neural.sam2 import Sam2, prepare_sam2
+from refbench.networks.neural.sam2_masks import grid_points, mask_box, surviving, without_specks
+from refbench.networks.neural.sam2_settings import DEFAULT, LOW_IOU, STRICT, MaskSettings
+from refbench.pictures import Pixels
+from refbench.record import RefBenchError
+
+torch = pytest.importorskip("torch", reason="needs the extra neural")
+transformers = pytest.importorskip("transformers", reason="needs the extra neural")
+F = torch.nn.functional
+
+LOOSE = MaskSettings(4, 5, -9.0, 0.5, 0.02, 2.0, 0)
+"""Random weights give masks that no real setting would keep: unsure, unstable, and all over the picture."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, with_random_weights: Callable[[Any], Any]) -> Path:
+    made = tmp_path_factory.mktemp("sam2")
+    backbone = {
+        "model_type": "sam2_hiera_det_model", "hidden_size": 16, "image_size": [128, 128], "patch_kernel_size": [7, 7],
+        "patch_stride": [4, 4], "patch_padding": [3, 3], "query_stride": [2, 2],
+        "window_positional_embedding_background_size": [7, 7], "blocks_per_stage": [1, 1, 2, 1],
+        "embed_dim_per_stage": [16, 32, 64, 128], "num_attention_heads_per_stage": [1, 2, 4, 8],
+        "window_size_per_stage": [8, 4, 8, 4], "global_attention_blocks": [3],
+    }  # fmt: skip
+    config = transformers.Sam2Config(
+        vision_config={
+            "model_type": "sam2_vision_model", "backbone_config": backbone, "backbone_channel_list": [128, 64, 32, 16],
+            "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]], "fpn_hidden_size": 32, "fpn_top_down_levels": [2, 3],
+        },
+        prompt_encoder_config={"hidden_size": 32, "image_size": 128, "patch_size": 16, "mask_input_channels": 8},
+        mask_decoder_config={
+            "hidden_size": 32, "mlp_dim": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "iou_head_hidden_dim": 32,
+        },
+    )  # fmt: skip
+    torch.manual_seed(0)
+    with_random_weights(transformers.Sam2Model(config)).save_pretrained(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> Any:
+    return transformers.Sam2Model.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module")
+def network(folder: Path) -> Sam2:
+    return Sam2(folder)
+
+
+def pixels_of(picture: Pixels) -> Any:
+    """As SAM 2's own transforms: to [0, 1], squeezed with antialiasing, normalised."""
+    x = torch.from_numpy(picture.transpose(2, 0, 1).copy())[None].float() / 255
+    x = F.interpolate(x, (128, 128), mode="bilinear", antialias=True)
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    return (x - mean[:, None, None]) / std[:, None, None]
+
+
+def all_masks(model: Any, picture: Pixels, settings: MaskSettings) -> Any:
+    """SAM 2's generator without any thrift: every mask at full size, all at once. Gives the map of numbers."""
+    height, width = picture.shape[:2]
+    places = np.linspace(0.5 / settings.side, 1 - 0.5 / settings.side, settings.side)
+    points = torch.tensor([[x * 128, y * 128] for y in places for x in places], dtype=torch.float32)
+    kept = []
+    with torch.no_grad():
+        pixels = pixels_of(picture)
+        for point in points:
+            first = model(pixel_values=pixels, input_points=point.reshape(1, 1, 1, 2), input_labels=torch.ones(1, 1, 1, dtype=torch.int32))
+            for number in range(3):
+                mask, score = first.pred_masks[:, 0, number], first.iou_scores[0, 0, number]
+                if settings.refined:
+                    again = model(
+                        pixel_values=pixels, input_points=point.reshape(1, 1, 1, 2),
+                        input_labels=torch.ones(1, 1, 1, dtype=torch.int32),
+                        input_masks=mask[:, None].clamp(-32, 32), multimask_output=False,
+                    )  # fmt: skip
+                    mask, score = again.pred_masks[:, 0, 0], again.iou_scores[0, 0, 0]
+                large = F.interpolate(mask[:, None], (height, width), mode="bilinear")[0, 0]
+                low = int((large > -settings.offset).sum())
+                if score > settings.least_iou and low and int((large > settings.offset).sum()) / low >= settings.least_stability:
+                    kept.append((float(score), (large > 0).numpy()))
+    chosen: list[Any] = []
+    for score, mask in sorted(kept, key=lambda k: -k[0]):
+        y, x = np.nonzero(mask)
+        box = (x.min(), y.min(), x.max(), y.max()) if len(x) else (0, 0, 0, 0)
+        if not any(iou(box, other) > settings.overlap for _, _, other in chosen):
+            chosen.append((score, mask, box))
+    numbers = np.zeros((height, width), np.uint16)
+    for number, (_, mask, _) in enumerate(sorted(chosen, key=lambda c: -int(c[1].sum())), 1):
+        numbers[mask] = number
+    return numbers, len(chosen)
+
+
+def iou(a: Any, b: Any) -> float:
+    shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+    union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
+    return shared / union if union else 0.0
+
+
+@pytest.mark.parametrize("size", [(128, 128), (60, 91), (91, 37)])
+@pytest.mark.parametrize("refined", [False, True])
+def test_the_regions_of_a_picture_are_those_of_sam2s_generator(
+    network: Sam2, model: Any, picture_by_rule: Any, size: tuple[int, int], refined: bool
+) -> None:
+    settings = replace(LOOSE, refined=refined)
+    picture = picture_by_rule(2, *size)
+    wanted, count = all_masks(model, picture, settings)
+    found = network.regions(picture, settings)
+    assert not isinstance(found, Failure)
+    assert len(found["scores"]) == len(found["areas"]) == count > 1
+    assert found["map"].dtype == np.uint16
+    assert list(found["areas"]) == sorted(found["areas"], reverse=True)
+    assert np.mean(found["map"] == wanted) > 0.999
+
+
+@pytest.mark.parametrize("batch", [1, 3, 16])
+def test_how_many_points_go_together_changes_nothing(network: Sam2, picture_by_rule: Any, batch: int) -> None:
+    picture = picture_by_rule(4, 70, 90)
+    settings = replace(LOOSE, refined=True)
+    one, other = network.regions(picture, settings), network.regions(picture, replace(settings, batch=batch))
+    assert not isinstance(one, Failure)
+    assert not isinstance(other, Failure)
+    np.testing.assert_allclose(one["scores"], other["scores"], atol=1e-4)
+    assert np.mean(one["map"] == other["map"]) > 0.999
+
+
+def test_memory_that_runs_out_halves_the_points(network: Sam2, picture_by_rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture, whole, tried = picture_by_rule(4, 70, 90), Sam2._masks, []
+
+    def small(self: Sam2, picture: Pixels, settings: MaskSettings, batch: int) -> Any:
+        tried.append(batch)
+        if batch > 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return whole(self, picture, settings, batch)
+
+    wanted = network.regions(picture, LOOSE)
+    monkeypatch.setattr(Sam2, "_masks", small)
+    found = network.regions(picture, LOOSE)
+    assert tried == [5, 2]
+    np.testing.assert_array_equal(found["map"], wanted["map"])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("size", [(128, 128), (60, 91)])
+def test_the_mask_in_a_box_is_that_of_transformers_model(network: Sam2, model: Any, picture_by_rule: Any, size: tuple[int, int]) -> None:
+    picture, box = picture_by_rule(3, *size), (10.0, 5.0, 50.0, 45.0)
+    scale = torch.tensor([128 / size[1], 128 / size[0]] * 2)
+    with torch.no_grad():
+        made = model(pixel_values=pixels_of(picture), input_boxes=(torch.tensor(box) * scale).reshape(1, 1, 4), multimask_output=False)
+        wanted = F.interpolate(made.pred_masks[0], size, mode="bilinear")[0, 0].numpy() > 0
+    found = network.in_box(picture, box)
+    if not wanted.any():
+        assert isinstance(found, Failure)
+        return
+    assert not isinstance(found, Failure)
+    assert set(np.unique(found)) <= {0, 255}
+    assert np.mean((found > 0) == wanted) > 0.999
+
+
+def test_no_mask_that_is_sure_enough_is_an_empty_map(network: Sam2, picture_by_rule: Any) -> None:
+    found = network.regions(picture_by_rule(1, 50, 60), replace(LOOSE, least_iou=99.0))
+    assert not isinstance(found, Failure)
+    assert not found["map"].any()
+    assert found["areas"].shape == found["scores"].shape == (0,)
+
+
+def test_pictures_are_prepared_as_sam2_prepares_them(picture_by_rule: Any) -> None:
+    picture = picture_by_rule(1, 201, 77)
+    torch.testing.assert_close(prepare_sam2(picture, 128), pixels_of(picture)[0], atol=1e-5, rtol=1e-5)
+
+
+def test_the_three_settings_are_those_of_the_paper() -> None:
+    assert (STRICT.side, STRICT.batch, STRICT.least_iou, STRICT.least_stability) == (24, 32, 0.93, 0.96)
+    assert (STRICT.offset, STRICT.overlap, STRICT.least_area, STRICT.refined) == (0.85, 0.85, 300, True)
+    assert LOW_IOU == replace(STRICT, least_iou=0.8, least_stability=0.8, offset=0.8)
+    assert MaskSettings(32, 64, 0.8, 0.95, 1.0, 0.7, 0, False) == DEFAULT
+
+
+def test_holes_are_filled_and_islands_removed_up_to_a_size() -> None:
+    logits = np.full((20, 20), -3, np.float32)
+    logits[2:12, 2:12] = 4
+    logits[5:7, 5:7] = -1  # a hole of four
+    logits[15, 15] = 2  # an island of one
+    cleaned = without_specks(logits, 4)
+    assert (cleaned[2:12, 2:12] > 0).all()
+    assert cleaned[15, 15] == -10
+    assert cleaned[5, 5] == 10
+    np.testing.assert_array_equal(without_specks(logits, 0), logits)
+    np.testing.assert_array_equal(without_specks(logits, 3)[5:7, 5:7], -1)
+
+
+def test_of_overlapping_boxes_the_surest_stays() -> None:
+    boxes = np.array([(0, 0, 10, 10), (0, 0, 10, 9), (20, 20, 30, 30), (5, 5, 5, 9), (5, 5, 5, 9)])
+    assert surviving(boxes, np.array([0.5, 0.9, 0.7, 0.1, 0.1]), 0.7) == [1, 2, 3, 4]
+    assert surviving(boxes, np.array([0.5, 0.9, 0.7, 0.1, 0.1]), 0.95) == [1, 2, 0, 3, 4]
+    assert surviving(np.zeros((0, 4)), np.zeros(0), 0.7) == []
+
+
+def test_points_lie_in_the_middles_of_a_grid() -> None:
+    np.testing.assert_allclose(grid_points(2), [(0.25, 0.25), (0.75, 0.25), (0.25, 0.75), (0.75, 0.75)])
+    assert mask_box(np.eye(4, dtype=bool)) == (0, 0, 3, 3)
+    assert mask_box(np.zeros((4, 4), dtype=bool)) == (0, 0, 0, 0)
+
+
+def quarters() -> Any:
+    numbers = np.zeros((80, 80), np.uint16)
+    numbers[:40, :40], numbers[:40, 40:], numbers[40:, :40] = 1, 2, 3
+    return numbers
+
+
+class Segmenter:
+    """Stands where SAM 2 stands, and says what it is told to say; remembers the settings."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers, self.settings = numbers, []
+
+    def __call__(self, pictures: Any) -> Any:
+        return [self.regions(picture, STRICT) for picture in pictures]
+
+    def regions(self, picture: Pixels, settings: MaskSettings) -> Any:
+        self.settings.append(settings)
+        return {"map": self.numbers}
+
+
+def test_semantic_iou_equals_that_of_the_painted_maps() -> None:
+    numbers = quarters()
+    shifted = np.roll(numbers, 6, axis=1)
+    wanted = paint(numbers, seed=1)
+    output = np.zeros((80, 80, 3), np.uint8)
+    grey = np.asarray(wanted.astype(float) @ [0.299, 0.587, 0.114], dtype=np.uint8)
+    for seen in (numbers, shifted):
+        assert segmented_iou({"map": seen}, wanted) == pytest.approx(semantic_iou(paint(seen, seed=7), wanted))
+        value = segmented_iou_paper(output, grey, Segmenter(seen))
+        assert value == pytest.approx(semantic_iou_paper(paint(seen, seed=7), grey))
+    assert segmented_iou({"map": numbers}, wanted) == 1
+
+
+def test_missing_regions_cost_and_nothing_found_is_zero_in_corrected_but_an_error_in_paper() -> None:
+    wanted = paint(quarters())
+    one = np.where(quarters() == 1, 1, 0).astype(np.uint16)
+    assert segmented_iou({"map": one}, wanted) == pytest.approx(1 / 3)
+    nothing = np.zeros((80, 80), np.uint16)
+    assert segmented_iou({"map": nothing}, wanted) == 0
+    value = segmented_iou_paper(np.zeros((80, 80, 3), np.uint8), wanted[:, :, 0], Segmenter(nothing))
+    assert isinstance(value, Failure)
+    assert value.kind == "no_detection"
+    assert isinstance(segmented_iou({"map": one}, np.zeros_like(wanted)), Failure)
+
+
+def test_paper_takes_the_default_setting_up_to_2000_pixels() -> None:
+    segmenter = Segmenter(np.zeros((10, 10), np.uint16))
+    for side in (2000, 2001):
+        segmented_iou_paper(np.zeros((10, side, 3), np.uint8), np.zeros((10, 10), np.uint8), segmenter)
+    assert segmenter.settings == [DEFAULT, STRICT]
+
+
+def test_both_protocols_have_the_metric() -> None:
+    assert find_metric("semantic_iou@sam2_1_large", "paper").protocol == "paper"
+    assert find_metric("semantic_iou@sam2_1_large").protocol == "corrected"
+
+
+def test_a_map_is_painted_in_as_many_colours_as_it_has_regions() -> None:
+    numbers = np.arange(400, dtype=np.uint16).reshape(20, 20)
+    colours = np.unique(paint(numbers, 3).reshape(-1, 3), axis=0)
+    assert len(colours) == 400
+    assert colours[1:].min() >= 102
+    np.testing.assert_array_equal(paint(numbers, 3), paint(numbers, 3))
+
+
+def test_the_extractor_paints_what_the_network_finds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture_by_rule: Any) -> None:
+    from refbench.networks import network as registry
+
+    (tmp_path / "hub").mkdir()
+    (tmp_path / "hub" / "sam2_1_large").symlink_to(folder)
+    monkeypatch.setenv("REFBENCH_WEIGHTS", str(tmp_path))
+    monkeypatch.setattr(registry, "_LOADED", {})
+    with pytest.raises(RefBenchError, match="differs"):  # the registry knows the hash of the real file
+        semantic_map(picture_by_rule(2, 60, 60))
+    monkeypatch.setitem(registry._LOADED, ("sam2_1_large", "cpu"), Sam2(folder))
+    made = semantic_map(picture_by_rule(2, 60, 60), setting="low_iou")
+    assert isinstance(made, Failure) or made.shape == (60, 60, 3)
+    with pytest.raises(RefBenchError, match="unknown"):
+        semantic_map(picture_by_rule(2, 60, 60), setting="lax")
