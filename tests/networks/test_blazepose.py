@@ -210,3 +210,21 @@ def test_twice_the_size_gives_the_same_skeleton_at_twice_the_place(
     pixels = photo("v2v_235.png")
     plain, twice = (f["keypoints"][0] for f in local_weights("blazepose")([pixels, resize(pixels, (1024, 1024))]))
     assert np.median(np.linalg.norm(twice[:, :2] / 2 - plain[:, :2], axis=1)) < 6
+
+
+def test_legs_squeezed_into_the_frame_of_a_portrait_are_dropped() -> None:
+    """The network puts small, sure legs into a picture that ends at the waist; the head says that they are too short."""
+    from refbench.networks.local.blazepose import uncompleted
+
+    pixels = np.zeros((512, 512, 3), np.uint8)
+    seen = [(224, 128), (249, 111), (203, 104), (270, 122), (185, 108), (281, 227), (131, 194), (301, 340), (97, 307),
+            (282, 386), (125, 395), (248, 402), (144, 393), (338, 351), (105, 337), (262, 485), (116, 484)]  # fmt: skip
+    joints = np.array([(x, y, 1.0) for x, y in seen], np.float32)
+    portrait = uncompleted(joints, np.array([29, 0, 402, 470], np.float32), pixels)
+    assert not portrait[13:, 2].any()
+    assert portrait[:11, 2].all()
+    # A whole body in the same picture keeps its legs, and so does one whose bones fit its head.
+    assert uncompleted(joints, np.array([29, 0, 402, 300], np.float32), np.zeros((900, 512, 3), np.uint8))[13:, 2].all()
+    tall = joints.copy()
+    tall[:5, :2] = (tall[:5, :2] - tall[0, :2]) * 0.4 + tall[0, :2]
+    assert uncompleted(tall, np.array([29, 0, 402, 510], np.float32), pixels)[13:, 2].all()

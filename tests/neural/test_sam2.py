@@ -92,6 +92,8 @@ def all_masks(model: Any, picture: Pixels, settings: MaskSettings) -> Any:
                         input_masks=mask[:, None].clamp(-32, 32), multimask_output=False,
                     )  # fmt: skip
                     mask, score = again.pred_masks[:, 0, 0], again.iou_scores[0, 0, 0]
+                if settings.least_area:
+                    mask = cleaned_by_scipy(mask, settings.least_area)
                 large = F.interpolate(mask[:, None], (height, width), mode="bilinear")[0, 0]
                 low = int((large > -settings.offset).sum())
                 if score > settings.least_iou and low and int((large > settings.offset).sum()) / low >= settings.least_stability:
@@ -108,6 +110,17 @@ def all_masks(model: Any, picture: Pixels, settings: MaskSettings) -> Any:
     return numbers, len(chosen)
 
 
+def cleaned_by_scipy(mask: Any, least: int) -> Any:
+    ndimage = pytest.importorskip("scipy.ndimage")
+    made = mask[0].numpy().copy()
+    for region, value in ((made <= 0, 10.0), (made > 0, -10.0)):
+        labels, count = ndimage.label(region, structure=np.ones((3, 3)))
+        for number in range(1, count + 1):
+            if np.count_nonzero(labels == number) <= least:
+                made[labels == number] = value
+    return torch.from_numpy(made)[None]
+
+
 def iou(a: Any, b: Any) -> float:
     shared = max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
@@ -115,11 +128,11 @@ def iou(a: Any, b: Any) -> float:
 
 
 @pytest.mark.parametrize("size", [(128, 128), (60, 91), (91, 37)])
-@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize(("refined", "least_area"), [(False, 0), (True, 0), (True, 12)])
 def test_the_regions_of_a_picture_are_those_of_sam2s_generator(
-    network: Sam2, model: Any, picture_by_rule: Any, size: tuple[int, int], refined: bool
+    network: Sam2, model: Any, picture_by_rule: Any, size: tuple[int, int], refined: bool, least_area: int
 ) -> None:
-    settings = replace(LOOSE, refined=refined)
+    settings = replace(LOOSE, refined=refined, least_area=least_area)
     picture = picture_by_rule(2, *size)
     wanted, count = all_masks(model, picture, settings)
     found = network.regions(picture, settings)

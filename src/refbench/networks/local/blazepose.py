@@ -44,6 +44,10 @@ _SAME = 0.3
 _HIT_FAIR, _HIT_SURE, _TURNED = 0.6, 0.75, np.radians(40)
 _FILLED = 0.5
 
+_HEAD = slice(0, 5)
+_LEGS = ((11, 13), (13, 15), (12, 14), (14, 16))
+_EDGE, _BONE, _TORSO = 0.12, 2.5, 2.6
+
 _Look = Literal["first", "either", "both"]
 
 
@@ -128,7 +132,7 @@ class BlazePose:
 
 
 def _person(body: Body, score: float, box: Floats | None, pixels: Pixels) -> _Person | None:
-    joints = gated(body, pixels)
+    joints = uncompleted(gated(body, pixels), box, pixels)
     if np.count_nonzero(joints[:, 2]) < LEAST_JOINTS:
         return None
     return _Person(joints, score * body.score, _extent(joints, box, pixels))
@@ -145,6 +149,37 @@ def gated(body: Body, pixels: Pixels) -> Floats:
     inside = (points >= 0).all(axis=1) & (points[:, 0] < width) & (points[:, 1] < height)
     kept = np.where(inside & (sure >= VISIBLE), sure, 0)
     return np.concatenate([points, kept[:, None]], axis=1).astype(np.float32)
+
+
+def uncompleted(joints: Floats, box: Floats | None, pixels: Pixels) -> Floats:
+    """The joints without a lower body that was squeezed into a picture which ends above it.
+
+    Of a body that is cut off by the lower edge the network draws small legs inside the frame, and is sure of them. A
+    head tells them: thigh and shin are some three times as long as a head is wide, of people, in almost any pose.
+    """
+    lowest = joints[joints[:, 2] > 0, 1].max(initial=0)
+    whole = box is not None and max(lowest, box[3]) < (1 - _EDGE) * pixels.shape[0]
+    head = _widest(joints[_HEAD])
+    if whole or not head:
+        return joints
+    bones = [np.linalg.norm(joints[a, :2] - joints[b, :2]) for a, b in _LEGS if joints[a, 2] and joints[b, 2]]
+    kept = joints.copy()
+    if max(bones, default=0.0) < _BONE * head:
+        kept[13:, 2] = 0
+        if joints[11:13, 2].any() and _torso(joints) < _TORSO * head:
+            kept[11:13, 2] = 0
+    return kept
+
+
+def _widest(joints: Floats) -> float:
+    seen = joints[joints[:, 2] > 0, :2]
+    return float(max((np.linalg.norm(a - b) for a in seen for b in seen), default=0.0))
+
+
+def _torso(joints: Floats) -> float:
+    """From the middle of the shoulders to the middle of the hips, as far as they are seen."""
+    shoulders, hips = (part[part[:, 2] > 0, :2] for part in (joints[5:7], joints[11:13]))
+    return float(np.linalg.norm(shoulders.mean(axis=0) - hips.mean(axis=0))) if len(shoulders) and len(hips) else 0.0
 
 
 def _is_large(box: Floats, pixels: Pixels) -> bool:

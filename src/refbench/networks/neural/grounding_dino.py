@@ -33,6 +33,7 @@ class GroundingDino:
         weights = state_file(files, self.name)
         place.check_room(self.name, [weights])
         config = read_config("GroundingDinoConfig", file_of(files, self.name, "config.json"), self.name)
+        config.disable_custom_kernels = True  # transformers would fetch them, and run code that nobody has looked at
         state = read_state(weights, self.name)
         self._model = network_of("GroundingDinoForObjectDetection", config, state, place, weights, self.name)
         self._said = orjson.loads(file_of(files, self.name, "preprocessor_config.json").read_bytes())
