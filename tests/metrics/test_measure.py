@@ -56,7 +56,7 @@ def net(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Brightness]:
     info = NetworkInfo(name="brightness", gives="embedding", purpose="tests", factory="x:y", licence="Apache-2.0")
     known = {"brightness": info}
     monkeypatch.setattr(network, "networks", lambda: known)
-    monkeypatch.setattr(measuring, "load_network", lambda name, device: Brightness())
+    monkeypatch.setattr(measuring, "load_network", lambda name, device, dtype: Brightness())
     monkeypatch.setenv("REFBENCH_CACHE", str(tmp_path / "cache"))
     Brightness.seen.clear()
     Brightness.batches.clear()

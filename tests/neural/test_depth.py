@@ -233,3 +233,13 @@ def test_weights_of_another_network_are_refused(dpt_folder: Path, any_folder: Pa
     mixed = {"config.json": any_folder / "config.json", "model.safetensors": dpt_folder / "model.safetensors"}
     with pytest.raises(RefBenchError, match="is not the file of depth_anything_v2_base"):
         DepthAnythingBase(mixed)
+
+
+def test_bf16_runs_and_agrees_within_a_hundredth(any_folder: Path, dpt_folder: Path, picture_by_rule: Any) -> None:
+    picture = picture_by_rule(5, 128, 192)
+    for kind, folder in ((DepthAnythingBase, any_folder), (DptHybrid, dpt_folder)):
+        (one,), (other,) = kind(folder)([picture]), kind(folder, dtype="bf16")([picture])
+        assert not isinstance(one, Failure)
+        assert not isinstance(other, Failure)
+        span = float(one["map"].max()) - float(one["map"].min())
+        assert np.abs(one["map"].astype(float) - other["map"]).mean() < 0.05 * max(span, 1.0)

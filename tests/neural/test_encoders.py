@@ -346,9 +346,9 @@ def test_a_folder_of_one_s_own_serves_the_whole_way_to_a_measurement(
     monkeypatch.setattr(network, "_LOADED", {})
     clip = ClipL14(clip_folder)
     picture, other, text = clip([pictures[1], pictures[2], WORDS[1]])
-    found = measure("text_image_match@clip_l14_336", output=pictures[1], caption=WORDS[1])
+    found = measure("text_image_match@clip_l14_336", protocol="paper", output=pictures[1], caption=WORDS[1])
     assert found.value == pytest.approx(float(text_image_match(picture, text)), abs=1e-5)
-    found = measure("image_match@clip_l14_336", output=pictures[1], reference=pictures[2])
+    found = measure("image_match@clip_l14_336", protocol="paper", output=pictures[1], reference=pictures[2])
     assert found.value == pytest.approx(float(encoder_match(picture, other)), abs=1e-5)
     values = {
         p: measure("clip_score@clip_b16", protocol=p, output=pictures[1], caption=WORDS[0])
@@ -357,3 +357,13 @@ def test_a_folder_of_one_s_own_serves_the_whole_way_to_a_measurement(
     assert values["corrected"].value is not None
     assert values["paper"].value is not None
     assert measure("clip_score@clip_b16", output=pictures[1], caption=" ").failure is not None
+    # Two wide pictures that differ at their ends only: the centre crop of the released code sees no difference.
+    wide = np.full((40, 160, 3), 128, np.uint8)
+    ends = wide.copy()
+    ends[:, :30] = (255, 0, 0)
+    ends[:, -30:] = (0, 0, 255)
+    for name in ("image_match@clip_l14_336", "image_match@clip_b16"):
+        assert measure(name, protocol="paper", output=ends, reference=wide).value == pytest.approx(1.0, abs=1e-5)
+        seen = measure(name, output=ends, reference=wide).value
+        assert seen is not None
+        assert seen < 0.9999

@@ -281,3 +281,14 @@ def test_metrics_name_all_their_networks(protocol: str) -> None:
     assert find_metric("bbox_iou@florence2_large", protocol).networks == ("florence2_large",)
     assert find_metric("bbox_iou@grounding_dino_base", protocol).networks == ("grounding_dino_base",)
     assert find_metric("mask_iou@sam2_1_large+florence2_large", protocol).networks == ("sam2_1_large", "florence2_large")
+
+
+def test_bf16_runs(florence_folder: Path, dino_folder: Path, picture_by_rule: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = picture_by_rule(2, 64, 80)
+    one, other = (GroundingDino(dino_folder, dtype=dtype).ground(picture, CAPTION) for dtype in ("float32", "bfloat16"))
+    assert not isinstance(one, Failure)
+    assert not isinstance(other, Failure)
+    assert abs(len(one["scores"]) - len(other["scores"])) < 10
+    network = Florence2(florence_folder, dtype="bfloat16")
+    monkeypatch.setattr(network._generation, "max_new_tokens", 5)
+    assert isinstance(network.caption(picture), str)

@@ -310,3 +310,11 @@ def test_the_extractor_paints_what_the_network_finds(folder: Path, tmp_path: Pat
     assert isinstance(made, Failure) or made.shape == (60, 60, 3)
     with pytest.raises(RefBenchError, match="unknown"):
         semantic_map(picture_by_rule(2, 60, 60), setting="lax")
+
+
+def test_bf16_runs_and_agrees_roughly(folder: Path, network: Sam2, picture_by_rule: Any) -> None:
+    picture = picture_by_rule(3, 128, 128)
+    one, other = network.in_box(picture, (10.0, 5.0, 80.0, 85.0)), Sam2(folder, dtype="bfloat16").in_box(picture, (10.0, 5.0, 80.0, 85.0))
+    assert not isinstance(one, Failure)
+    assert not isinstance(other, Failure)
+    assert np.mean(one == other) > 0.9

@@ -25,6 +25,7 @@ def measure_command(
         Literal["paper", "corrected"], Parameter(help="As the paper's code measures, or without its faults")
     ] = "corrected",
     device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
+    dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Numbers of large networks")] = "float32",
     force: Annotated[bool, Parameter(help="Metrics of sets: also where there are too few pictures")] = False,
     json: Json = False,
 ) -> int:
@@ -49,6 +50,7 @@ def measure_command(
             metric,
             protocol=protocol,
             device=device,
+            dtype=dtype,
             caption=caption,
             box=_box(box),
             output_box=_box(output_box),

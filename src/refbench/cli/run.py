@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -52,7 +52,8 @@ def run_command(
     metrics: Annotated[
         list[str] | None, Parameter(help="Only these measured parts, or none; all that can run here by default")
     ] = None,
-    device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
+    device: Annotated[str, Parameter(help="Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")] = "cpu",
+    dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Numbers of large networks; recorded")] = "float32",
     by: Level = "overall",
     items: Items = None,
     allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
@@ -91,6 +92,7 @@ def run_command(
             wait=not no_wait,
             metrics=metrics or (),
             device=device,
+            dtype=dtype,
             timeout=timeout,
             show=not json,
         )

@@ -68,6 +68,7 @@ async def evaluate_async(
     wait: bool = True,
     metrics: Sequence[str] = (),
     device: str = "cpu",
+    dtype: str = "float32",
     show: bool = False,
 ) -> Evaluation:
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
@@ -129,6 +130,7 @@ async def evaluate_async(
                 executor=EmbeddedExecutor(),
                 parts=chosen or (),
                 device=device,
+                dtype=dtype,
                 retry=frozenset(retry),
                 progress=progress,
             )

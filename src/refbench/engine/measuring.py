@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -17,18 +20,22 @@ from refbench.chat.sent import SentPicture
 from refbench.engine.gallery import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
-from refbench.engine.task import Executor, Outcome, Task
+from refbench.engine.task import Executor, Outcome, Resources, Task
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT
 from refbench.metrics import Metric, find_metric, home_of, register_from
 from refbench.metrics.measure import Job, Measurement, Measurer, why_not_measured
 from refbench.metrics.opened import decodes_alike
 from refbench.models import GivenOutputs
+from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.record import RefBenchError
 
 _CHUNK = 8
 """Outputs whose pictures are in memory at once, for each worker."""
+_GPU_CHUNK, _GPU_BATCH, _AT_A_GPU = 64, 128, 3
+_MOST_PROCESSES = 4
+"""Each holds its own copy of the small networks."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class MeasuringRun:
     parts: Sequence[str] = ()
     """Only these parts; all that can run when empty."""
     device: str = "cpu"
+    dtype: str = "float32"
     retry: frozenset[str] = frozenset()
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
@@ -78,13 +86,13 @@ class MeasuringRun:
             return
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
+        needed = sorted({name for metric in metrics for name in metric.networks})
+        devices = devices_of(self.device) if any("torch" in network_info(name).needs for name in needed) else ["cpu"]
         task = Task(
             name="measure",
             factory="refbench.engine.measuring:MeasureWorker",
-            args={"device": self.device, "homes": [list(home) for home in homes]},
-            chunk=_CHUNK,
-            # Native code of networks, and code that is not ours, may crash: it runs in processes of its own.
-            isolated=bool(homes) or any(metric.networks for metric in metrics),
+            args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
+            **_spread(devices, needed, foreign=bool(homes)),
         )
         async with aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
             async for outcome in outcomes:
@@ -179,7 +187,7 @@ class MeasuringRun:
             "version": metric.version,
             "protocol": metric.protocol,
             "decoding": protocol,
-            "networks": {name: weights_key(name) for name in metric.networks},
+            "networks": {name: _weights(name, self.dtype) for name in metric.networks},
             "pictures": hashes,
             "facts": dict(measured.facts),
         }
@@ -232,13 +240,50 @@ def _evidence(request: Mapping[str, Any], measurement: Measurement) -> Evidence:
     return Evidence(kind="measure", request=request, reply=orjson.dumps(said).decode())
 
 
-class MeasureWorker:
-    """What a worker of the executor holds: networks are loaded once, a chunk's pictures are decoded once."""
+def _weights(name: str, dtype: str) -> str:
+    """A network's weights, and the number format where it is not the usual one."""
+    chosen = dtype_of(name, dtype)
+    return weights_key(name) if chosen == "float32" else f"{weights_key(name)} {chosen}"
 
-    def __init__(self, device: str, homes: Sequence[tuple[str, str]] = ()) -> None:
+
+def _spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) -> dict[str, Any]:
+    """How the work is laid out.
+
+    On GPUs threads share each device's networks, some decoding while one computes. On a CPU, native code of
+    networks and code that is not ours may crash and has processes of its own: several where networks are small,
+    one where they are large and use all cores anyway.
+    """
+    if devices != ["cpu"]:
+        return {"chunk": _GPU_CHUNK, "isolated": False, "resources": Resources(workers=_AT_A_GPU * len(devices))}
+    large = any("torch" in network_info(name).needs for name in networks)
+    workers = 1 if large else min(_MOST_PROCESSES, os.cpu_count() or 1)
+    return {"chunk": _CHUNK, "isolated": foreign or bool(networks), "resources": Resources(workers=workers)}
+
+
+def devices_of(device: str) -> list[str]:
+    """`cuda` is every GPU of the machine; otherwise those that are named, with commas between."""
+    if device != "cuda":
+        return device.split(",")
+    torch = importlib.import_module("torch")
+    return [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cuda"]
+
+
+class MeasureWorker:
+    """What a worker of the executor holds: networks are loaded once, a chunk's pictures are decoded once.
+
+    Workers of one process take the devices in turn.
+    """
+
+    _made = itertools.count()
+
+    def __init__(self, devices: Sequence[str], dtype: str = "float32", homes: Sequence[tuple[str, str]] = ()) -> None:
         for name, file in homes:
             register_from(name, file)
-        self._measurer = Measurer(device=device)
+        device = devices[next(MeasureWorker._made) % len(devices)]
+        if device == "cpu":
+            self._measurer = Measurer(dtype=dtype)
+        else:
+            self._measurer = Measurer(device, dtype, batch=_GPU_BATCH, decoders=os.cpu_count() or 1)
 
     def __call__(self, rows: Sequence[MeasureRow]) -> list[list[Measurement]]:
         measured = iter(self._measurer([job for row in rows for job in row.jobs]))

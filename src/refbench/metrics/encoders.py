@@ -21,8 +21,28 @@ def encoder_match(output: Feature, reference: Feature) -> Value:
     return cosine(output["vector"], reference["vector"])
 
 
-for _encoder in ("clip_b16", "clip_l14_336", "dinov2_base", "dinov2_giant", "csd_vit_l", "siglip_so400m"):
-    metric("image_match", better="higher", range=(-1, 1), of={"output": _encoder, "reference": _encoder})(encoder_match)
+# These crop the centre of what they see: `paper` hands them pictures as they are, `corrected` pads them to squares, so
+# that nothing of a wide or tall picture is lost.
+for _encoder in ("clip_b16", "clip_l14_336", "dinov2_base", "dinov2_giant", "csd_vit_l"):
+    for _protocol, _view in (("paper", "whole"), ("corrected", "padded")):
+        metric(
+            "image_match",
+            better="higher",
+            range=(-1, 1),
+            of={"output": Of(_encoder, _view), "reference": Of(_encoder, _view)},
+            protocol="paper" if _protocol == "paper" else "corrected",
+        )(encoder_match)
+# SigLIP squeezes the whole picture.
+metric("image_match", better="higher", range=(-1, 1), of={"output": "siglip_so400m", "reference": "siglip_so400m"})(
+    encoder_match
+)
+metric(
+    "subject_match",
+    better="higher",
+    range=(-1, 1),
+    of={"output": Of("dinov2_giant", "mask_crop"), "reference": Of("dinov2_giant", "padded")},
+    protocol="corrected",
+)(encoder_match)
 
 
 @metric(
@@ -35,8 +55,26 @@ def masked_image_match(output: Feature, reference: Feature) -> Value:
     return cosine(output["vector"], reference["vector"])
 
 
-@metric(better="higher", range=(-1, 1), of={"output": "clip_l14_336", "caption": "clip_l14_336"})
+@metric(
+    "text_image_match",
+    better="higher",
+    range=(-1, 1),
+    of={"output": Of("clip_l14_336", "padded"), "caption": "clip_l14_336"},
+    protocol="corrected",
+)
 def text_image_match(output: Feature, caption: Feature) -> Value:
+    """Cosine of the embeddings of the whole output, on a square, and of the caption (77 tokens of it)."""
+    return cosine(output["vector"], caption["vector"])
+
+
+@metric(
+    "text_image_match",
+    better="higher",
+    range=(-1, 1),
+    of={"output": "clip_l14_336", "caption": "clip_l14_336"},
+    protocol="paper",
+)
+def text_image_match_paper(output: Feature, caption: Feature) -> Value:
     """Cosine of the embeddings of the output and of the caption, cut to the 77 tokens that CLIP reads."""
     return cosine(output["vector"], caption["vector"])
 
@@ -45,7 +83,7 @@ def text_image_match(output: Feature, caption: Feature) -> Value:
     "clip_score",
     better="higher",
     range=(0, 100),
-    of={"output": "clip_b16", "caption": "clip_b16"},
+    of={"output": Of("clip_b16", "padded"), "caption": "clip_b16"},
     protocol="corrected",
 )
 def clip_score(output: Feature, caption: Feature) -> Value:

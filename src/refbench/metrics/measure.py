@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from refbench.failure import Failure
 from refbench.metrics.metric import Box, Input, Metric, Of, find_metric
 from refbench.metrics.opened import Opened
 from refbench.metrics.views import VIEWS
-from refbench.networks import Feature, load_network, network_info, why_not
+from refbench.networks import Feature, dtype_of, load_network, network_info, why_not
 from refbench.networks.cache import FeatureCache, cache_folder
 from refbench.record import Record, RefBenchError, content_key
 
@@ -59,11 +60,19 @@ class _Wanted:
 
 @dataclass
 class Measurer:
-    """Measures chunks of jobs. Values do not depend on how jobs are grouped."""
+    """Measures chunks of jobs. Values do not depend on how jobs are grouped.
+
+    Pictures for networks are decoded by `decoders` threads at a time: a GPU would wait for one alone.
+    """
 
     device: str = "cpu"
+    dtype: str = "float32"
     batch: int = 16
+    decoders: int = 1
     cache: FeatureCache = field(default_factory=lambda: FeatureCache(cache_folder()))
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(self.decoders) if self.decoders > 1 else None
 
     def __call__(self, jobs: Sequence[Job], opened: Opened | None = None) -> list[Measurement]:
         opened = opened or Opened()
@@ -90,22 +99,26 @@ class Measurer:
                     found[w] = key
                 else:
                     keys[w] = key
-            known = self.cache.get(info, "float32", list(keys.values()))
+            dtype = dtype_of(name, self.dtype)
+            known = self.cache.get(info, dtype, list(keys.values()))
             new = {key: w for w, key in keys.items() if key not in known}
             order = list(new)
             for start in range(0, len(order), self.batch):
                 part = order[start : start + self.batch]
                 made = self._run(name, [new[key] for key in part], opened)
                 fresh = dict(zip(part, made, strict=True))
-                self.cache.put(info, "float32", fresh)
+                self.cache.put(info, dtype, fresh)
                 known |= fresh
             found |= {w: known[key] for w, key in keys.items()}
         return found
 
     def _run(self, name: str, wanted: Sequence[_Wanted], opened: Opened) -> list[Feature | Failure]:
-        seen: list[Any] = [w.text if w.text is not None else _view(w, opened) for w in wanted]
+        def shown(w: _Wanted) -> Any:
+            return w.text if w.text is not None else _view(w, opened)
+
+        seen: list[Any] = list(self._pool.map(shown, wanted)) if self._pool else [shown(w) for w in wanted]
         good = [item for item in seen if not isinstance(item, Failure)]
-        made = iter(load_network(name, self.device)(good) if good else [])
+        made = iter(load_network(name, self.device, self.dtype)(good) if good else [])
         return [item if isinstance(item, Failure) else next(made) for item in seen]
 
     def _measure(
@@ -141,7 +154,7 @@ class Measurer:
     ) -> Any:
         if given.kind == "network":
             assert given.of is not None
-            return load_network(given.of.network, self.device)
+            return load_network(given.of.network, self.device, self.dtype)
         there = given.name in job.pictures or given.name in job.facts
         if not there:
             if given.optional:
@@ -175,6 +188,8 @@ def _wanted(given: Input, job: Job) -> _Wanted:
 
 def _key(wanted: _Wanted, opened: Opened) -> str | Failure:
     if wanted.text is not None:
+        if not wanted.text.strip():
+            return Failure(kind="undefined", detail="the caption is empty")
         return content_key({"text": wanted.text})
     hashes = []
     for _, path in wanted.pictures:
@@ -232,6 +247,7 @@ def measure(
     *,
     protocol: str = "corrected",
     device: str = "cpu",
+    dtype: str = "float32",
     caption: str | None = None,
     box: Box | None = None,
     output_box: Box | None = None,
@@ -242,7 +258,11 @@ def measure(
     reason = why_not_measured(metric.id, protocol)
     if reason is not None:
         raise RefBenchError(reason)
-    facts = {key: value for key, value in {"caption": caption, "box": box, "output_box": output_box}.items() if value is not None}
+    facts = {
+        key: value
+        for key, value in {"caption": caption, "box": box, "output_box": output_box}.items()
+        if value is not None
+    }
     known = {given.name for given in metric.inputs}
     needed = [g.name for g in metric.inputs if not g.optional and g.kind != "network"]
     # A reference and a source are both "the picture to compare with": whichever was given serves.
@@ -260,7 +280,7 @@ def measure(
         n: str(opened.add(f"{n} in memory", p) if not isinstance(p, str | Path) else p) for n, p in pictures.items()
     }
     job = Job(metric=metric.id, protocol=metric.protocol, decoding=protocol, pictures=paths, facts=facts)
-    return Measurer(device=device)([job], opened)[0]
+    return Measurer(device=device, dtype=dtype)([job], opened)[0]
 
 
 def _viewed(metric: Metric, name: str) -> bool:

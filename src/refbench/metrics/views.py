@@ -51,17 +51,24 @@ def mask_crop(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels | Fa
     rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
     if not rows.size:
         return Failure(kind="undefined", detail="the mask is empty: there is no subject to look at")
-    box = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    height, width = box.shape[:2]
+    return padded(pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1], {})
+
+
+def padded(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels:
+    """The whole picture in the middle of a white square: networks that crop the centre then see all of it."""
+    height, width = pixels.shape[:2]
+    if height == width:
+        return pixels
     side = max(height, width)
     top, left = (side - height) // 2, (side - width) // 2
     square = np.full((side, side, 3), 255, np.uint8)
-    square[top : top + height, left : left + width] = box
+    square[top : top + height, left : left + width] = pixels
     return square
 
 
 VIEWS: Mapping[str, View] = {
     "whole": View("the whole picture", (), lambda pixels, _: pixels),
     "inside_mask_white": View("white outside the mask", ("mask",), inside_mask_white),
+    "padded": View("the whole picture on a white square, so that no centre crop cuts it", (), padded),
     "mask_crop": View("the mask's box on a white square", ("mask",), mask_crop),
 }

@@ -32,7 +32,7 @@ GIVES: Mapping[str, str] = {
     "embedding": "vector (d) float32, not normalised",
     "mask": "mask (height x width) uint8, 0 or 255, the size of the picture",
     "objects": "boxes (n x 4) float32 x1 y1 x2 y2 in pixels, scores (n), labels (n) names; best first",
-    "people": "keypoints (n x 17 x 3) float32 x, y in pixels, visibility 0..1, COCO's order; scores (n); boxes (n x 4); size (2)",
+    "people": "keypoints (n x 17 x 3) float32 x, y, visibility 0..1, COCO's order; scores (n); boxes (n x 4); size (2)",
     "faces": "boxes (n x 4) float32, scores (n), vectors (n x d) float32; largest first",
     "text": "lines (n) text, scores (n), boxes (n x 4 x 2); in reading order",
     "score": "score () float32",
@@ -151,18 +151,24 @@ def why_not(name: str) -> str | None:
     return None
 
 
-_LOADED: dict[tuple[str, str], Any] = {}
+_LOADED: dict[tuple[str, str, str], Any] = {}
 # Reentrant, since a network may be built on another one, as pose is on the object detector.
 _LOADING = threading.RLock()
 
 
-def load_network(name: str, device: str = "cpu") -> Any:
+def dtype_of(name: str, dtype: str) -> str:
+    """The number format that a network runs in when `dtype` is asked for: only those on torch have a choice."""
+    return dtype if "torch" in network_info(name).needs else "float32"
+
+
+def load_network(name: str, device: str = "cpu", dtype: str = "float32") -> Any:
     """The network, made once per process and device; refuses weights whose hash is not the registry's."""
     from refbench.networks.hub import hub_paths
     from refbench.networks.store import weights_paths
 
     with _LOADING:
-        place = name, device
+        chosen = dtype_of(name, dtype)
+        place = name, device, chosen
         if place not in _LOADED:
             info = network_info(name)
             reason = why_not(name)
@@ -170,5 +176,6 @@ def load_network(name: str, device: str = "cpu") -> Any:
                 raise RefBenchError(reason)
             module, _, attribute = info.factory.partition(":")
             factory = getattr(importlib.import_module(module), attribute)
-            _LOADED[place] = factory({**weights_paths(info), **hub_paths(info)}, device)
+            more = {"dtype": chosen} if chosen != "float32" else {}
+            _LOADED[place] = factory({**weights_paths(info), **hub_paths(info)}, device, **more)
         return _LOADED[place]

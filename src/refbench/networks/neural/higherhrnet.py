@@ -35,8 +35,9 @@ class HigherHRNet:
 
     name = "higherhrnet_w32"
 
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 4) -> None:
-        self._place = place = Place(device, dtype, batch)
+    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
+        # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
+        self._place = place = Place(device, dtype, batch=1)
         weights = state_file(named(paths), self.name)
         state = read_state(weights, self.name)
         need(state, ("conv1.weight", "stage4.2.fuse_layers.0.3.0.weight", "final_layers.1.bias"), weights, self.name)

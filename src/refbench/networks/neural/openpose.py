@@ -49,8 +49,9 @@ class OpenPoseBody:
 
     name = "openpose_body"
 
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> None:
-        self._place = place = Place(device, dtype, batch)
+    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
+        # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
+        self._place = place = Place(device, dtype, batch=1)
         weights = state_file(named(paths), self.name)
         # Conversions of this file differ in whether the part of the network stands before a layer's name.
         state = {".".join(key.split(".")[-2:]): value for key, value in read_state(weights, self.name).items()}
