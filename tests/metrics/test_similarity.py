@@ -106,7 +106,7 @@ def test_an_empty_mask_is_undefined_in_the_corrected_view() -> None:
     assert isinstance(found, Failure) and found.kind == "undefined"
 
 
-@pytest.mark.parametrize("view", list(VIEWS))
+@pytest.mark.parametrize("view", [name for name, view in VIEWS.items() if "mask" in view.inputs])
 def test_without_a_mask_every_view_is_the_whole(view: str) -> None:
     pixels = picture(0)
     np.testing.assert_array_equal(VIEWS[view].apply(pixels, {}), pixels)

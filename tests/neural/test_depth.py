@@ -97,7 +97,9 @@ def official_depth(model: Any, picture: Pixels) -> Any:
 
 
 @pytest.mark.parametrize("size", [(518, 518), (64, 64), (91, 37), (33, 60)])
-def test_depth_is_that_of_the_originals_own_steps(any_folder: Path, picture_by_rule: Any, size: tuple[int, int]) -> None:
+def test_depth_is_that_of_the_originals_own_steps(
+    any_folder: Path, picture_by_rule: Any, size: tuple[int, int]
+) -> None:
     model = transformers.DepthAnythingForDepthEstimation.from_pretrained(any_folder).eval()
     embeddings = model.backbone.embeddings
     embeddings.interpolate_pos_encoding = lambda x, h, w: official_positions(embeddings.position_embeddings, h, w)
@@ -122,7 +124,9 @@ def test_a_square_of_the_networks_own_size_is_what_transformers_gives(any_folder
     ("size", "wanted"),
     [((518, 518), (518, 518)), ((480, 640), (518, 686)), ((1024, 768), (686, 518)), ((1000, 1001), (518, 518)), ((100, 51), (1022, 518))],
 )  # fmt: skip
-def test_the_shorter_side_is_at_least_518_and_both_are_multiples_of_14(size: tuple[int, int], wanted: tuple[int, int]) -> None:
+def test_the_shorter_side_is_at_least_518_and_both_are_multiples_of_14(
+    size: tuple[int, int], wanted: tuple[int, int]
+) -> None:
     assert depth.depth_anything_size(*size) == wanted
 
 
@@ -134,7 +138,9 @@ def test_batches_change_nothing(any_folder: Path, dpt_folder: Path, picture_by_r
         for one, other in zip(together, alone, strict=True):
             assert not isinstance(one, Failure)
             assert not isinstance(other, Failure)
-            np.testing.assert_allclose(one["map"].astype(float), other["map"], atol=1e-4 if one["map"].dtype != np.uint8 else 1)
+            np.testing.assert_allclose(
+                one["map"].astype(float), other["map"], atol=1e-4 if one["map"].dtype != np.uint8 else 1
+            )
 
 
 def test_a_strip_is_refused_and_not_turned_into_thousands_of_patches(any_folder: Path) -> None:
@@ -152,7 +158,9 @@ def test_dpt_of_its_own_size_is_what_transformers_gives(dpt_folder: Path, pictur
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
 
 
-def test_dpt_gives_a_grey_picture_of_the_pictures_size_from_black_to_white(dpt_folder: Path, picture_by_rule: Any) -> None:
+def test_dpt_gives_a_grey_picture_of_the_pictures_size_from_black_to_white(
+    dpt_folder: Path, picture_by_rule: Any
+) -> None:
     for size in [(128, 128), (130, 70), (63, 200)]:
         (found,) = DptHybrid(dpt_folder)([picture_by_rule(5, *size)])
         assert not isinstance(found, Failure)
@@ -165,14 +173,18 @@ def test_dpt_gives_a_grey_picture_of_the_pictures_size_from_black_to_white(dpt_f
     raw = raw - raw.min()
     wanted = (raw / raw.max() * 255).astype(np.uint8)
     (found,) = network([picture])
-    np.testing.assert_allclose(found["map"].astype(int), cv2.resize(wanted, (128, 192), interpolation=cv2.INTER_AREA), atol=1)  # type: ignore[index]
+    np.testing.assert_allclose(
+        found["map"].astype(int), cv2.resize(wanted, (128, 192), interpolation=cv2.INTER_AREA), atol=1
+    )  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
     ("size", "wanted"),
     [((512, 512), (512, 512)), ((2048, 1024), (2048, 1024)), ((2000, 3000), (1024, 1536)), ((300, 500), (320, 512)), ((30, 60), (0, 64))],
 )  # fmt: skip
-def test_midas_sees_multiples_of_64_and_at_most_1024_on_the_shorter_side(size: tuple[int, int], wanted: tuple[int, int]) -> None:
+def test_midas_sees_multiples_of_64_and_at_most_1024_on_the_shorter_side(
+    size: tuple[int, int], wanted: tuple[int, int]
+) -> None:
     assert depth.midas_size(*size) == wanted
 
 
@@ -211,7 +223,9 @@ def test_depth_l1_compares_at_the_sources_size() -> None:
     assert value == pytest.approx(0.8)
 
 
-def test_the_real_weights_folder_serves_extractor_and_metric(any_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture_by_rule: Any) -> None:
+def test_the_real_weights_folder_serves_extractor_and_metric(
+    any_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture_by_rule: Any
+) -> None:
     from refbench.metrics.measure import measure
     from refbench.networks import network as registry
 
@@ -225,7 +239,9 @@ def test_the_real_weights_folder_serves_extractor_and_metric(any_folder: Path, t
     made = depth_extractor(picture)
     assert not isinstance(made, Failure)
     assert (made.min(), made.max(), made.shape) == (0, 255, (60, 48))
-    found = measure("depth_mse@depth_anything_v2_base", output=picture, reference=np.repeat(made[:, :, None], 3, axis=2))
+    found = measure(
+        "depth_mse@depth_anything_v2_base", output=picture, reference=np.repeat(made[:, :, None], 3, axis=2)
+    )
     assert found.value == pytest.approx(0, abs=1e-4)
 
 
@@ -243,3 +259,12 @@ def test_bf16_runs_and_agrees_within_a_hundredth(any_folder: Path, dpt_folder: P
         assert not isinstance(other, Failure)
         span = float(one["map"].max()) - float(one["map"].min())
         assert np.abs(one["map"].astype(float) - other["map"]).mean() < 0.05 * max(span, 1.0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_depth(any_folder: Path, dpt_folder: Path, picture_by_rule: Any) -> None:
+    picture = picture_by_rule(5, 128, 192)
+    (one,), (other,) = DepthAnythingBase(any_folder)([picture]), DepthAnythingBase(any_folder, "cuda")([picture])
+    np.testing.assert_allclose(one["map"], other["map"], atol=2e-3)  # type: ignore[index]
+    (one,), (other,) = DptHybrid(dpt_folder)([picture]), DptHybrid(dpt_folder, "cuda")([picture])
+    assert np.abs(one["map"].astype(int) - other["map"]).max() <= 2  # type: ignore[index]

@@ -65,7 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, reference: Any) -> Path:
 
 
 @pytest.mark.parametrize("size", [(64, 64), (91, 37), (37, 91), (300, 200)])
-def test_a_drawing_is_that_of_the_published_network(reference: Any, folder: Path, picture_by_rule: Any, size: tuple[int, int]) -> None:
+def test_a_drawing_is_that_of_the_published_network(
+    reference: Any, folder: Path, picture_by_rule: Any, size: tuple[int, int]
+) -> None:
     picture = picture_by_rule(2, *size)
     short = min(size)
     small = Image.fromarray(picture).resize((256 * size[1] // short, 256 * size[0] // short), Image.Resampling.BICUBIC)
@@ -99,7 +101,9 @@ def test_a_file_without_a_layer_is_refused(tmp_path: Path, reference: Any) -> No
         InformativeDrawings(tmp_path)
 
 
-def test_the_picture_itself_has_no_error_and_another_has(folder: Path, picture_by_rule: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_itself_has_no_error_and_another_has(
+    folder: Path, picture_by_rule: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from refbench.networks import network as registry
 
     (tmp_path / "hub").mkdir()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from refbench.case import AnyCase
 from refbench.chat.request import ChatRequest
 from refbench.chat.sent import SentPicture
 from refbench.chat.vlm import VLM, Pictures
+from refbench.engine.ahead import ahead
 from refbench.engine.gallery import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
@@ -84,9 +85,11 @@ class JudgingRun:
                 await self.budget.release(worst)
                 await calls.close(len(planned))
 
+        # The pictures of the next few cases are opened and hashed ahead.
+        plans = ahead(cases, self._plan, _AHEAD)
         try:
-            async with asyncio.TaskGroup() as group:
-                async for planned in self._plans(cases):
+            async with aclosing(plans), asyncio.TaskGroup() as group:
+                async for planned in plans:
                     if self.stopped:
                         break
                     worst = sum(call.worst_usd for call in planned)
@@ -119,21 +122,6 @@ class JudgingRun:
             elif purpose.case in self._cases and self.repair(self._cases[purpose.case], purpose, evidence, nothing):
                 found[evidence.id], places[evidence.id] = evidence, place
         return {act: evidence for act, evidence in found.items() if places[act] not in repaired}
-
-    async def _plans(self, cases: Sequence[AnyCase]) -> AsyncIterator[list[Planned]]:
-        """The calls of each case in order; the pictures of the next few are opened and hashed ahead."""
-        ahead: deque[asyncio.Task[list[Planned]]] = deque()
-        try:
-            for case in cases:
-                ahead.append(asyncio.create_task(self._plan(case)))
-                if len(ahead) > _AHEAD:
-                    yield await ahead.popleft()
-            while ahead:
-                yield await ahead.popleft()
-        finally:
-            for task in ahead:
-                task.cancel()
-            await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""

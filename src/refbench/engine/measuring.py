@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import itertools
-import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,33 +15,25 @@ from refbench.benchmarks import Benchmark, Dataset
 from refbench.benchmarks.benchmark import Measured
 from refbench.case import AnyCase
 from refbench.chat.sent import SentPicture
+from refbench.engine.ahead import ahead
 from refbench.engine.gallery import Gallery
+from refbench.engine.measure_worker import MeasureRow, devices_of, spread
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
-from refbench.engine.task import Executor, Outcome, Resources, Task
+from refbench.engine.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT
-from refbench.metrics import Metric, find_metric, home_of, register_from
-from refbench.metrics.measure import Job, Measurement, Measurer, why_not_measured
+from refbench.metrics import Metric, find_metric, home_of
+from refbench.metrics.measure import Job, Measurement, why_not_measured
 from refbench.metrics.opened import decodes_alike
 from refbench.models import GivenOutputs
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.record import RefBenchError
 
-_CHUNK = 8
-"""Outputs whose pictures are in memory at once, for each worker."""
-_GPU_CHUNK, _GPU_BATCH, _AT_A_GPU = 64, 128, 3
-_MOST_PROCESSES = 4
-"""Each holds its own copy of the small networks."""
-
-
-@dataclass(frozen=True)
-class MeasureRow:
-    """What a worker gets: the metrics of one output."""
-
-    key: str
-    jobs: tuple[Job, ...]
+_AHEAD = 64
+"""Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
+_MOST_UNWRITTEN = 256
 
 
 @dataclass(frozen=True)
@@ -79,6 +69,7 @@ class MeasuringRun:
     _sharing: dict[str, _Planned] = field(default_factory=dict)
     """Acts on their way, with everything that waits for the same value."""
     _again: list[MeasureRow] = field(default_factory=list)
+    _writing: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def measure(self, cases: Sequence[AnyCase]) -> None:
         """Measure the cases in their order, all models on a case before the next."""
@@ -90,19 +81,21 @@ class MeasuringRun:
         devices = devices_of(self.device) if any("torch" in network_info(name).needs for name in needed) else ["cpu"]
         task = Task(
             name="measure",
-            factory="refbench.engine.measuring:MeasureWorker",
+            factory="refbench.engine.measure_worker:MeasureWorker",
             args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
-            **_spread(devices, needed, foreign=bool(homes)),
+            **spread(devices, needed, foreign=bool(homes)),
         )
         async with aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
             async for outcome in outcomes:
                 await self._record(outcome)
+        await self._written(0)
         # A worker died over these: each metric alone, so that only the guilty one is lost.
         rows, self._again = self._again, []
         if rows:
             async with aclosing(self.executor.run(task, rows)) as outcomes:
                 async for outcome in outcomes:
                     await self._record(outcome, alone=True)
+            await self._written(0)
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
@@ -120,16 +113,22 @@ class MeasuringRun:
         assert self.bench.measuring is not None
         return [m for m in self.bench.measuring(case) if not self.parts or m.part in self.parts]
 
-    async def _rows(self, cases: Sequence[AnyCase]) -> AsyncIterator[MeasureRow]:
-        for case in cases:
-            for model in self.models:
-                if self.stopped:
-                    return
-                planned = await self._plan(case, model)
-                if planned:
-                    key = f"{case.id}\n{model.name}"
-                    self._waiting[key] = planned
-                    yield MeasureRow(key=key, jobs=tuple(p.job for p in planned))
+    async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
+        async with aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
+            async for rows in plans:
+                for row in rows:
+                    yield row
+
+    async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
+        """All models on a case together, so that its own pictures are decoded once for all of them."""
+        rows = []
+        for model in self.models:
+            planned = [] if self.stopped else await self._plan(case, model)
+            if planned:
+                key = f"{case.id}\n{model.name}"
+                self._waiting[key] = planned
+                rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
+        return rows
 
     async def _plan(self, case: AnyCase, model: GivenOutputs) -> list[_Planned]:
         """The measurements that an output still needs."""
@@ -230,7 +229,15 @@ class MeasuringRun:
                 self.progress.failed[measurement.failure.kind] += 1
             del self._sharing[evidence.id]
             self.progress.measured += len(one.purposes)
-            await self.recorder.record((evidence, tuple(one.purposes)))
+            self._writing.add(asyncio.create_task(self.recorder.record((evidence, tuple(one.purposes)))))
+        await self._written(_MOST_UNWRITTEN)
+
+    async def _written(self, most: int) -> None:
+        """Wait until at most so many records are on their way to the disk; raises what the disk said."""
+        while len(self._writing) > most:
+            done, self._writing = await asyncio.wait(self._writing, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
 
 
 def _evidence(request: Mapping[str, Any], measurement: Measurement) -> Evidence:
@@ -244,50 +251,6 @@ def _weights(name: str, dtype: str) -> str:
     """A network's weights, and the number format where it is not the usual one."""
     chosen = dtype_of(name, dtype)
     return weights_key(name) if chosen == "float32" else f"{weights_key(name)} {chosen}"
-
-
-def _spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) -> dict[str, Any]:
-    """How the work is laid out.
-
-    On GPUs threads share each device's networks, some decoding while one computes. On a CPU, native code of
-    networks and code that is not ours may crash and has processes of its own: several where networks are small,
-    one where they are large and use all cores anyway.
-    """
-    if devices != ["cpu"]:
-        return {"chunk": _GPU_CHUNK, "isolated": False, "resources": Resources(workers=_AT_A_GPU * len(devices))}
-    large = any("torch" in network_info(name).needs for name in networks)
-    workers = 1 if large else min(_MOST_PROCESSES, os.cpu_count() or 1)
-    return {"chunk": _CHUNK, "isolated": foreign or bool(networks), "resources": Resources(workers=workers)}
-
-
-def devices_of(device: str) -> list[str]:
-    """`cuda` is every GPU of the machine; otherwise those that are named, with commas between."""
-    if device != "cuda":
-        return device.split(",")
-    torch = importlib.import_module("torch")
-    return [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cuda"]
-
-
-class MeasureWorker:
-    """What a worker of the executor holds: networks are loaded once, a chunk's pictures are decoded once.
-
-    Workers of one process take the devices in turn.
-    """
-
-    _made = itertools.count()
-
-    def __init__(self, devices: Sequence[str], dtype: str = "float32", homes: Sequence[tuple[str, str]] = ()) -> None:
-        for name, file in homes:
-            register_from(name, file)
-        device = devices[next(MeasureWorker._made) % len(devices)]
-        if device == "cpu":
-            self._measurer = Measurer(dtype=dtype)
-        else:
-            self._measurer = Measurer(device, dtype, batch=_GPU_BATCH, decoders=os.cpu_count() or 1)
-
-    def __call__(self, rows: Sequence[MeasureRow]) -> list[list[Measurement]]:
-        measured = iter(self._measurer([job for row in rows for job in row.jobs]))
-        return [[next(measured) for _ in row.jobs] for row in rows]
 
 
 def check_parts(bench: Benchmark, parts: Sequence[str]) -> None:

@@ -177,7 +177,7 @@ def metrics() -> list[Metric]:
 def find_metric(name: str, protocol: str = "corrected") -> Metric:
     """The metric as the protocol measures it. A name without a network means the first network there is for it."""
     _load_all()
-    ids = [name, *(id_ for id_, _ in _METRICS if id_.startswith(f"{name}@"))]
+    ids = [name, *(id_ for id_, _ in _METRICS if id_.startswith((f"{name}@", f"{name}+")))]
     for wanted in ids:
         for kind in (protocol, ""):
             if (wanted, kind) in _METRICS:

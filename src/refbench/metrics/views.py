@@ -1,4 +1,4 @@
-"""Views: what a network is shown of a picture, the whole of it or what a mask marks."""
+"""Views: what a network is shown of a picture, the whole of it, what a mask marks, or its colours exchanged."""
 
 from __future__ import annotations
 
@@ -66,9 +66,15 @@ def padded(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels:
     return square
 
 
+def channels_swapped(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixels | Failure:
+    """Red and blue exchanged, as ICE-Bench hands RGB to a library of faces that expects BGR."""
+    return np.ascontiguousarray(pixels[..., ::-1])
+
+
 VIEWS: Mapping[str, View] = {
     "whole": View("the whole picture", (), lambda pixels, _: pixels),
     "inside_mask_white": View("white outside the mask", ("mask",), inside_mask_white),
     "padded": View("the whole picture on a white square, so that no centre crop cuts it", (), padded),
     "mask_crop": View("the mask's box on a white square", ("mask",), mask_crop),
+    "channels_swapped": View("red and blue exchanged", (), channels_swapped),
 }

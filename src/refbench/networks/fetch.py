@@ -46,6 +46,7 @@ def wanted(names: Sequence[str]) -> tuple[list[NetworkInfo], bool]:
     chosen: dict[str, NetworkInfo] = {}
     for name in names:
         found = [i for i in networks().values() if i.group == name] if name in groups else [network_info(name)]
+        found += [network_info(other) for info in found for other in info.uses]
         chosen.update((info.name, info) for info in found)
     return list(chosen.values()), not groups.intersection(names)
 

@@ -37,7 +37,7 @@ GIVES: Mapping[str, str] = {
     "text": "lines (n) text, scores (n), boxes (n x 4 x 2); in reading order",
     "score": "score () float32",
     "distance": "takes pairs of pictures and gives one number each",
-    "map": "map (height x width) float32 or uint8",
+    "map": "map (height x width) float32, uint8 or uint16",
 }
 
 
@@ -109,6 +109,8 @@ class NetworkInfo(Record):
     extra: str = "local"
     needs: tuple[str, ...] = ()
     """Modules that must be importable."""
+    uses: tuple[str, ...] = ()
+    """Other networks that it is built on."""
     licence: str
     commercial: bool = True
     """False: weights for research only, or under a licence such as AGPL; never fetched without being asked to."""
@@ -148,7 +150,7 @@ def why_not(name: str) -> str | None:
     if missing_weights(info) or missing(info):
         licence = " --accept-licence" if not info.commercial else ""
         return f"the weights of {name} are not here: refbench fetch {name}{licence}"
-    return None
+    return next((reason for other in info.uses if (reason := why_not(other)) is not None), None)
 
 
 _LOADED: dict[tuple[str, str, str], Any] = {}

@@ -11,11 +11,10 @@ import numpy as np
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.depth_maps import Floats, run_by_shape, stretched
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 _SHORT, _PATCH = 518, 14
@@ -38,7 +37,7 @@ class DepthAnything:
         place.check_room(self.name, [weights])
         config = read_config("DepthAnythingConfig", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = network_of("DepthAnythingForDepthEstimation", config, state, place, weights, self.name)
+        self._model = transformer("DepthAnythingForDepthEstimation", config, state, place, weights, self.name)
         embeddings = self._model.backbone.embeddings
         embeddings.interpolate_pos_encoding = lambda tokens, height, width: positions(
             embeddings.position_embeddings, height // _PATCH, width // _PATCH
@@ -123,7 +122,7 @@ class DptHybrid:
         place.check_room(self.name, [weights])
         config = read_config("DPTConfig", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = network_of("DPTForDepthEstimation", config, state, place, weights, self.name)
+        self._model = transformer("DPTForDepthEstimation", config, state, place, weights, self.name)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         prepared = [prepare_midas(picture) for picture in pictures]

@@ -11,10 +11,9 @@ import orjson
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import preparation, prepare
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 BEAMS, MOST_TOKENS = 3, 1024
@@ -43,7 +42,7 @@ class Florence2:
         place.check_room(self.name, [weights])
         config = read_config("Florence2Config", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = network_of("Florence2ForConditionalGeneration", config, state, place, weights, self.name)
+        self._model = transformer("Florence2ForConditionalGeneration", config, state, place, weights, self.name)
         prepared = file_of(files, self.name, "preprocessor_config.json")
         self._how = preparation(prepared)
         said = orjson.loads(prepared.read_bytes())

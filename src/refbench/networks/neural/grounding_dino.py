@@ -10,10 +10,9 @@ import orjson
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import Preparation, prepare
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 THRESHOLD = 0.25
@@ -35,7 +34,7 @@ class GroundingDino:
         config = read_config("GroundingDinoConfig", file_of(files, self.name, "config.json"), self.name)
         config.disable_custom_kernels = True  # transformers would fetch them, and run code that nobody has looked at
         state = read_state(weights, self.name)
-        self._model = network_of("GroundingDinoForObjectDetection", config, state, place, weights, self.name)
+        self._model = transformer("GroundingDinoForObjectDetection", config, state, place, weights, self.name)
         self._said = orjson.loads(file_of(files, self.name, "preprocessor_config.json").read_bytes())
         tokenizer = package("tokenizers").Tokenizer
         self._tokenizer = tokenizer.from_file(str(file_of(files, self.name, "tokenizer.json")))

@@ -91,13 +91,12 @@ def _adjusted(heat: NDArray[Any], x: int, y: int) -> tuple[float, float]:
 def _fill(person: Floats, heat: NDArray[Any], tags: NDArray[Any]) -> None:
     """Put missing joints where the heat is highest among places with the person's tag."""
     there = [joint for joint in range(len(person)) if person[joint, 2] > 0]
-    mean = np.mean(
-        [tags[joint, int(person[joint, 1]), int(person[joint, 0])] for joint in there], axis=0, dtype=np.float32
-    )
+    seen = np.array([tags[joint, int(person[joint, 1]), int(person[joint, 0])] for joint in there], dtype=np.float32)
+    first, mirrored = seen.mean(axis=0)
     for joint in range(len(person)):
         if person[joint, 2] > 0:
             continue
-        away = np.hypot(tags[joint, :, :, 0] - mean[0], tags[joint, :, :, 1] - mean[1])
+        away = np.hypot(tags[joint, :, :, 0] - first, tags[joint, :, :, 1] - mirrored)
         y, x = np.unravel_index(int(np.argmax(heat[joint] - np.round(away))), heat[joint].shape)
         if heat[joint, y, x] > 0:
             person[joint] = *_adjusted(heat[joint], int(x), int(y)), heat[joint, y, x]

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.place import Place, free_cache, is_out_of_memory, package
 from refbench.networks.neural.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from refbench.networks.neural.sam2_masks import grid_points, mask_box, stability, surviving, without_specks
 from refbench.networks.neural.sam2_settings import STRICT, MaskSettings
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 _LIMIT = 32.0
@@ -53,7 +52,7 @@ class Sam2:
         weights = state_file(files, self.name)
         place.check_room(self.name, [weights])
         config = read_config("Sam2Config", file_of(files, self.name, "config.json"), self.name)
-        self._model = network_of("Sam2Model", config, read_state(weights, self.name), place, weights, self.name)
+        self._model = transformer("Sam2Model", config, read_state(weights, self.name), place, weights, self.name)
         self._side = int(config.prompt_encoder_config.image_size)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:

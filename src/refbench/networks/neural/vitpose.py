@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature, Network, load_network
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.depth_maps import Floats, run_by_shape
 from refbench.networks.neural.place import Place
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 VISIBLE = 0.3
@@ -49,7 +48,7 @@ class VitPose:
         place.check_room(self.name, [weights])
         config = read_config("VitPoseConfig", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = network_of("VitPoseForPoseEstimation", config, state, place, weights, self.name)
+        self._model = transformer("VitPoseForPoseEstimation", config, state, place, weights, self.name)
         said = orjson.loads(file_of(files, self.name, "preprocessor_config.json").read_bytes())
         self._size = int(said["size"]["height"]), int(said["size"]["width"])
         self._mean, self._std = np.array(said["image_mean"]), np.array(said["image_std"])

@@ -8,11 +8,10 @@ import numpy as np
 
 from refbench.failure import Failure
 from refbench.networks.network import Feature
-from refbench.networks.neural.depth_loading import network_of
 from refbench.networks.neural.depth_maps import run_by_shape
 from refbench.networks.neural.place import Place, package
 from refbench.networks.neural.preprocess import Preparation, prepare
-from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file
+from refbench.networks.neural.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
 from refbench.pictures import Pixels
 
 THRESHOLD = 0.3
@@ -31,7 +30,7 @@ class RTDetr:
         place.check_room(self.name, [weights])
         config = read_config("RTDetrConfig", file_of(files, self.name, "config.json"), self.name)
         state = read_state(weights, self.name)
-        self._model = network_of("RTDetrForObjectDetection", config, state, place, weights, self.name)
+        self._model = transformer("RTDetrForObjectDetection", config, state, place, weights, self.name)
         self._names = [str(config.id2label[n]) for n in range(len(config.id2label))]
         self._how = Preparation((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), size=(640, 640), kernel="bilinear")
 

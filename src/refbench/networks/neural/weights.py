@@ -100,24 +100,19 @@ def need(state: Mapping[str, Any], names: Iterable[str], path: Path, network: st
 def transformer(kind: str, config: Any, state: Mapping[str, Any], place: Place, path: Path, network: str) -> Any:
     """The model of transformers of that class with these weights, all of them, on the device and ready to run."""
     transformers = package("transformers")
-    model_class = getattr(transformers, kind)
     with _quiet(transformers), place.loading(network):
-        try:
-            model, report = model_class.from_pretrained(
-                None,
-                config=config,
-                state_dict=dict(state),
-                dtype=place.torch_dtype,
-                attn_implementation="sdpa",
-                output_loading_info=True,
-            )
-        except RuntimeError as error:
-            if "size mismatch" not in str(error):
-                raise
-            raise _unlike(path, network, "weights of these sizes") from None
-        wrong = [*report["missing_keys"], *(str(key) for key in report["mismatched_keys"])]
+        # Attention is left to transformers' choice: some parts of some networks refuse the fused one.
+        model, report = getattr(transformers, kind).from_pretrained(
+            None,
+            config=config,
+            state_dict=dict(state),
+            dtype=place.torch_dtype,
+            ignore_mismatched_sizes=True,  # told below, with the name of the weight
+            output_loading_info=True,
+        )
+        wrong = sorted([*report["missing_keys"], *(str(key[0]) for key in report["mismatched_keys"])])
         if wrong:
-            raise _unlike(path, network, str(sorted(wrong)[0]))
+            raise _unlike(path, network, wrong[0])
         return model.eval().requires_grad_(False).to(place.device)
 
 

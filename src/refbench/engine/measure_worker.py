@@ -1,0 +1,73 @@
+"""The worker that measures: networks loaded once, a chunk's pictures decoded once; and how workers are laid out."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from refbench.engine.task import Resources
+from refbench.metrics import register_from
+from refbench.metrics.measure import Job, Measurement, Measurer
+from refbench.networks import network_info
+
+_CHUNK = 8
+"""Outputs whose pictures are in memory at once, for each worker."""
+_GPU_CHUNK, _GPU_BATCH, _AT_A_GPU = 64, 128, 3
+_MOST_PROCESSES = 4
+"""Each holds its own copy of the small networks."""
+
+
+@dataclass(frozen=True)
+class MeasureRow:
+    """What a worker gets: the metrics of one output."""
+
+    key: str
+    jobs: tuple[Job, ...]
+
+
+def spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) -> dict[str, Any]:
+    """How the work is laid out.
+
+    On GPUs threads share each device's networks, some decoding while one computes. On a CPU, native code of
+    networks and code that is not ours may crash and has processes of its own: several where networks are small,
+    one where they are large and use all cores anyway.
+    """
+    if devices != ["cpu"]:
+        return {"chunk": _GPU_CHUNK, "isolated": False, "resources": Resources(workers=_AT_A_GPU * len(devices))}
+    large = any("torch" in network_info(name).needs for name in networks)
+    workers = 1 if large else min(_MOST_PROCESSES, os.cpu_count() or 1)
+    return {"chunk": _CHUNK, "isolated": foreign or bool(networks), "resources": Resources(workers=workers)}
+
+
+def devices_of(device: str) -> list[str]:
+    """`cuda` is every GPU of the machine; otherwise those that are named, with commas between."""
+    if device != "cuda":
+        return device.split(",")
+    torch = importlib.import_module("torch")
+    return [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cuda"]
+
+
+class MeasureWorker:
+    """What a worker of the executor holds: networks are loaded once, a chunk's pictures are decoded once.
+
+    Workers of one process take the devices in turn.
+    """
+
+    _made = itertools.count()
+
+    def __init__(self, devices: Sequence[str], dtype: str = "float32", homes: Sequence[tuple[str, str]] = ()) -> None:
+        for name, file in homes:
+            register_from(name, file)
+        device = devices[next(MeasureWorker._made) % len(devices)]
+        if device == "cpu":
+            self._measurer = Measurer(dtype=dtype)
+        else:
+            self._measurer = Measurer(device, dtype, batch=_GPU_BATCH, decoders=os.cpu_count() or 1)
+
+    def __call__(self, rows: Sequence[MeasureRow]) -> list[list[Measurement]]:
+        measured = iter(self._measurer([job for row in rows for job in row.jobs]))
+        return [[next(measured) for _ in row.jobs] for row in rows]
