@@ -107,7 +107,8 @@ def main() -> None:
         paths = write_jpegs(work / "out", min(count, 256), 256 if tiny else 1024, os.cpu_count() or 1)
         for number in range(len(paths), count):  # other bytes, the same pixels: the cache must not know them
             data = paths[number % len(paths)].read_bytes()
-            (work / "out" / f"{number}.jpg").write_bytes(data + number.to_bytes(4, "big"))
+            comment = b"\xff\xfe\x00\x06" + number.to_bytes(4, "big")
+            (work / "out" / f"{number}.jpg").write_bytes(data[:2] + comment + data[2:])
         shutil.copy(paths[0], work / "source.jpg")
         start = time.perf_counter()
         write_weights(work / "weights/hub", tiny, device)

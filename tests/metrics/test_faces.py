@@ -130,7 +130,11 @@ def test_both_protocols_measure_a_photograph_as_insightface_does(creval_mini: Pa
     if reason is not None:
         pytest.skip(reason)
     images = creval_mini / "bench/image"
-    pair = {"output": images / "v2v_785.png", "reference": images / "i2i_0068.jpg"}
     for protocol, wanted in INSIGHTFACE.items():
-        found = refbench.measure("face_match@arcface_mbf", protocol=protocol, **pair)
+        found = refbench.measure(
+            "face_match@arcface_mbf",
+            protocol=protocol,
+            output=images / "v2v_785.png",
+            reference=images / "i2i_0068.jpg",
+        )
         assert found.value == pytest.approx(wanted, abs=2e-3)

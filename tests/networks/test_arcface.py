@@ -152,14 +152,17 @@ def test_a_turn_is_recovered() -> None:
     angle, scale, shift = 0.4, 1.7, np.array([12.0, -30.0])
     turn = scale * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     found = similarity(TEMPLATE, TEMPLATE @ turn.T + shift)
+    assert found is not None
     np.testing.assert_allclose(found, np.column_stack([turn, shift]), atol=1e-4)
 
 
 def test_points_that_do_not_fit_are_brought_nearest_as_scikit_image_does() -> None:
     points = np.array([[100.5, 90.25], [160, 84], [133, 120.5], [112, 150], [158.5, 146]], np.float32)
     # SimilarityTransform of scikit-image 0.26, through insightface 2.1.
-    wanted = [[0.6355465487, -0.0526768076, -22.1506575], [0.0526768076, 0.6355465487, -10.1845262]]
-    np.testing.assert_allclose(similarity(points, TEMPLATE), wanted, atol=1e-4)
+    wanted = np.array([[0.6355465487, -0.0526768076, -22.1506575], [0.0526768076, 0.6355465487, -10.1845262]])
+    found = similarity(points, TEMPLATE)
+    assert found is not None
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_the_turn_is_the_least_squares_one_and_never_mirrors() -> None:
@@ -270,36 +273,14 @@ def drawn(side: int) -> Pixels:
 # the first six of the 512 numbers and the length of the vector.
 DRAWN = (
     [86.168587, 79.963997, 230.317596, 254.993134, 0.718759],
-    [
-        125.091003,
-        145.68663,
-        190.730377,
-        145.229706,
-        158.151138,
-        176.617386,
-        137.10643,
-        219.029617,
-        183.504913,
-        218.950455,
-    ],
+    [125.091, 145.68663, 190.73038, 145.22971, 158.15114, 176.61739, 137.10643, 219.02962, 183.50491, 218.95045],
     [0.51324, 2.051689, 1.169795, 0.260356, 1.797613, 0.87054],
     23.102493,
 )
 # The same picture handed over as RGB, as ICE-Bench does.
 DRAWN_SWAPPED = (
     [87.121002, 78.858406, 228.22168, 257.119751, 0.700976],
-    [
-        125.583359,
-        147.190277,
-        191.211105,
-        147.051666,
-        159.511154,
-        177.528656,
-        137.14798,
-        220.321808,
-        183.654999,
-        220.417892,
-    ],
+    [125.58336, 147.19028, 191.21111, 147.05167, 159.51115, 177.52866, 137.14798, 220.32181, 183.655, 220.41789],
     [0.603181, 1.634714, 0.565504, 0.646624, 1.149093, 0.641681],
     21.652134,
 )

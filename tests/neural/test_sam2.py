@@ -266,7 +266,7 @@ def test_a_gpu_gives_the_same_regions(folder: Path, network: Sam2, picture_by_ru
     there = Sam2(folder, "cuda")
     settings = replace(LOOSE, refined=True, least_area=12)
     one, other = network.regions(picture, settings), there.regions(picture, settings)
-    np.testing.assert_allclose(one["scores"], other["scores"], atol=2e-3)  # type: ignore[index]
+    np.testing.assert_allclose(np.sort(one["scores"]), np.sort(other["scores"]), atol=2e-3)  # type: ignore[index]
     boxed = [net.in_box(picture, (10.0, 5.0, 60.0, 65.0)) for net in (network, there)]
     assert not any(isinstance(mask, Failure) for mask in boxed)
     assert np.mean(boxed[0] == boxed[1]) > 0.99

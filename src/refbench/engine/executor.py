@@ -10,18 +10,16 @@ from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from itertools import islice
 from typing import Any, TypeAlias
 
-from refbench.engine.task import Outcome, Row, Rows, Task
+from refbench.engine.task import FLUSH, Outcome, Row, Rows, Task
 from refbench.failure import Failure
 
 Attempt: TypeAlias = Callable[[list[Row]], Awaitable[list[Any] | Failure]]
 """Rows given to one worker: their values and Failures, or the one Failure of a worker that died or was too late."""
 
-_FLUSH_S = 0.05
-
 
 async def conduct(task: Task, rows: Rows, attempt: Attempt, in_flight: int) -> AsyncGenerator[Outcome, None]:
     """The outcomes of all rows, with never more than `in_flight` chunks pulled and not yet handed on."""
-    source = chunked(rows, task.chunk)
+    source = chunked(rows, task.chunk, task.flush)
     busy: set[asyncio.Task[list[Outcome]]] = set()
     pulling: asyncio.Task[list[Row] | None] | None = None
     more = True
@@ -51,8 +49,8 @@ async def conduct(task: Task, rows: Rows, attempt: Attempt, in_flight: int) -> A
         await source.aclose()
 
 
-async def chunked(rows: Rows, size: int) -> AsyncGenerator[list[Row], None]:
-    """Lists of `size` rows; of rows that trickle in, smaller ones: nobody waits for the next row longer than 50 ms.
+async def chunked(rows: Rows, size: int, flush: float = FLUSH) -> AsyncGenerator[list[Row], None]:
+    """Lists of `size` rows; of rows that trickle in, smaller ones: nobody waits for the next row longer than `flush`.
 
     An async generator of rows is closed with this one. A plain iterable is pulled on the loop and should not block.
     """
@@ -73,7 +71,7 @@ async def chunked(rows: Rows, size: int) -> AsyncGenerator[list[Row], None]:
                 row, coming = coming.result(), None
                 if row is None:
                     break
-                due = due if chunk else loop.time() + _FLUSH_S
+                due = due if chunk else loop.time() + flush
                 chunk.append(row)
                 if len(chunk) < size:
                     continue

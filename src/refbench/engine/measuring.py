@@ -31,7 +31,7 @@ from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.record import RefBenchError
 
-_AHEAD = 64
+_AHEAD = 256
 """Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
 _MOST_UNWRITTEN = 256
 

@@ -25,6 +25,10 @@ class Row(Protocol):
 Rows: TypeAlias = Iterable[Row] | AsyncIterable[Row]
 
 
+FLUSH = 0.05
+"""Seconds that the first row of a chunk waits for the others."""
+
+
 class Resources(Record):
     """What a task asks for. `gpus` is the share of a GPU that each of its workers takes."""
 
@@ -44,6 +48,8 @@ class Task(Record):
     """package.module:Class"""
     args: dict[str, JsonValue] = Field(default_factory=dict)
     chunk: Annotated[int, Field(ge=1)] = 1
+    flush: Annotated[float, Field(gt=0)] = FLUSH
+    """Seconds after which a chunk that is not full goes on its way: more where full batches are worth waiting for."""
     resources: Resources = Resources()
     isolated: bool = False
     """In processes of their own, so that a crash of native code costs one row and not the run."""

@@ -33,7 +33,7 @@ GIVES: Mapping[str, str] = {
     "mask": "mask (height x width) uint8, 0 or 255, the size of the picture",
     "objects": "boxes (n x 4) float32 x1 y1 x2 y2 in pixels, scores (n), labels (n) names; best first",
     "people": "keypoints (n x 17 x 3) float32 x, y, visibility 0..1, COCO's order; scores (n); boxes (n x 4); size (2)",
-    "faces": "boxes (n x 4) float32, scores (n), vectors (n x d) float32; largest first",
+    "faces": "boxes (n x 4) float32, scores (n), vectors (n x d) float32; largest first; order (n) of the detector",
     "text": "lines (n) text, scores (n), boxes (n x 4 x 2); in reading order",
     "score": "score () float32",
     "distance": "takes pairs of pictures and gives one number each",
