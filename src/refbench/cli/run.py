@@ -82,7 +82,7 @@ def run_command(
             settings=settings,
             protocol=protocol,
             limit=limit,
-            shard=_shard(shard),
+            shard=shard_of(shard),
             repeats=repeats,
             retry=retry or (),
             budget=budget,
@@ -111,7 +111,7 @@ def run_command(
     return 1 if evaluation.result.failure_share(missing=True) > allow_failures else 0
 
 
-def _shard(text: str | None) -> Shard | None:
+def shard_of(text: str | None) -> Shard | None:
     """The shard of the option, else of a SLURM array: tasks are counted from the array's first."""
     if text is not None:
         return Shard.parse(text)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark
-from refbench.benchmarks.benchmark import Judging
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.local import LocalVLM
@@ -25,10 +24,13 @@ from refbench.engine.judging import JudgingRun, Repair, first_error
 from refbench.engine.measuring import MeasuringRun, check_parts
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import picture_settings, set_up
+from refbench.engine.setup import judging_of, set_up
+from refbench.engine.shown import shown
+from refbench.engine.studio import Studio
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
+from refbench.models import ImageModel
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
 from refbench.scoring import Result, run_result
@@ -69,6 +71,7 @@ async def evaluate_async(
     metrics: Sequence[str] = (),
     device: str = "cpu",
     dtype: str = "float32",
+    making: int = 8,
     show: bool = False,
 ) -> Evaluation:
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
@@ -94,8 +97,7 @@ async def evaluate_async(
             rubric=rubric,
         )
         bench = setup.bench
-        judging = bench.judging(setup.dataset.root, setup.settings) if bench.judging else _no_judging(setup.settings)
-        recorded = {**judging.recorded, **picture_settings(setup.settings)}
+        judging, recorded = judging_of(setup)
         chosen = _chosen_metrics(bench, metrics)
         run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source)
         money = Budget.parse(budget, run.spent_usd())
@@ -105,7 +107,9 @@ async def evaluate_async(
         report: BatchReport | None = None
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
-            gallery = Gallery(run, setup.dataset, recorder, setup.policy)
+            studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
+            studio.open(model for model in setup.models if isinstance(model, ImageModel))
+            gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)
             work = JudgingRun(
                 run=run,
                 dataset=setup.dataset,
@@ -137,7 +141,7 @@ async def evaluate_async(
             for judge in setup.judges:
                 writer.note(f"family of {judge.name}", judge.family)
             printer = ProgressPrinter(progress) if show else None
-            async with _interruptible(work, measuring), _shown(printer):
+            async with _interruptible(work, measuring), shown(printer):
                 try:
                     async with asyncio.TaskGroup() as group:
                         if chosen is not None:
@@ -148,17 +152,18 @@ async def evaluate_async(
                             await work.judge(setup.cases)
                 except BaseExceptionGroup as errors:
                     raise first_error(errors) from None
-            if printer is not None:
-                printer.show(final=True)
             for part in bench.measured:
                 writer.note(f"not measured {part}", measuring.left_out.get(part, ""))
         for judge in setup.judges:
             if isinstance(judge, LocalVLM):
                 judge.close()
+        for model in setup.models:
+            if isinstance(model, ImageModel):
+                await model.close()
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
     result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems)
-    return Evaluation(result=result, stopped=work.stopped, progress=progress, run=run, batches=report)
+    return Evaluation(result=result, stopped=work.stopped or studio.stopped, progress=progress, run=run, batches=report)
 
 
 def evaluate(name: str, **arguments: object) -> Evaluation:
@@ -190,10 +195,6 @@ def repairer(bench: Benchmark) -> Repair:
         return repair_request(request, evidence.reply, "The form is the one that was described above.")
 
     return repair
-
-
-def _no_judging(settings: Mapping[str, str]) -> Judging:
-    return Judging(lambda case, material: [], settings)
 
 
 def _chosen_metrics(bench: Benchmark, metrics: Sequence[str]) -> Sequence[str] | None:
@@ -231,20 +232,3 @@ async def _interruptible(*works: JudgingRun | MeasuringRun) -> AsyncIterator[Non
     finally:
         if handled:
             loop.remove_signal_handler(signal.SIGINT)
-
-
-@contextlib.asynccontextmanager
-async def _shown(printer: ProgressPrinter | None) -> AsyncIterator[None]:
-    async def show() -> None:
-        while True:
-            await asyncio.sleep(0.5)
-            if printer is not None:
-                printer.show()
-
-    task = asyncio.create_task(show())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

@@ -12,8 +12,10 @@ from refbench.benchmarks import Dataset
 from refbench.case import AnyCase
 from refbench.chat.sent import PicturePolicy, SentPicture, prepare
 from refbench.engine.recorder import Recorder
+from refbench.engine.studio import Studio
 from refbench.failure import Failure
-from refbench.models import GivenOutputs
+from refbench.models import AnyModel
+from refbench.models.model import ImageModel
 from refbench.output import Output, StoredPicture
 from refbench.runs import Blobs, Run
 
@@ -26,39 +28,58 @@ class Gallery:
     dataset: Dataset
     recorder: Recorder
     policy: PicturePolicy
+    studio: Studio | None = None
     _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     _recorded: set[tuple[str, str]] | None = None
     _absent: set[tuple[str, str]] = field(default_factory=set)
-    _turn: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    _turn: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def gather(self, case: AnyCase, model: GivenOutputs, paths: Sequence[Path]) -> Path | None:
-        """Find a model's output and open it and the other pictures; None, with a record of why, where there is none."""
+    async def gather(self, case: AnyCase, model: AnyModel, paths: Sequence[Path]) -> tuple[Path, ...] | None:
+        """Find (or make) a model's outputs and open them and the other pictures; None, with a record of why, where
+        there are none."""
         if self._recorded is None:
             self._recorded = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
         place = case.id, model.name
-        async with self._turn[case.id]:
-            path = model.find(case)
-            if isinstance(path, Failure):
-                await self._nothing(place, path)
+        async with self._turn[place]:
+            outputs = await self._outputs(case, model)
+            if isinstance(outputs, Failure):
+                await self._nothing(place, outputs)
                 return None
-            new = [p for p in dict.fromkeys((path, *paths)) if p not in self._sent]
-            keep = path if place not in self._recorded else None
+            new = [p for p in dict.fromkeys((*outputs, *paths)) if p not in self._sent]
+            keep = outputs if place not in self._recorded else ()
             if new or keep:
                 for at, picture in zip(new, await asyncio.to_thread(self._prepare, new, keep), strict=True):
                     self._sent[at] = picture
-            output = self._sent[path]
-            if isinstance(output, Failure):
-                await self._nothing(place, output)
+            opened = [self._sent[path] for path in outputs]
+            unreadable = next((picture for picture in opened if isinstance(picture, Failure)), None)
+            if unreadable is not None:
+                await self._nothing(place, unreadable)
                 return None
             if keep:
-                facts = output.original
-                stored = StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
-                provenance = {"path": path.name, "family": model.family}
-                await self.recorder.record(
-                    Output(case=case.id, model=model.name, pictures=(stored,), provenance=provenance)
-                )
+                await self._record(case, model, outputs, [p for p in opened if isinstance(p, SentPicture)])
                 self._recorded.add(place)
-        return path
+        return outputs
+
+    async def _outputs(self, case: AnyCase, model: AnyModel) -> tuple[Path, ...] | Failure:
+        if isinstance(model, ImageModel):
+            assert self.studio is not None
+            found = await self.studio.outputs(case, model)
+            assert self._recorded is not None
+            self._recorded.add((case.id, model.name))  # the studio has recorded what it made
+            if isinstance(found, Failure):
+                self._absent.add((case.id, model.name))
+            return found
+        return model.find(case)
+
+    async def _record(
+        self, case: AnyCase, model: AnyModel, paths: Sequence[Path], opened: Sequence[SentPicture]
+    ) -> None:
+        facts = [picture.original for picture in opened]
+        stored = tuple(StoredPicture(sha256=f.sha256, format=f.format, width=f.width, height=f.height) for f in facts)
+        provenance = {"path": paths[0].name, "family": getattr(model, "family", "")}
+        if len(paths) < case.request.n_pictures:
+            provenance["partial"] = f"{len(paths)} of {case.request.n_pictures} pictures"
+        await self.recorder.record(Output(case=case.id, model=model.name, pictures=stored, provenance=provenance))
 
     def picture(self, path: Path) -> SentPicture | Failure:
         """A picture that was gathered before."""
@@ -69,15 +90,17 @@ class Gallery:
             self._absent.add(place)
             await self.recorder.record(Output(case=place[0], model=place[1], failure=failure))
 
-    def _prepare(self, paths: Sequence[Path], keep: Path | None) -> list[SentPicture | Failure]:
-        """Open, check and hash pictures, and put a copy of the output into the run; in a thread of its own."""
+    def _prepare(self, paths: Sequence[Path], keep: Sequence[Path]) -> list[SentPicture | Failure]:
+        """Open, check and hash pictures, and put copies of the outputs into the run; in a thread of its own."""
 
         def store(data: bytes, picture_format: str) -> Path:
             blobs = Blobs(self.run.path / "sent")
             return blobs.path(blobs.put(data, picture_format), picture_format)
 
         found = [prepare(path, self.policy, store) for path in paths]
-        output = found[paths.index(keep)] if keep in paths else self._sent.get(keep) if keep else None
-        if keep and isinstance(output, SentPicture):
-            self.run.blobs.put_file(keep, output.original.sha256, output.original.format)
+        opened = {**self._sent, **dict(zip(paths, found, strict=True))}
+        for path in keep:
+            output = opened[path]
+            if isinstance(output, SentPicture):
+                self.run.blobs.put_file(path, output.original.sha256, output.original.format)
         return found

@@ -21,7 +21,7 @@ from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import GivenOutputs
+from refbench.models import AnyModel
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 
@@ -52,7 +52,7 @@ class JudgingRun:
 
     run: Run
     dataset: Dataset
-    models: Sequence[GivenOutputs]
+    models: Sequence[AnyModel]
     judges: Sequence[VLM]
     judging: Judging
     transport: Transport
@@ -168,12 +168,12 @@ class JudgingRun:
         # A reply that cannot be read is asked for once more.
         return Planned(purpose, judge, item.request, pictures, act, 2 * worst if self.repair else worst)
 
-    async def _material(self, case: AnyCase, model: GivenOutputs) -> Material | None:
+    async def _material(self, case: AnyCase, model: AnyModel) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
         targets = [self.dataset.path(picture) for picture in case.targets if self.judging.shows_targets]
-        path = await self.gallery.gather(case, model, (*inputs, *targets))
-        if path is None:
+        outputs = await self.gallery.gather(case, model, (*inputs, *targets))
+        if outputs is None:
             return None
         unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
         if unreadable:
@@ -181,7 +181,7 @@ class JudgingRun:
             return None
         return Material(
             inputs=tuple(self._ready(p) for p in inputs),
-            outputs=(self._ready(path),),
+            outputs=tuple(self._ready(p) for p in outputs),
             targets=tuple(self._ready(p) for p in targets),
         )
 

@@ -26,7 +26,7 @@ from refbench.failure import TRANSIENT
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, why_not_measured
 from refbench.metrics.opened import decodes_alike
-from refbench.models import GivenOutputs
+from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.record import RefBenchError
@@ -51,7 +51,7 @@ class MeasuringRun:
 
     bench: Benchmark
     dataset: Dataset
-    models: Sequence[GivenOutputs]
+    models: Sequence[AnyModel]
     gallery: Gallery
     recorder: Recorder
     executor: Executor
@@ -130,16 +130,16 @@ class MeasuringRun:
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
         return rows
 
-    async def _plan(self, case: AnyCase, model: GivenOutputs) -> list[_Planned]:
+    async def _plan(self, case: AnyCase, model: AnyModel) -> list[_Planned]:
         """The measurements that an output still needs."""
         wanted = self._wanted(case)
         paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
-        output = await self.gallery.gather(case, model, tuple(paths.values()))
-        if output is None:
+        outputs = await self.gallery.gather(case, model, tuple(paths.values()))
+        if outputs is None:
             return []
         found: list[_Planned] = []
         for measured in wanted:
-            pictures = {"output": output, **{name: paths[p.name] for name, p in measured.pictures.items()}}
+            pictures = {"output": outputs[0], **{name: paths[p.name] for name, p in measured.pictures.items()}}
             for way, protocol in self._ways(measured, pictures):
                 metric = self._metric(measured, way)
                 if metric is None:
@@ -172,7 +172,7 @@ class MeasuringRun:
     def _planned(
         self,
         case: AnyCase,
-        model: GivenOutputs,
+        model: AnyModel,
         measured: Measured,
         metric: Metric,
         pictures: Mapping[str, Path],

@@ -18,6 +18,7 @@ from refbench.comparison import paired_gap
 from refbench.engine.setup import Setup, set_up
 from refbench.evidence import Evidence
 from refbench.failure import Failure
+from refbench.models import GivenOutputs
 from refbench.order import fair_order
 from refbench.record import Record, RefBenchError, content_key
 from refbench.runs import Run
@@ -155,17 +156,17 @@ async def make_plan(
 def _asked(setup: Setup, case: AnyCase, ask: Any) -> list[tuple[Asked, Pictures]]:
     found: list[tuple[Asked, Pictures]] = []
     for model in setup.models:
-        path = model.find(case)
-        if isinstance(path, Failure):
+        paths = model.find(case) if isinstance(model, GivenOutputs) else Failure(kind="missing_output")
+        if isinstance(paths, Failure):
             continue
-        places = [path, *(setup.dataset.path(p) for p in (*case.request.pictures, *case.targets))]
+        places = [*paths, *(setup.dataset.path(p) for p in (*case.request.pictures, *case.targets))]
         # Nothing is stored while planning: a re-encoded picture is counted by what it was.
         sent = [prepare(place, setup.policy, lambda data, name, place=place: place) for place in places]  # type: ignore[misc]
         ready = [picture for picture in sent if isinstance(picture, SentPicture)]
         if len(ready) < len(sent):
             continue
-        inputs = len(case.request.pictures)
-        material = Material(tuple(ready[1 : 1 + inputs]), (ready[0],), tuple(ready[1 + inputs :]))
+        outputs, inputs = len(paths), len(paths) + len(case.request.pictures)
+        material = Material(tuple(ready[outputs:inputs]), tuple(ready[:outputs]), tuple(ready[inputs:]))
         pictures = {picture.sha256: picture for picture in ready}
         found += [(item, pictures) for item in ask(case, material)]
     return found

@@ -17,6 +17,8 @@ class Progress:
     known: int = 0
     """Calls that earlier runs have made."""
     done: int = 0
+    to_make: int = 0
+    made: int = 0
     to_measure: int = 0
     measured: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -30,6 +32,8 @@ class Progress:
         rate = self.done / seconds
         left = max(self.expected - self.known - self.done, 0)
         words = []
+        if self.to_make:
+            words.append(f"{self.made}/{self.to_make} made")
         if self.expected or not self.to_measure:
             words.append(f"{self.known + self.done}/{self.expected} calls")
         if self.to_measure:

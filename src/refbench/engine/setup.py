@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
+from refbench.benchmarks.benchmark import Judging
 from refbench.benchmarks.own import own_benchmark
 from refbench.calls import Transport
 from refbench.case import AnyCase
@@ -15,7 +16,7 @@ from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
-from refbench.models import FolderModel, GivenOutputs, TruthModel
+from refbench.models import AnyModel, FolderModel, TruthModel
 from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs import Shard
@@ -28,7 +29,7 @@ class Setup:
     bench: Benchmark
     dataset: Dataset
     cases: list[AnyCase]
-    models: list[GivenOutputs]
+    models: list[AnyModel]
     judges: list[VLM]
     settings: dict[str, str]
     policy: PicturePolicy
@@ -46,6 +47,7 @@ def set_up(
     limit: int | None = None,
     shard: Shard | None = None,
     rubric: str | None = None,
+    scored: bool = True,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
@@ -58,7 +60,7 @@ def set_up(
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
         raise RefBenchError("give at least one --model")
-    if not judge_specs and bench.measuring is None:
+    if scored and not judge_specs and bench.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(chosen.get("max_side"), chosen.get("quality"))
     ordered = fair_order(dataset.cases)[:limit]
@@ -75,7 +77,7 @@ def set_up(
     )
 
 
-def _model(spec: Spec, bench: Benchmark, dataset: Dataset) -> GivenOutputs:
+def _model(spec: Spec, bench: Benchmark, dataset: Dataset) -> AnyModel:
     if spec.kind == "folder":
         return FolderModel(spec, dataset.cases, bench.output_names)
     if spec.kind == "baseline":
@@ -121,7 +123,16 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
 _PICTURE_SETTINGS = ("max_side", "quality")
 
 
-def picture_settings(settings: Mapping[str, str]) -> dict[str, str]:
+def judging_of(setup: Setup) -> tuple[Judging, dict[str, str]]:
+    """How the run judges, and the settings that it records: the same whether a judge comes now or later."""
+    bench, settings = setup.bench, setup.settings
+    judging = (
+        bench.judging(setup.dataset.root, settings) if bench.judging else Judging(lambda case, material: [], settings)
+    )
+    return judging, {**judging.recorded, **_picture_of(settings)}
+
+
+def _picture_of(settings: Mapping[str, str]) -> dict[str, str]:
     """What is done to pictures: part of the record of every benchmark, because the judge sees the result."""
     return {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
 

@@ -1,21 +1,25 @@
-"""Image models: whoever gives a picture for a request. For now: pictures that are already there."""
+"""Image models: whoever gives a picture for a request. Pictures that are there, or made on demand."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.models.baseline import TruthModel
 from refbench.models.folder import FolderModel
+from refbench.models.model import ImageModel
 
 
+@runtime_checkable
 class GivenOutputs(Protocol):
-    """Outputs that need not be made: their model's name and family, and the file for a case."""
+    """Outputs that need not be made: their model's name and family, and the files for a case, in order."""
 
     name: str
     family: str
 
-    def find(self, case: AnyCase, seed: int = 0) -> Path | Failure: ...
+    def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure: ...
 
 
-__all__ = ["FolderModel", "GivenOutputs", "TruthModel"]
+AnyModel: TypeAlias = GivenOutputs | ImageModel
+
+__all__ = ["AnyModel", "FolderModel", "GivenOutputs", "ImageModel", "TruthModel"]

@@ -27,9 +27,9 @@ class TruthModel:
         if not any(case.targets for case in cases):
             raise RefBenchError(f"--model {spec.name}: no case of this benchmark has a golden picture")
 
-    def find(self, case: AnyCase, seed: int = 0) -> Path | Failure:
-        """The first golden picture of the case."""
-        path = self._path(case.targets[0]) if case.targets else None
-        if path is None or not path.is_file():
+    def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:
+        """The golden pictures of the case, as many as are asked for."""
+        paths = [self._path(picture) for picture in case.targets[: case.request.n_pictures]]
+        if not paths or not all(path.is_file() for path in paths):
             return Failure(kind="missing_output", detail=f"{case.id} has no golden picture")
-        return path
+        return tuple(paths)

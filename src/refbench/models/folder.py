@@ -40,16 +40,17 @@ class FolderModel:
             )
         self._check(spec, list(cases))
 
-    def find(self, case: AnyCase, seed: int = 0) -> Path | Failure:
-        """The output's file, or `missing_output`."""
-        path = self._find(case, seed)
-        if path is None:
+    def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:
+        """The output's files in order (one, unless the case asks for more), or `missing_output`."""
+        numbers = range(1, case.request.n_pictures + 1)
+        found = tuple(path for number in numbers if (path := self._find(case, seed, number)) is not None)
+        if not found:
             return Failure(kind="missing_output", detail=f"{self.name} has no picture for {case.id}")
-        return path
+        return found
 
     def _check(self, spec: Spec, cases: list[AnyCase]) -> None:
         """A folder in which nothing fits is a mistake in the command, not a model that failed everywhere."""
-        if any(self._find(case, 0) is not None for case in cases):
+        if any(self._find(case, 0, 1) is not None for case in cases):
             return
         expected = _expected(spec.what, cases[0])
         near = _nearest(Path(spec.what), expected)
@@ -57,7 +58,8 @@ class FolderModel:
         raise RefBenchError(f"--model {spec.name}: no output found for any case, for example {expected}; {hint}")
 
 
-Finder = Callable[[AnyCase, int], Path | None]
+Finder = Callable[[AnyCase, int, int], Path | None]
+"""From a case, a seed and the number of the picture, from 1."""
 
 
 def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
@@ -69,22 +71,34 @@ def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
             if path.suffix.lower() in EXTENSIONS:
                 found.setdefault(path.relative_to(root).with_name(path.stem).as_posix(), path)
 
-    def find(case: AnyCase, seed: int) -> Path | None:
+    def find(case: AnyCase, seed: int, number: int) -> Path | None:
         plain = [case.id, case.id.replace("/", "_")]
         for stem in [*names(case), *plain]:
             for way in (f"{stem}_s{seed}", f"seed_{seed}/{stem}", stem):
-                if way in found:
-                    return found[way]
+                for one in _numbered(way, number, case.request.n_pictures):
+                    if one in found:
+                        return found[one]
         return None
 
     return find
 
 
-def _by_pattern(pattern: str) -> Finder:
-    known = ("id", "seed", "number")
+def _numbered(stem: str, number: int, of: int) -> tuple[str, ...]:
+    """The names that one of several pictures may have; a single one has the plain name."""
+    if of == 1:
+        return (stem, f"{stem}/{number:04d}")
+    ways = (f"{stem}/{number:04d}", f"{stem}/{number}", f"{stem}_{number:04d}", f"{stem}_{number}")
+    return (*ways, stem) if number == 1 else ways
 
-    def find(case: AnyCase, seed: int) -> Path | None:
+
+def _by_pattern(pattern: str) -> Finder:
+    known = ("id", "seed", "number", "n")
+
+    def find(case: AnyCase, seed: int, number: int) -> Path | None:
         values = {**case.groups, "id": case.id, "number": case.id.rsplit("/", 1)[-1], "seed": str(seed)}
+        values["n"] = f"{number:04d}"
+        if number > 1 and "{n}" not in pattern:
+            return None
         for name in _PLACE.findall(pattern):
             if name not in values:
                 raise RefBenchError(
@@ -103,8 +117,8 @@ def _by_pattern(pattern: str) -> Finder:
 
 
 def _by_list(path: Path) -> Finder:
-    """A list with the columns id (or case) and path, and seed where there are several, or one JSON object from id to
-    path; paths are relative to the list."""
+    """A list with the columns id (or case) and path, seed and n (the number of the picture) where there are several;
+    or one JSON object from id to path. Paths are relative to the list."""
     rows: list[Mapping[str, str]]
     text = path.read_text(encoding="utf-8")
     try:
@@ -115,12 +129,14 @@ def _by_list(path: Path) -> Finder:
             if path.suffix == ".csv"
             else [orjson.loads(t) for t in text.splitlines()]
         )
-        listed = {(str(r.get("id") or r["case"]), int(r.get("seed") or 0)): str(r["path"]) for r in rows}
+        listed = {
+            (str(r.get("id") or r["case"]), int(r.get("seed") or 0), int(r.get("n") or 1)): str(r["path"]) for r in rows
+        }
     except (AttributeError, KeyError, ValueError, TypeError) as error:
         raise RefBenchError(f"{path} is no list of outputs: it needs the columns id and path ({error})") from error
 
-    def find(case: AnyCase, seed: int) -> Path | None:
-        named = listed.get((case.id, seed))
+    def find(case: AnyCase, seed: int, number: int) -> Path | None:
+        named = listed.get((case.id, seed, number))
         places = () if named is None else (path.parent / named, Path(named))  # official lists are from where one stood
         return next((place for place in places if place.is_file()), None)
 

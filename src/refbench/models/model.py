@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from refbench.failure import Failure
 from refbench.record import Record
@@ -76,6 +76,7 @@ class Traits(Record):
     usd_a_picture: float | None = None
 
 
+@runtime_checkable
 class ImageModel(Protocol):
     """Anything that paints. Failures are given back, not raised; RefBenchError is for what no case can succeed with."""
 

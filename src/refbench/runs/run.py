@@ -174,8 +174,9 @@ class Run:
         return found
 
     def spent_usd(self) -> float:
-        """What the recorded acts have cost, as far as prices were known."""
-        return sum(evidence.cost_usd or 0.0 for evidence in distinct_evidence(self.ledgers()))
+        """What the recorded acts and pictures have cost, as far as prices were known."""
+        asked = sum(evidence.cost_usd or 0.0 for evidence in distinct_evidence(self.ledgers()))
+        return asked + sum(output.cost_usd or 0.0 for output in self.outputs())
 
     def outputs(self) -> list[Output]:
         """The standing output of each (case, model, seed, step)."""

@@ -1,0 +1,59 @@
+"""`refbench generate`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json, Subset
+
+
+def generate_command(
+    benchmark: Annotated[str, Parameter(help="Name of a benchmark, a file that holds one (.py), or cases of your own")],
+    *,
+    model: Annotated[list[str], Parameter(help="[NAME=]KIND:WHAT of a model; may be given several times")],
+    out: Annotated[Path, Parameter(help="Run directory; the same command resumes it")],
+    data: Data = None,
+    subset: Subset = None,
+    limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
+    shard: Annotated[
+        str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's variables by default")
+    ] = None,
+    retry: Annotated[list[str] | None, Parameter(help="Also try again what failed finally in this way")] = None,
+    budget: Annotated[str | None, Parameter(help="Most that the pictures may cost, for example 5usd")] = None,
+    concurrency: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
+    timeout: Annotated[float, Parameter(help="Seconds to wait for a picture")] = 600.0,
+    json: Json = False,
+) -> int:
+    """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""
+    from refbench.cli.run import shard_of
+    from refbench.engine.generate import generate_async
+
+    made = asyncio.run(
+        generate_async(
+            benchmark,
+            models=model,
+            out=out,
+            data=data,
+            subset=subset,
+            limit=limit,
+            shard=shard_of(shard),
+            retry=retry or (),
+            budget=budget,
+            making=concurrency,
+            timeout=timeout,
+            show=not json,
+        )
+    )
+    said = {"run": str(out), "outputs": made.there, "failed": made.failed, "stopped": made.stopped}
+    if json:
+        print(orjson.dumps(said).decode())
+    else:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(made.failed.items())) or "none"
+        print(f"{made.there} outputs in {out}; failed: {kinds}")
+        print(f"Next: refbench run {benchmark} with the same --model and --out {out}, and a --judge if it needs one")
+    return 3 if made.stopped == "budget" else 1 if made.failed else 0

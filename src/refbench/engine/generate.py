@@ -1,0 +1,87 @@
+"""generate: pictures only. The same run can be measured and judged later, and nothing is made twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from refbench.calls import Budget, Transport
+from refbench.case import AnyCase
+from refbench.engine.judging import first_error
+from refbench.engine.progress import Progress, ProgressPrinter
+from refbench.engine.recorder import Recorder
+from refbench.engine.setup import set_up
+from refbench.engine.shown import shown
+from refbench.engine.studio import Studio
+from refbench.failure import Failure
+from refbench.models import ImageModel
+from refbench.record import RefBenchError
+from refbench.runs import Run, Shard
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How many outputs there are now, how many failed, and why it ended ("" when complete)."""
+
+    run: Run
+    there: int
+    failed: dict[str, int]
+    stopped: str
+
+
+async def generate_async(
+    name: str,
+    *,
+    models: Sequence[str],
+    out: Path,
+    data: Path | None = None,
+    subset: str | None = None,
+    limit: int | None = None,
+    shard: Shard | None = None,
+    retry: Sequence[str] = (),
+    budget: str | None = None,
+    making: int = 8,
+    timeout: float = 600.0,
+    show: bool = False,
+) -> Generation:
+    """Make the pictures of every case that are not in the run yet."""
+    async with Transport(concurrency=making, timeout=timeout) as transport:
+        setup = set_up(
+            name, transport, models=models, judges=(), data=data, subset=subset, limit=limit, shard=shard, scored=False
+        )
+        makers = [model for model in setup.models if isinstance(model, ImageModel)]
+        if len(makers) < len(setup.models):
+            raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
+        run = Run.create(
+            out, setup.bench.name, setup.dataset.cases, subset=subset, settings={}, keep=setup.bench.source
+        )
+        progress = Progress()
+        with run.writer(shard) as writer, Recorder(writer) as recorder:
+            writer.want(limit)
+            money = Budget.parse(budget, run.spent_usd())
+            studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
+            studio.open(makers)
+            failed: dict[str, int] = {}
+            there = 0
+
+            async def one(case: AnyCase, model: ImageModel) -> None:
+                nonlocal there
+                found = () if studio.stopped else await studio.outputs(case, model)
+                if isinstance(found, Failure):
+                    failed[found.kind] = failed.get(found.kind, 0) + 1
+                elif found:
+                    there += 1
+
+            try:
+                async with shown(ProgressPrinter(progress) if show else None), asyncio.TaskGroup() as group:
+                    for case in setup.cases:
+                        for model in makers:
+                            group.create_task(one(case, model))
+            except BaseExceptionGroup as errors:
+                raise first_error(errors) from None
+            finally:
+                for model in makers:
+                    await model.close()
+    return Generation(run, there, failed, studio.stopped)

@@ -1,0 +1,153 @@
+"""The studio: pictures that models make. Each is made once, and on record before anybody looks at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refbench.benchmarks import Dataset
+from refbench.calls import Budget, BudgetSpentError
+from refbench.case import AnyCase
+from refbench.engine.progress import Progress
+from refbench.engine.recorder import Recorder
+from refbench.failure import TRANSIENT, Failure
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.output import Output, StoredPicture
+from refbench.pictures import PictureFacts, facts_of
+from refbench.record import RefBenchError, canonical_json
+from refbench.runs import Run
+
+_NOTE = "model "
+
+
+@dataclass
+class Studio:
+    """Makes what is not there yet, at most `concurrency` pictures of a model at a time."""
+
+    run: Run
+    dataset: Dataset
+    recorder: Recorder
+    budget: Budget
+    progress: Progress
+    concurrency: int = 8
+    retry: frozenset[str] = frozenset()
+    stopped: str = ""
+    """Why no more is made, "" while it is."""
+    _places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    _known: dict[tuple[str, str, int], Output] = field(default_factory=dict)
+
+    def open(self, models: Iterable[ImageModel]) -> None:
+        """Look at what earlier runs have made, and refuse to mix it with pictures of other settings."""
+        self._known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
+        before = self.run.notes(_NOTE)
+        for model in models:
+            now = canonical_json(dict(model.canonical())).decode()
+            if before.get(model.name, now) != now:
+                raise RefBenchError(
+                    f"--model {model.name}: {self.run.path} holds pictures of that name made with other settings "
+                    f"({before[model.name]}): give it another name, or choose another --out"
+                )
+            self.recorder.writer.note(_NOTE + model.name, now)
+
+    async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
+        """The pictures of a case in order: those on record, else new ones."""
+        known = self._known.get((case.id, model.name, seed))
+        if known is None or (known.failure is not None and self._try_again(known.failure)):
+            known = await self._make(case, model, seed)
+            self._known[case.id, model.name, seed] = known
+        if known.failure is not None:
+            return known.failure
+        return tuple(self.run.blobs.path(picture.sha256, picture.format) for picture in known.pictures)
+
+    def _try_again(self, failure: Failure) -> bool:
+        return failure.kind in TRANSIENT or failure.kind in self.retry
+
+    async def _make(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
+        place = self._places.setdefault(model.name, asyncio.Semaphore(self.concurrency))
+        request = case.request
+        commission = Commission(
+            instruction=request.instruction,
+            pictures=tuple(Shown(self.dataset.path(picture), picture.role) for picture in request.pictures),
+            size=request.size,
+            n_pictures=request.n_pictures,
+        )
+        worst = (model.traits.usd_a_picture or 0.0) * request.n_pictures
+        self.progress.to_make += 1
+        async with place:
+            try:
+                await self.budget.reserve(worst)
+            except BudgetSpentError:
+                self.stopped = "budget"
+                failure = Failure(kind="budget", detail="the budget was spent before this picture")
+                return Output(case=case.id, model=model.name, seed=seed, failure=failure)
+            try:
+                painted = await model.generate(commission, seed)
+            finally:
+                await self.budget.release(worst)
+        self.budget.pay(_cost(painted))
+        output = await asyncio.to_thread(self._kept, case, model, seed, painted)
+        for number, step in enumerate(painted.steps):
+            await self.recorder.record(self._step(case, model, seed, number, step))
+        await self.recorder.record(output)
+        self.progress.made += 1
+        if output.failure is not None:
+            self.progress.failed[output.failure.kind] += 1
+        return output
+
+    def _kept(self, case: AnyCase, model: ImageModel, seed: int, painted: Painted) -> Output:
+        """The output with its pictures safe in the run; of an incomplete set what there is, and a note of the rest."""
+        nothing = Failure(kind="missing_output", detail=f"{model.name} gave no picture")
+        found = self._stored(painted.pictures)
+        failure = found if isinstance(found, Failure) else painted.failure or (None if found else nothing)
+        stored = () if isinstance(found, Failure) else found
+        provenance = {"family": model.traits.family, **painted.provenance}
+        if stored and (failure is not None or len(stored) < case.request.n_pictures):
+            provenance["partial"] = f"{len(stored)} of {case.request.n_pictures} pictures" + (
+                f" ({failure})" if failure else ""
+            )
+        return Output(
+            case=case.id,
+            model=model.name,
+            seed=seed,
+            pictures=stored,
+            failure=None if stored else failure,
+            seconds=painted.seconds,
+            cost_usd=painted.cost_usd,
+            provenance=provenance,
+        )
+
+    def _step(self, case: AnyCase, model: ImageModel, seed: int, number: int, step: Step) -> Output:
+        stored = self._stored(step.pictures)
+        nothing = Failure(kind="missing_output", detail="the step gave no picture")
+        why = stored if isinstance(stored, Failure) else step.failure or nothing
+        there = () if isinstance(stored, Failure) else stored
+        return Output(
+            case=case.id,
+            model=model.name,
+            seed=seed,
+            step=number,
+            pictures=there,
+            failure=None if there else why,
+            seconds=step.seconds,
+            cost_usd=step.cost_usd,
+            provenance={"instruction": step.instruction, **step.provenance},
+        )
+
+    def _stored(self, pictures: Sequence[bytes]) -> tuple[StoredPicture, ...] | Failure:
+        found = []
+        for data in pictures:
+            facts: PictureFacts | Failure = facts_of(data)
+            if isinstance(facts, Failure):
+                return facts
+            self.run.blobs.put(data, facts.format)
+            found.append(
+                StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
+            )
+        return tuple(found)
+
+
+def _cost(painted: Painted) -> float | None:
+    costs = [painted.cost_usd, *(step.cost_usd for step in painted.steps)]
+    return None if all(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs)

@@ -1,0 +1,156 @@
+"""Pictures made in a run: each once, whatever happens, and never with more than the Request in sight."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refbench.benchmarks import Dataset
+from refbench.calls import Budget
+from refbench.case import Case, Picture, Request
+from refbench.engine.progress import Progress
+from refbench.engine.recorder import Recorder
+from refbench.engine.studio import Studio
+from refbench.failure import Failure
+from refbench.models.model import Traits
+from refbench.pictures import facts_of
+from refbench.record import RefBenchError
+from refbench.runs import Run
+from support.painters import Painter, paint
+
+
+def dataset(root: Path, n: int = 6, n_pictures: int = 1) -> Dataset:
+    (root / "data").mkdir(exist_ok=True)
+    cases = []
+    for i in range(n):
+        for name in (f"in{i}.png", f"gold{i}.png"):
+            (root / "data" / name).write_bytes(paint(name))
+        request = Request(
+            instruction=f"paint {i}", pictures=(Picture(name=f"in{i}.png", role="source"),), n_pictures=n_pictures
+        )
+        target = Picture(name=f"gold{i}.png", role="golden")
+        cases.append(
+            Case[dict[str, Any]](
+                id=f"c{i}", request=request, cluster=f"c{i}", targets=(target,), details={"answer": "secret"}
+            )
+        )
+    return Dataset("mine", root / "data", root / "data", tuple(cases))
+
+
+def make(
+    root: Path, painter: Painter, *, data: Dataset | None = None, budget: str | None = None, retry: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Everything that is not there yet; gives what `outputs` gave for each case."""
+    cases = data or dataset(root)
+
+    async def work() -> dict[str, Any]:
+        run = Run.create(root / "run", "mine", cases.cases, settings={})
+        with run.writer() as writer, Recorder(writer) as recorder:
+            studio = Studio(
+                run, cases, recorder, Budget.parse(budget, run.spent_usd()), Progress(), 3, frozenset(retry)
+            )
+            studio.open([painter])
+            found = await asyncio.gather(*(studio.outputs(case, painter) for case in cases.cases))
+            return {case.id: what for case, what in zip(cases.cases, found, strict=True)}
+
+    return asyncio.run(work())
+
+
+def test_a_picture_that_exists_is_not_made_again(tmp_path: Path) -> None:
+    first, again = Painter(), Painter()
+    made = make(tmp_path, first)
+    assert make(tmp_path, again) == made
+    assert len(first.asked) == 6
+    assert again.asked == []
+    for case, (path,) in made.items():
+        assert path.read_bytes() == paint(f"paint {case[1:]} 0 0")
+
+
+def test_the_model_sees_the_request_and_nothing_else(tmp_path: Path) -> None:
+    painter = Painter()
+    make(tmp_path, painter)
+    for commission, _ in painter.asked:
+        shown = repr(commission)
+        assert "gold" not in shown
+        assert "secret" not in shown
+        assert [picture.role for picture in commission.pictures] == ["source"]
+
+
+def test_at_most_so_many_pictures_are_in_the_making(tmp_path: Path) -> None:
+    painter = Painter(latency=0.01)
+    make(tmp_path, painter)
+    assert painter.most_in_flight == 3
+
+
+def test_a_kill_while_painting_costs_only_what_was_in_flight(tmp_path: Path) -> None:
+    for _ in range(6):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                make(tmp_path, Painter(kill_at=3, latency=0.01))
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+    there = {o.case: o for o in Run.open(tmp_path / "run").outputs()}
+    last = Painter()
+    make(tmp_path, last)
+    assert {commission.instruction for commission, _ in last.asked} == {
+        f"paint {i}" for i in range(6) if f"c{i}" not in there
+    }
+    for path in (tmp_path / "run/blobs").rglob("*.png"):
+        assert not isinstance(facts_of(path.read_bytes()), Failure)  # no half-written picture
+
+
+def test_a_refusal_stays_and_is_tried_again_only_when_asked(tmp_path: Path) -> None:
+    made = make(tmp_path, Painter(refuses="paint 2"))
+    assert made["c2"].kind == "refused"
+    calm = Painter()
+    assert make(tmp_path, calm)["c2"].kind == "refused"
+    assert calm.asked == []
+    asked = Painter()
+    assert not isinstance(make(tmp_path, asked, retry=("refused",))["c2"], Failure)
+    assert [commission.instruction for commission, _ in asked.asked] == ["paint 2"]
+
+
+def test_an_incomplete_set_is_kept_and_said(tmp_path: Path) -> None:
+    data = dataset(tmp_path, 2, n_pictures=4)
+    made = make(tmp_path, Painter(give=3), data=data)
+    assert all(len(paths) == 3 for paths in made.values())
+    (output, _) = Run.open(tmp_path / "run").outputs()
+    assert output.provenance["partial"] == "3 of 4 pictures"
+
+
+def test_every_step_of_an_agent_is_kept(tmp_path: Path) -> None:
+    make(tmp_path, Painter(steps=2))
+    outputs = Run.open(tmp_path / "run").outputs()
+    assert sorted({o.step for o in outputs if o.case == "c0"}, key=str) == [0, 1, None]
+    assert {o.provenance["instruction"] for o in outputs if o.step == 1} == {"step 1"}
+
+
+def test_no_picture_at_all_is_a_missing_output(tmp_path: Path) -> None:
+    made = make(tmp_path, Painter(give=0))
+    assert {failure.kind for failure in made.values()} == {"missing_output"}
+
+
+def test_the_budget_holds_across_runs(tmp_path: Path) -> None:
+    price = Traits(usd_a_picture=0.05)
+    made = make(tmp_path, Painter(traits=price), budget="0.2usd")
+    there = [paths for paths in made.values() if not isinstance(paths, Failure)]
+    assert 1 <= len(there) <= 4
+    assert {f.kind for f in made.values() if isinstance(f, Failure)} == {"budget"}
+    again = Painter(traits=price)
+    make(tmp_path, again, budget="0.2usd")
+    assert len(there) + len(again.asked) <= 4
+    rest = Painter(traits=price)
+    make(tmp_path, rest)
+    assert len(there) + len(again.asked) + len(rest.asked) == 6
+
+
+def test_pictures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
+    make(tmp_path, Painter(settings={"kind": "painter", "steps": "20"}))
+    with pytest.raises(RefBenchError, match="other settings"):
+        make(tmp_path, Painter(settings={"kind": "painter", "steps": "50"}))
