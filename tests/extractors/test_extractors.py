@@ -131,7 +131,17 @@ def test_openpose_limbs_are_blended_over_what_is_there() -> None:
 
 
 def test_every_extractor_says_what_it_does_and_needs() -> None:
-    assert list(EXTRACTORS) == ["canny", "sketch_dodge", "mask", "bbox", "pose", "depth", "sketch", "semantic_map", "caption"]
+    assert list(EXTRACTORS) == [
+        "canny",
+        "sketch_dodge",
+        "mask",
+        "bbox",
+        "pose",
+        "depth",
+        "sketch",
+        "semantic_map",
+        "caption",
+    ]
     for extractor in EXTRACTORS.values():
         assert extractor.summary and (extractor.run is not None or extractor.gives == "text")
         for network in extractor.networks:
