@@ -14,8 +14,8 @@ demo: $(VENV)/ready
 test: lint types layers unit
 
 lint: $(VENV)/ready
-	$(BIN)/ruff check src tests perf
-	$(BIN)/ruff format --check src tests perf
+	$(BIN)/ruff check src tests perf recipes
+	$(BIN)/ruff format --check src tests perf recipes
 
 types: $(VENV)/ready
 	$(BIN)/mypy
@@ -39,7 +39,7 @@ wheel: $(VENV)/ready
 
 # Local judges and the hub's networks need torch, which is too large for everyone's environment: an environment and tests of their own.
 neural:
-	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural
+	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural,diffusers
 	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/neural
 
 # The tests again with the oldest versions that pyproject.toml allows.

@@ -25,6 +25,7 @@ FinalKind = Literal[
     "unreadable_picture",  # empty, cut off, too large, or no picture at all
     "out_of_range",
     "no_detection",
+    "unsupported",  # the model cannot take such a request: it lowers what is expected of it
     "undefined",  # the measure has no value here (nothing left to average, a division by zero)
 ]
 FailureKind = TransientKind | FinalKind

@@ -73,10 +73,13 @@ def score_evidence(
                         here += there.values()
                         continue
                     state: State = {"failure": why or _ABSENT}
-                    if metric in away:
+                    gone = missing.get((case.id, model))
+                    if gone is not None and gone.kind == "unsupported":
+                        state = {"not_applicable": gone.detail or "the model cannot take such a request"}
+                    elif metric in away:
                         state = {"not_applicable": away[metric]}
                     elif metric in bench.measured:
-                        unmeasured: State = {"failure": missing.get((case.id, model)) or _UNMEASURED}
+                        unmeasured: State = {"failure": gone or _UNMEASURED}
                         state = measured.get(name, model, case.id, metric) or unmeasured
                     here.append(Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state))
                 scores += _with_derived(bench, case, name, here)

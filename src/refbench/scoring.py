@@ -168,6 +168,8 @@ def run_result(
         chosen = {case.id for case in fair_order(cases)[:wanted]}
         cases = [case for case in cases if case.id in chosen]
     left_out = [f"{part} was not measured: {reason}" for part, reason in run.notes("not measured ").items() if reason]
+    outputs = run.outputs()
+    left_out += bench.notes(cases, outputs)
     return _result(
         bench,
         cases,
@@ -178,7 +180,7 @@ def run_result(
         draws,
         seed,
         [*notes, *left_out],
-        run.outputs(),
+        outputs,
         run.info.settings,
     )
 

@@ -419,14 +419,14 @@ def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> No
 
 
 def test_a_slurm_array_is_a_set_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    from refbench.cli.run import _shard
+    from refbench.cli.run import shard_of
 
     for name, value in (("ID", "12"), ("COUNT", "4"), ("MIN", "10")):
         monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
-    assert _shard(None) == Shard(index=3, count=4)
-    assert _shard("1/2") == Shard(index=1, count=2)
+    assert shard_of(None) == Shard(index=3, count=4)
+    assert shard_of("1/2") == Shard(index=1, count=2)
     monkeypatch.delenv("SLURM_ARRAY_TASK_COUNT")
-    assert _shard(None) is None
+    assert shard_of(None) is None
 
 
 def test_who_judged_is_on_record_and_in_the_fingerprint(work: Path, judge: JudgeServer) -> None:

@@ -13,6 +13,7 @@ from refbench.chat import ChatRequest
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.output import Output
 from refbench.record import Record
 from refbench.score import Score
 from refbench.table import Aggregate, Row
@@ -61,15 +62,23 @@ class Material:
     inputs: tuple[SentPicture, ...]
     outputs: tuple[SentPicture, ...]
     targets: tuple[SentPicture, ...] = ()
+    composed: Mapping[str, SentPicture | Failure] = field(default_factory=dict)
+    """Pictures that the benchmark has made of them, by names of its own."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One request to a judge, for one part of a case. `protocol` is empty when all protocols ask the same."""
+    """One request to a judge, for one part of a case. `protocol` is empty when all protocols ask the same.
+
+    A benchmark that asks the same several times numbers the draws, so that each is a call of its own. `settled` is
+    what needs no call: the reply itself, or why there can be none.
+    """
 
     part: str
     request: ChatRequest
     protocol: str = ""
+    draw: int = 0
+    settled: str | Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,8 @@ class Judging:
 
     ask: Callable[[AnyCase, Material], list[Asked]]
     recorded: Mapping[str, str]
+    compose: Callable[[AnyCase, Material, Callable[[bytes, str], Path]], Material] | None = None
+    """Makes further pictures to show (stitched ones, cards); `store` keeps one and gives its file."""
     shows_targets: bool = True
     """Whether the judge sees golden pictures; where it does not, a missing one does not keep a case from judging."""
 
@@ -143,6 +154,8 @@ class Benchmark:
     """Metrics that a run's settings leave out, with the reason."""
     further_rows: Callable[[Sequence[Row]], list[Row]] = field(default=lambda rows: [])
     """Rows that follow from those of the table, for example each measure as a share of the truth's."""
+    notes: Callable[[Sequence[AnyCase], Sequence[Output]], list[str]] = field(default=lambda cases, outputs: [])
+    """What a reader of the table should know about how the outputs came about."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
     judges_mean: bool = False

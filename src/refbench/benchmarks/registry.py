@@ -19,6 +19,7 @@ from refbench.record import RefBenchError
 _MODULES = {
     "creval": "refbench.benchmarks.creval.benchmark",
     "multibanana": "refbench.benchmarks.multibanana.benchmark",
+    "ideabench": "refbench.benchmarks.ideabench.benchmark",
     "icebench": "refbench.benchmarks.icebench.benchmark",
     "multiref": "refbench.benchmarks.multiref.benchmark",
 }

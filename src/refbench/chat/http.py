@@ -33,8 +33,8 @@ class HttpVLM:
         self.provider = provider
         self.transport = transport
         self.family = spec.options.get("family") or family_of(spec.what)
-        self.base_url = _base_url(spec, provider)
-        self._key = _key(spec, provider, self.base_url)
+        self.base_url = base_url_of(spec, provider)
+        self._key = key_of(spec, provider, self.base_url)
         self.parameters = _parameters(spec, provider, self.base_url)
         self.max_tokens = int(spec.options["max_tokens"]) if "max_tokens" in spec.options else None
         own = self.base_url != provider.base_url
@@ -130,14 +130,14 @@ def error_message(told: Any) -> str | None:
     return str(error) if error else None
 
 
-def _base_url(spec: Spec, provider: Provider) -> str:
+def base_url_of(spec: Spec, provider: Provider) -> str:
     url = spec.options.get("base_url") or os.environ.get(provider.base_url_variable) or provider.base_url
     if urlsplit(url).scheme not in ("http", "https"):
         raise RefBenchError(f"the address {url!r} of {spec.name} is no URL: write it as http://host:8000/v1")
     return url.rstrip("/")
 
 
-def _key(spec: Spec, provider: Provider, base_url: str) -> str | None:
+def key_of(spec: Spec, provider: Provider, base_url: str) -> str | None:
     variables = (spec.options["key_env"],) if "key_env" in spec.options else provider.key_variables
     for variable in variables:
         if os.environ.get(variable):

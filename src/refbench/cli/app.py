@@ -29,6 +29,7 @@ COMMANDS = {
     "plan": "Say what a run will cost and what it can show, before it costs anything",
     "doctor": "Try a judge with one real call: reachable, key, pictures, JSON",
     "run": "Judge and measure models' outputs on a benchmark, resumably, and table them",
+    "generate": "Make the models' pictures for every case, resumably, and nothing else",
     "measure": "Measure one picture with one metric",
     "extract": "Make references from pictures: edges, sketches, masks, boxes, poses",
     "fetch": "Get the weights of networks, with their hashes checked",

@@ -27,6 +27,7 @@ def generate_command(
     budget: Annotated[str | None, Parameter(help="Most that the pictures may cost, for example 5usd")] = None,
     concurrency: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
     timeout: Annotated[float, Parameter(help="Seconds to wait for a picture")] = 600.0,
+    rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
     json: Json = False,
 ) -> int:
     """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""
@@ -46,6 +47,7 @@ def generate_command(
             budget=budget,
             making=concurrency,
             timeout=timeout,
+            rubric=rubric,
             show=not json,
         )
     )

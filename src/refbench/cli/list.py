@@ -10,13 +10,16 @@ from refbench.cli.options import Json
 
 
 def list_command(
-    what: Literal["benchmarks", "metrics", "networks", "extractors", "judges", "rubrics", "failures"] = "benchmarks",
+    what: Literal[
+        "benchmarks", "models", "metrics", "networks", "extractors", "judges", "rubrics", "failures"
+    ] = "benchmarks",
     *,
     json: Json = False,
 ) -> int:
     """List what there is."""
     found = {
         "benchmarks": _benchmarks,
+        "models": _models,
         "metrics": _metrics,
         "networks": _networks,
         "extractors": _extractors,
@@ -59,6 +62,15 @@ def _benchmarks() -> list[dict[str, str]]:
             }
         )
     return found
+
+
+def _models() -> list[dict[str, str]]:
+    from refbench.models.build import KINDS
+    from refbench.models.nested import WRAPPERS
+    from refbench.models.overflow import POLICIES
+
+    found = [{"kind": f"{kind}:WHAT", "what": what} for kind, what in KINDS.items()]
+    return [*found, *({"kind": f"{name}(MODEL; ...)", "what": "a wrapper"} for name in (*WRAPPERS, *POLICIES))]
 
 
 def _metrics() -> list[dict[str, str]]:

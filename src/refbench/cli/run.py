@@ -19,7 +19,9 @@ def run_command(
         str, Parameter(help="Name of a benchmark, a file that holds one (.py), or cases of your own (.jsonl, .csv)")
     ],
     *,
-    model: Annotated[list[str], Parameter(help="NAME=folder:DIR, or a pattern, or a list; may be given several times")],
+    model: Annotated[
+        list[str], Parameter(help="[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models")
+    ],
     judge: Annotated[
         list[str] | None,
         Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel"),
@@ -52,6 +54,7 @@ def run_command(
     metrics: Annotated[
         list[str] | None, Parameter(help="Only these measured parts, or none; all that can run here by default")
     ] = None,
+    making: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
     device: Annotated[str, Parameter(help="Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")] = "cpu",
     dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Numbers of large networks; recorded")] = "float32",
     by: Level = "overall",
@@ -91,6 +94,7 @@ def run_command(
             batch=batch,
             wait=not no_wait,
             metrics=metrics or (),
+            making=making,
             device=device,
             dtype=dtype,
             timeout=timeout,

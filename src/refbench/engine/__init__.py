@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbench.engine.evaluate import Evaluation, evaluate, evaluate_async
+    from refbench.engine.evaluation import Evaluation, evaluate, evaluate_async
 
 __all__ = ["Evaluation", "evaluate", "evaluate_async"]
 
@@ -17,6 +17,4 @@ __all__ = ["Evaluation", "evaluate", "evaluate_async"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'refbench.engine' has no attribute {name!r}")
-    found = getattr(importlib.import_module("refbench.engine.evaluate"), name)
-    globals()[name] = found  # the module of the same name would otherwise be found in its place
-    return found
+    return getattr(importlib.import_module("refbench.engine.evaluation"), name)

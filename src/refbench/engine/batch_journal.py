@@ -69,7 +69,7 @@ class BatchJournal:
         tag = secrets.token_hex(16)
         acts = {}
         for call, purposes in calls:
-            request = judge.canonical(call.request, call.purpose.repeat)
+            request = judge.canonical(call.request, call.number)
             acts[call.act] = {"request": request, "for": [p.model_dump(exclude_defaults=True) for p in purposes]}
         self._append(tag, "intended", judge=judge.name, place=place_of(judge), worst_usd=worst_usd, acts=acts)
         return self.open[tag]

@@ -201,7 +201,7 @@ class _Batching:
         work = self.work
         lines, taken, lost = await asyncio.to_thread(window.fill)
         for call, failure in lost:
-            request = call.judge.canonical(call.request, call.purpose.repeat)
+            request = call.judge.canonical(call.request, call.number)
             await self._settle(Evidence(kind="chat", request=request, failure=failure), (call.purpose,))
             await work.budget.release(_worst(call))
         if not taken:

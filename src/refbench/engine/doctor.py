@@ -73,8 +73,14 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
         return None
     settings = {name: values[0] for name, values in bench.settings.items()}
     material = Material(tuple(ready[: len(inputs)]), (ready[0],), tuple(ready[len(inputs) :]))
-    asked = bench.judging(dataset.root, settings).ask(case, material)
-    return Largest(case.id, asked[0].request, {picture.sha256: picture for picture in ready})
+    judging = bench.judging(dataset.root, settings)
+    if judging.compose is not None:
+        material = judging.compose(case, material, store)
+    ready += [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
+    asked = [item.request for item in judging.ask(case, material) if item.settled is None]
+    if not asked:
+        return None
+    return Largest(case.id, asked[0], {picture.sha256: picture for picture in ready})
 
 
 async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | None = None) -> list[Report]:

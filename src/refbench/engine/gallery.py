@@ -81,6 +81,11 @@ class Gallery:
             provenance["partial"] = f"{len(paths)} of {case.request.n_pictures} pictures"
         await self.recorder.record(Output(case=case.id, model=model.name, pictures=stored, provenance=provenance))
 
+    def store(self, data: bytes, picture_format: str) -> Path:
+        """Keep a picture that was made to be shown, and say where."""
+        blobs = Blobs(self.run.path / "sent")
+        return blobs.path(blobs.put(data, picture_format), picture_format)
+
     def picture(self, path: Path) -> SentPicture | Failure:
         """A picture that was gathered before."""
         return self._sent[path]
@@ -92,12 +97,7 @@ class Gallery:
 
     def _prepare(self, paths: Sequence[Path], keep: Sequence[Path]) -> list[SentPicture | Failure]:
         """Open, check and hash pictures, and put copies of the outputs into the run; in a thread of its own."""
-
-        def store(data: bytes, picture_format: str) -> Path:
-            blobs = Blobs(self.run.path / "sent")
-            return blobs.path(blobs.put(data, picture_format), picture_format)
-
-        found = [prepare(path, self.policy, store) for path in paths]
+        found = [prepare(path, self.policy, self.store) for path in paths]
         opened = {**self._sent, **dict(zip(paths, found, strict=True))}
         for path in keep:
             output = opened[path]

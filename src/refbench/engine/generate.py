@@ -44,12 +44,23 @@ async def generate_async(
     budget: str | None = None,
     making: int = 8,
     timeout: float = 600.0,
+    rubric: str | None = None,
     show: bool = False,
 ) -> Generation:
     """Make the pictures of every case that are not in the run yet."""
     async with Transport(concurrency=making, timeout=timeout) as transport:
         setup = set_up(
-            name, transport, models=models, judges=(), data=data, subset=subset, limit=limit, shard=shard, scored=False
+            name,
+            transport,
+            models=models,
+            judges=(),
+            data=data,
+            subset=subset,
+            limit=limit,
+            shard=shard,
+            rubric=rubric,
+            scored=False,
+            scratch=out / "scratch",
         )
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):

@@ -25,6 +25,7 @@ from refbench.models import AnyModel
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 
+_MOST_REPEATS = 1000
 _AHEAD = 8
 """Cases whose pictures are prepared before they are asked about."""
 
@@ -41,6 +42,8 @@ class Planned:
     request: ChatRequest
     pictures: Pictures
     act: str
+    number: int
+    """Tells calls with the same words apart: the repeat and the benchmark's own draw."""
     worst_usd: float
     unread: Evidence | None = None
     """The reply that is on record already and could not be read, when only the repair is missing."""
@@ -130,11 +133,17 @@ class JudgingRun:
             material = await self._material(case, model)
             if material is None:
                 continue
+            if self.judging.compose is not None:
+                material = await asyncio.to_thread(self.judging.compose, case, material, self.gallery.store)
             asked = self.judging.ask(case, material)
-            pictures = {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets)}
+            made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
+            pictures = {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets, *made)}
             for judge in self.judges:
                 for repeat in range(self.repeats):
                     for item in asked:
+                        if item.settled is not None:
+                            await self._record_settled(case, model.name, judge, repeat, item, material)
+                            continue
                         planned = await self._planned(case, model.name, judge, repeat, item, pictures)
                         if planned is not None:
                             found.append(planned)
@@ -146,7 +155,8 @@ class JudgingRun:
         purpose = Purpose(
             case=case.id, model=model, judge=judge.name, part=item.part, repeat=repeat, protocol=item.protocol
         )
-        act = content_key({"kind": "chat", **judge.canonical(item.request, repeat)})
+        number = repeat + item.draw * _MOST_REPEATS
+        act = content_key({"kind": "chat", **judge.canonical(item.request, number)})
         writer = self.recorder.writer
         self.progress.expected += 1
         failed = writer.failed(act)
@@ -154,7 +164,7 @@ class JudgingRun:
         if unread is not None:
             self._sharing[act] = []
             worst = judge.worst_cost(item.request, pictures) or 0.0
-            return Planned(purpose, judge, item.request, pictures, act, worst, unread)
+            return Planned(purpose, judge, item.request, pictures, act, number, worst, unread)
         if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
             self.progress.known += 1
             self.recorder.link(act, purpose)
@@ -166,7 +176,26 @@ class JudgingRun:
         self._sharing[act] = []
         worst = judge.worst_cost(item.request, pictures) or 0.0
         # A reply that cannot be read is asked for once more.
-        return Planned(purpose, judge, item.request, pictures, act, 2 * worst if self.repair else worst)
+        return Planned(purpose, judge, item.request, pictures, act, number, 2 * worst if self.repair else worst)
+
+    async def _record_settled(
+        self, case: AnyCase, model: str, judge: VLM, repeat: int, item: Asked, material: Material
+    ) -> None:
+        """What the benchmark knows without a judge is evidence like any other, and costs nothing."""
+        request = {
+            "settled": item.part,
+            "protocol": item.protocol,
+            "case": case.id,
+            "draw": item.draw,
+            "outputs": [picture.original.sha256 for picture in material.outputs],
+        }
+        known = {"failure": item.settled} if isinstance(item.settled, Failure) else {"reply": item.settled}
+        purpose = Purpose(
+            case=case.id, model=model, judge=judge.name, part=item.part, repeat=repeat, protocol=item.protocol
+        )
+        self.progress.expected += 1
+        self.progress.known += 1
+        await self.recorder.record((Evidence(kind="chat", request=request, **known), (purpose,)))
 
     async def _material(self, case: AnyCase, model: AnyModel) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
@@ -206,7 +235,7 @@ class JudgingRun:
             if self.stopped == "error":  # another call has found that none can succeed
                 return
             try:
-                evidence = planned.unread or await judge.ask(planned.request, planned.pictures, purpose.repeat)
+                evidence = planned.unread or await judge.ask(planned.request, planned.pictures, planned.number)
             except RefBenchError:
                 self.stopped = "error"
                 raise
@@ -217,10 +246,10 @@ class JudgingRun:
                 await self._settle(evidence, purposes)
             again = self.repair(self._cases[purpose.case], purpose, evidence, planned.request) if self.repair else None
             if again is not None:
-                act = content_key({"kind": "chat", **judge.canonical(again, purpose.repeat)})
+                act = content_key({"kind": "chat", **judge.canonical(again, planned.number)})
                 second = tuple(p.model_copy(update={"part": f"{p.part}+repair"}) for p in purposes)
                 if not self.recorder.writer.succeeded(act):
-                    await self._settle(await judge.ask(again, planned.pictures, purpose.repeat), second)
+                    await self._settle(await judge.ask(again, planned.pictures, planned.number), second)
         self.progress.done += 1
 
     async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...]) -> None:

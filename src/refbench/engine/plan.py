@@ -8,13 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.benchmark import Asked, Benchmark, Material
+from refbench.benchmarks.benchmark import Asked, Benchmark, Judging, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.http import HttpVLM
 from refbench.chat.sent import SentPicture, prepare
 from refbench.chat.vlm import Pictures
 from refbench.comparison import paired_gap
+from refbench.engine.judging import _MOST_REPEATS
 from refbench.engine.setup import Setup, set_up
 from refbench.evidence import Evidence
 from refbench.failure import Failure
@@ -109,7 +110,7 @@ async def make_plan(
         )
     assert setup.bench.judging is not None
     judging = setup.bench.judging(setup.dataset.root, setup.settings)
-    asked = [found for case in setup.cases[:_SAMPLE] for found in _asked(setup, case, judging.ask)]
+    asked = [found for case in setup.cases[:_SAMPLE] for found in _asked(setup, case, judging)]
     if not asked:
         raise RefBenchError("none of the first cases has an output that can be judged: check --model")
     earlier = [act for path in (out, like) if path is not None and (path / "run.json").exists() for act in _acts(path)]
@@ -120,7 +121,10 @@ async def make_plan(
     plans = []
     calls = known = 0
     for judge in setup.judges:
-        keys = [content_key({"kind": "chat", **judge.canonical(item.request, 0)}) for item, _ in asked]
+        keys = [
+            content_key({"kind": "chat", **judge.canonical(item.request, item.draw * _MOST_REPEATS)})
+            for item, _ in asked
+        ]
         here = sum(key in recorded for key in keys)
         new = [(item, pictures) for (item, pictures), key in zip(asked, keys, strict=True) if key not in recorded]
         calls += round(len(asked) * scale)
@@ -153,7 +157,7 @@ async def make_plan(
     )
 
 
-def _asked(setup: Setup, case: AnyCase, ask: Any) -> list[tuple[Asked, Pictures]]:
+def _asked(setup: Setup, case: AnyCase, judging: Judging) -> list[tuple[Asked, Pictures]]:
     found: list[tuple[Asked, Pictures]] = []
     for model in setup.models:
         paths = model.find(case) if isinstance(model, GivenOutputs) else Failure(kind="missing_output")
@@ -167,8 +171,11 @@ def _asked(setup: Setup, case: AnyCase, ask: Any) -> list[tuple[Asked, Pictures]
             continue
         outputs, inputs = len(paths), len(paths) + len(case.request.pictures)
         material = Material(tuple(ready[outputs:inputs]), tuple(ready[:outputs]), tuple(ready[inputs:]))
-        pictures = {picture.sha256: picture for picture in ready}
-        found += [(item, pictures) for item in ask(case, material)]
+        if judging.compose is not None:
+            material = judging.compose(case, material, lambda data, name: Path(name))
+        made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
+        pictures = {picture.sha256: picture for picture in (*ready, *made)}
+        found += [(item, pictures) for item in judging.ask(case, material) if item.settled is None]
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
-from refbench.models import AnyModel, FolderModel, TruthModel
+from refbench.models import AnyModel
+from refbench.models.build import make_model
+from refbench.models.nested import name_of, parse_model
 from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs import Shard
@@ -48,15 +51,16 @@ def set_up(
     shard: Shard | None = None,
     rubric: str | None = None,
     scored: bool = True,
+    scratch: Path | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
     if judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
-    specs = [Spec.parse(text, "--model") for text in models]
+    specs = [parse_model(text) for text in models]
     judge_specs = [Spec.parse(text, "--judge") for text in judges]
-    _distinct([spec.name for spec in specs], "--model")
+    _distinct([name_of(spec) for spec in specs], "--model")
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
         raise RefBenchError("give at least one --model")
@@ -70,19 +74,22 @@ def set_up(
         bench=bench,
         dataset=dataset,
         cases=ordered,
-        models=[_model(spec, bench, dataset) for spec in specs],
+        models=[
+            make_model(
+                spec,
+                cases=dataset.cases,
+                names=bench.output_names,
+                path=dataset.path,
+                transport=transport,
+                make_vlm=lambda vlm: make_vlm(vlm, transport),
+                folder=scratch or Path(tempfile.gettempdir()) / "refbench",
+            )
+            for spec in specs
+        ],
         judges=[make_vlm(spec, transport) for spec in judge_specs],
         settings=chosen,
         policy=policy,
     )
-
-
-def _model(spec: Spec, bench: Benchmark, dataset: Dataset) -> AnyModel:
-    if spec.kind == "folder":
-        return FolderModel(spec, dataset.cases, bench.output_names)
-    if spec.kind == "baseline":
-        return TruthModel(spec, dataset.cases, dataset.path)
-    raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: write folder:DIR or baseline:truth")
 
 
 def find_cases(

@@ -30,7 +30,7 @@ from refbench.engine.studio import Studio
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
-from refbench.models import ImageModel
+from refbench.models import AnyModel, ImageModel
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
 from refbench.scoring import Result, run_result
@@ -95,6 +95,7 @@ async def evaluate_async(
             limit=limit,
             shard=shard,
             rubric=rubric,
+            scratch=out / "scratch",
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
@@ -102,7 +103,7 @@ async def evaluate_async(
         run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source)
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
-            _prices_must_be_known(setup.judges)
+            _prices_must_be_known(setup.judges, setup.models)
         progress = Progress()
         report: BatchReport | None = None
         with run.writer(shard) as writer, Recorder(writer) as recorder:
@@ -205,7 +206,12 @@ def _chosen_metrics(bench: Benchmark, metrics: Sequence[str]) -> Sequence[str] |
     return metrics
 
 
-def _prices_must_be_known(judges: Sequence[VLM]) -> None:
+def _prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
+    for model in models:
+        if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
+            raise RefBenchError(
+                f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
+            )
     for judge in judges:
         if getattr(judge, "price", True) is None:
             raise RefBenchError(

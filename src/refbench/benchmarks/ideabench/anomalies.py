@@ -1,0 +1,91 @@
+"""What is odd in a copy of IDEA-Bench, kind by kind, with what it does to cases and scores."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.ideabench.details import IdeaCase
+from refbench.benchmarks.ideabench.load import read_release
+from refbench.case import Picture
+from refbench.failure import Failure
+from refbench.pictures import read_facts
+
+N_TASKS, N_CASES, N_JUDGED = 100, 275, 51
+
+KINDS = {
+    "unreadable_meta": "the case is left out: its meta.json cannot be read",
+    "missing_instruction": "the case is left out: it has no instruction.txt",
+    "undecodable_name": "the case is left out: the folder's name is not UTF-8",
+    "empty_instruction": "the case stays, but the model is told nothing",
+    "undecodable_instruction": "the instruction is not UTF-8: the wrong bytes are replaced",
+    "missing_flags": "the category comes from the number of pictures in and out",
+    "flag_conflict": "the flags of meta.json decide the category, not the files",
+    "category_conflict": "the flags of meta.json decide, not the task's name or the released scorer's list",
+    "task_conflict": "each case counts in its own category, under the same task name",
+    "id_conflict": "harmless: the folder's name is the case",
+    "missing_uid": "the case is in no mean of the paper protocol above its task",
+    "output_count": "one picture is expected back",
+    "unknown_task": "the task is a group of its own",
+    "case_count": "the task is the mean over the cases that are there",
+    "stray_picture": "not shown to a model: references are numbered files",
+    "reference_numbers": "references are taken in the order of their numbers, gaps are closed",
+    "unreadable_questions": "no judge can score the case: its questions cannot be read",
+    "question_count": "no judge can score the case: the gates need six questions",
+    "missing_input": "paper stitches without it, as the released script does; corrected cannot ask the question",
+    "no_outputs_asked": "the question cannot be asked: the released script skips it",
+    "count_conflict": "the number in the question counts",
+    "missing_human": "the case has no questions for people",
+    "unreadable_human": "the case has no questions for people that can be read",
+    "human_count": "the questions for people are not six: they are loaded as they are",
+    "release_size": "the release that was published has another number; means are over what is there",
+    "missing_picture": "the reference is gone: the case cannot be judged",
+    "unreadable_picture": "the reference cannot be read: the case cannot be judged",
+    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper's stitched pictures",
+    "animated_picture": "the first frame counts",
+    "colour_profile": "an ICC profile is ignored",
+}
+
+
+def anomalies(dataset: Dataset) -> list[Anomaly]:
+    """Every oddity: of the files, of the release as a whole, then of each case; all pictures are opened."""
+    release = read_release(dataset.root)
+    found = [Anomaly(kind=kind, case=case, detail=detail) for kind, case, detail in release.oddities]
+    sizes = (
+        ("tasks", N_TASKS, len(Counter(case.groups["task"] for case in release.cases))),
+        ("cases", N_CASES, len(release.cases)),
+        ("cases for a judge", N_JUDGED, sum(case.details.judged for case in release.cases)),
+    )
+    found += [
+        Anomaly(kind="release_size", case="*", detail=f"{there} {what}, {expected} were published")
+        for what, expected, there in sizes
+        if there != expected
+    ]
+    for case in dataset.cases:
+        found += [Anomaly(kind=kind, case=case.id, part=part, detail=d) for kind, part, d in _of_case(dataset, case)]
+    return found
+
+
+def _of_case(dataset: Dataset, case: IdeaCase) -> Iterator[tuple[str, str, str]]:
+    if not case.request.instruction:
+        yield "empty_instruction", "", ""
+    if "\ufffd" in case.request.instruction:
+        yield "undecodable_instruction", "", ""
+    for number, picture in enumerate(case.request.pictures, 1):
+        for kind, detail in _of_picture(dataset, picture):
+            yield kind, str(number), detail
+
+
+def _of_picture(dataset: Dataset, picture: Picture) -> Iterator[tuple[str, str]]:
+    path = dataset.path(picture)
+    facts = read_facts(path)
+    if isinstance(facts, Failure):
+        yield ("unreadable_picture" if path.is_file() else "missing_picture"), f"{picture.name}: {facts.detail}"
+        return
+    if facts.orientation != 1:
+        yield "rotated_picture", f"{picture.name}: orientation {facts.orientation}"
+    if facts.animated:
+        yield "animated_picture", picture.name
+    if facts.icc:
+        yield "colour_profile", picture.name

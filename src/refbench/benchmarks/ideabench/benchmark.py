@@ -1,0 +1,80 @@
+"""IDEA-Bench as RefBench runs it: the parts of this package put together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.ideabench import aggregate
+from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
+from refbench.benchmarks.ideabench.details import CATEGORIES, PARTS, IdeaCase
+from refbench.benchmarks.ideabench.grade import FAILURE_RATE, SCORE, derived, not_applicable, read_scores
+from refbench.benchmarks.ideabench.imports import import_replies
+from refbench.benchmarks.ideabench.load import SUBSETS, is_checkout, load
+from refbench.benchmarks.ideabench.marks import notes
+from refbench.benchmarks.ideabench.published import published
+from refbench.benchmarks.ideabench.requests import SETTINGS, judging
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many tasks, cases and questions there are, by category, for judges and for people."""
+    cases = dataset.cases
+    by = {
+        "tasks": Counter(category for category, _ in {(c.groups["category"], c.groups["task"]) for c in cases}),
+        "cases": Counter(case.groups["category"] for case in cases),
+        "cases for a judge": Counter(case.groups["category"] for case in cases if case.details.judged),
+    }
+    found: dict[str, Any] = {
+        what: {category: counts[category] for category in CATEGORIES if counts[category]} for what, counts in by.items()
+    }
+    found["questions"] = {
+        "for a judge": sum(len(case.details.auto) for case in cases),
+        "for people": sum(len(case.details.human) for case in cases),
+    }
+    return found
+
+
+def output_names(case: IdeaCase) -> list[str]:
+    """The release wants `<case>/0001.jpg`, `0002.jpg`, ...: the folder, numbers are put behind it."""
+    return [case.id]
+
+
+BENCHMARK = Benchmark(
+    name="ideabench",
+    title="IDEA-Bench",
+    paper="arXiv 2412.11767",
+    case_type=IdeaCase,
+    is_checkout=is_checkout,
+    layout="no case folder (poster_generation_0001, ...) with a meta.json is in it, in dataset/ or one folder below",
+    load=load,
+    subsets=SUBSETS,
+    anomalies=anomalies,
+    anomaly_kinds=KINDS,
+    parts={**{name: (name,) for name in PARTS}, "derived": (FAILURE_RATE, SCORE)},
+    protocols={
+        "corrected": Protocol(
+            name="corrected",
+            read=partial(read_scores, protocol="corrected"),
+            aggregate=aggregate.CORRECTED,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+        "paper": Protocol(
+            name="paper",
+            read=partial(read_scores, protocol="paper"),
+            aggregate=aggregate.PAPER,
+            versions={"reader": 1, "aggregate": 1},
+        ),
+    },
+    import_replies=import_replies,
+    published=published,
+    describe=describe,
+    judging=judging,
+    settings=SETTINGS,
+    derived=derived,
+    not_applicable=not_applicable,
+    notes=notes,
+    output_names=output_names,
+)

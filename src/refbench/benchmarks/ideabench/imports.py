@@ -1,0 +1,83 @@
+"""The CSV file that the released judge script writes (three replies a row) as evidence."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from refbench.benchmarks.benchmark import ImportedReplies
+from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.ideabench.details import CALLS, QUESTIONS, part
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.record import RefBenchError, clean_text
+
+JUDGE = "gemini-1.5-pro"
+"""The only judge that the released script knows."""
+_COLUMNS = ("task_id", "case_id", "question_id", "gemini_result_1")
+
+csv.field_size_limit(1 << 24)
+
+
+def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
+    """Read one such file, or the only one in a folder. It does not name the model: that is `models`' only name, else
+    the file's."""
+    if models and len(set(models)) > 1:
+        raise RefBenchError("--model may be given once: a file of IDEA-Bench replies is about one model")
+    path = _file(folder)
+    rows = _rows(path)
+    model = models[0] if models else clean_text(path.stem)
+    who = judge or JUDGE
+    known = {(case.details.uid, case.id[-4:]): case.id for case in dataset.cases if case.details.judged}
+    matched: dict[tuple[str, int], Mapping[str, str]] = {}
+    unknown = []
+    for number, row in enumerate(rows, 2):
+        case = known.get((row["task_id"].strip().zfill(4), row["case_id"].strip().zfill(4)))
+        question = row["question_id"].strip()
+        wrong = case is None or not question.isdecimal() or not 1 <= int(question) <= QUESTIONS
+        if case is None or wrong or (case, int(question)) in matched:
+            unknown.append(clean_text(f"row {number}: task {row['task_id']}, case {row['case_id']}, {question}"))
+        else:
+            matched[case, int(question)] = row
+    if not matched:
+        raise RefBenchError(f"none of the {len(rows)} rows of {path} is for a case of {dataset.root}")
+
+    def replies() -> Iterator[tuple[Purpose, Evidence]]:
+        for (case, question), row in matched.items():
+            for call in range(1, CALLS + 1):
+                purpose = Purpose(case=case, model=model, judge=who, part=part(question, call))
+                yield purpose, _reply(path, row, call, purpose)
+
+    return ImportedReplies(judge=who, models=(model,), replies=replies, unknown=tuple(unknown))
+
+
+def _file(folder: Path) -> Path:
+    if folder.is_file():
+        return folder
+    found = sorted(folder.glob("*.csv")) if folder.is_dir() else []
+    if len(found) != 1:
+        what = "is not there" if not folder.exists() else f"holds {len(found)} CSV files"
+        raise RefBenchError(f"{folder} {what}: give --replies one file that the released gemini_eval.py has written")
+    return found[0]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            reader = csv.DictReader(file, restval="")
+            rows = [{key: value for key, value in row.items() if isinstance(key, str)} for row in reader]
+    except (OSError, csv.Error) as error:
+        raise RefBenchError(f"{path} cannot be read: {error}") from error
+    absent = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+    if absent:
+        raise RefBenchError(f"{path} has no column {', '.join(absent)}: give the file that gemini_eval.py has written")
+    return rows
+
+
+def _reply(path: Path, row: Mapping[str, str], call: int, purpose: Purpose) -> Evidence:
+    """The text as it is; the script saves nothing of calls that it gave up."""
+    request = {"imported": "ideabench", **purpose.model_dump(include={"case", "model", "judge", "part"})}
+    reply = row.get(f"gemini_result_{call}") or None
+    failure = None if reply is not None else Failure(kind="missing_reply", detail=f"no gemini_result_{call}")
+    return Evidence(kind="chat", request=request, reply=reply, failure=failure, provenance=clean_text(path.name))

@@ -1,0 +1,215 @@
+"""A process of somebody else's making: its own group, its lines read, its end seen, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from refbench.failure import redact
+
+_TICK_S = 0.2  # how soon it is noticed that nobody waits any more
+_GRACE_S = 2.0  # for the end of a process that has closed its output
+_TAIL = 8192  # bytes kept of what is printed
+_TOLD = 400  # characters of them in a Failure
+_LONGEST_LINE = 1 << 28  # bytes; a picture in base64 is far below
+
+# Runs in front of the command, becomes it, and has it killed when RefBench is: no orphan keeps a GPU. Python ignores
+# SIGPIPE and the command would inherit that.
+_DIE_TOGETHER = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+Outcome = Literal["answered", "ended", "timeout", "gone"]
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: its status, below 0 for a signal, None when it lives but cannot be talked to."""
+
+    code: int | None
+
+    @property
+    def by_signal(self) -> bool:
+        return self.code is not None and self.code < 0
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return "closed its output"
+        if self.code >= 0:
+            return f"ended with exit status {self.code}"
+        named = "Killed, perhaps for want of memory" if self.code == -signal.SIGKILL else signal.strsignal(-self.code)
+        return f"ended with signal {-self.code} ({named})"
+
+
+class Process:
+    """A started command. One thread starts it, talks to it and ends it: on Linux it dies with that thread."""
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], *, asked: bool, log: Path | None = None) -> None:
+        if sys.platform == "linux":
+            argv = [sys.executable, "-I", "-S", "-c", _DIE_TOGETHER, str(os.getpid()), *argv]
+        pipe = subprocess.PIPE
+        self._popen = subprocess.Popen(
+            argv,
+            bufsize=0,
+            stdin=pipe if asked else subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **env},  # an answer that is printed must not wait in a buffer
+            start_new_session=True,  # so that the children it starts can be ended with it
+        )
+        assert self._popen.stdout
+        assert self._popen.stderr
+        self._asked = asked
+        self._open = {self._popen.stdout.fileno(): True, self._popen.stderr.fileno(): False}
+        for pipe_end in self._open:
+            os.set_blocking(pipe_end, False)
+        self._watch = _watch(self._popen.pid)
+        self._partial = bytearray()
+        self._lines: deque[bytes] = deque()
+        self._tail = bytearray()
+        self._log = log
+
+    def exchange(
+        self, message: bytes, take: Callable[[bytes], bool], timeout: float, gone: Callable[[], bool]
+    ) -> Outcome:
+        """Send the message and give every line to `take` until it says that this was the answer."""
+        self._tail.clear()  # of earlier requests
+        unsent = memoryview(message)
+        until, closed, drained = time.monotonic() + timeout, False, False
+        with selectors.DefaultSelector() as ready:
+            for pipe_end in (*self._open, *self._watch):
+                ready.register(pipe_end, selectors.EVENT_READ)
+            requests = self._popen.stdin.fileno() if self._popen.stdin and unsent else None
+            if requests is not None:
+                ready.register(requests, selectors.EVENT_WRITE)
+            while True:
+                while self._lines:
+                    line = self._lines.popleft()
+                    if take(line):
+                        return "answered"
+                    self._print(line + b"\n")
+                left = until - time.monotonic()
+                if left <= 0:
+                    return "ended" if closed else "timeout"
+                if gone():
+                    return "gone"
+                if drained:
+                    return "ended"
+                if self._exited():
+                    for pipe_end in self._open:
+                        self._read(pipe_end)  # once: a child that it has left behind may print for ever
+                    self._flush()
+                    drained = True
+                    continue
+                for key, _ in ready.select(min(left, _TICK_S)):
+                    if key.fd in self._open:
+                        if self._read(key.fd) is None:
+                            ready.unregister(key.fd)
+                            if self._open.pop(key.fd):
+                                self._flush()
+                                closed = self._asked  # then nobody will ever answer
+                                until = min(until, time.monotonic() + _GRACE_S) if closed else until
+                    elif key.fd == requests:
+                        try:  # no more than a pipe surely takes, or the write would block
+                            unsent = unsent[os.write(requests, unsent[: select.PIPE_BUF]) :]
+                        except BrokenPipeError:
+                            unsent = unsent[:0]
+                        if not unsent:
+                            ready.unregister(requests)
+
+    @property
+    def dead(self) -> bool:
+        return self._exited()
+
+    def end(self, grace: float = 0.0) -> Exit:
+        """End the process, by itself within `grace` seconds or else killed, and all that it has started."""
+        if self._popen.stdin:
+            self._popen.stdin.close()
+        until = time.monotonic() + grace
+        while not self._exited() and time.monotonic() < until:
+            time.sleep(0.01)
+        by_itself = self._exited()
+        # Before it is reaped: until then its number, which is its group's, cannot be anybody else's.
+        try:
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):  # macOS denies it for a group of the dead
+            self._popen.kill()
+        code = self._popen.wait()
+        for stream in (self._popen.stdout, self._popen.stderr):
+            if stream:
+                stream.close()
+        for pipe_end in self._watch:
+            os.close(pipe_end)
+        self._watch = ()
+        return Exit(code if by_itself else None)
+
+    def told(self) -> str:
+        """The last words, cut after keys are taken out of them: half a key would not look like one."""
+        text = " ".join(redact(self._tail.decode("utf-8", "replace")).split())
+        return f"; its last words: {text[-_TOLD:]}" if text else ""
+
+    def _exited(self) -> bool:
+        if sys.platform == "darwin":
+            return self._popen.poll() is not None
+        if self._popen.returncode is not None:
+            return True
+        return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _read(self, pipe_end: int) -> bool | None:
+        """Whether there was something to read; None at the end."""
+        try:
+            data = os.read(pipe_end, 1 << 20)
+        except BlockingIOError:
+            return False
+        if not data:
+            return None
+        if not self._open.get(pipe_end):
+            self._print(data)
+            return True
+        *whole, rest = data.split(b"\n")
+        if whole:
+            whole[0] = bytes(self._partial) + whole[0]
+            self._lines.extend(whole)
+            self._partial = bytearray()
+        self._partial += rest
+        if len(self._partial) > _LONGEST_LINE:
+            self._partial.clear()
+        return True
+
+    def _flush(self) -> None:
+        """A last line may have no end."""
+        if self._partial:
+            self._lines.append(bytes(self._partial))
+            self._partial.clear()
+
+    def _print(self, data: bytes) -> None:
+        self._tail += data
+        del self._tail[:-_TAIL]
+        if self._log is not None:
+            with self._log.open("ab") as file:
+                file.write(data)
+
+
+def _watch(pid: int) -> tuple[int, ...]:
+    """A file descriptor that becomes readable when the process ends; without one it is seen a tick later."""
+    if sys.platform == "linux":
+        try:
+            return (os.pidfd_open(pid),)
+        except OSError:
+            pass
+    return ()

@@ -1,0 +1,202 @@
+"""Specs of wrapped models: in one line, as a table, wrong, and built."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from refbench.chat.spec import Spec
+from refbench.chat.vlm import VLM
+from refbench.models.model import Commission, ImageModel, Traits
+from refbench.models.nested import Nested, build_model, leaf_of, name_of, parse_model, parse_model_table
+from refbench.record import RefBenchError
+from support.planner import saying, with_vlm
+from support.recording_model import RecordingModel, write_pictures
+
+
+def nested(text: str) -> Nested:
+    tree = parse_model(text)
+    assert isinstance(tree, Nested)
+    return tree
+
+
+def test_a_plain_spec_stays_a_plain_spec() -> None:
+    for text in (
+        "A=openai:gpt-image-1?quality=high",
+        "folder:out/A (1)",
+        "folder:out/{id}.png",
+        "command:sh run(1).sh",
+    ):
+        assert parse_model(text) == Spec.parse(text, "--model")
+
+
+def test_an_agent_in_one_line() -> None:
+    tree = nested("A=ipr(planner=openai:gpt-5?seed=1&price=1,2; model=gemini:nano?x=(a;b); steps=2)")
+    assert tree.spec == Spec(name="A", kind="ipr", what="gemini:nano", options={"steps": "2"})
+    assert tree.vlm == Spec(name="gpt-5", kind="openai", what="gpt-5", options={"seed": "1", "price": "1,2"})
+    assert tree.model == Spec(name="nano", kind="gemini", what="nano", options={"x": "(a;b)"})
+
+
+def test_wrappers_nest_and_a_model_may_stand_first_without_its_key() -> None:
+    tree = nested("ablate(cafg(truncate(openai:img); planner=gemini:g); drop=role; role=style)")
+    assert tree.spec.options == {"drop": "role", "role": "style"} and tree.spec.kind == "ablate"
+    assert isinstance(tree.model, Nested) and tree.model.spec.kind == "cafg"
+    assert isinstance(tree.model.model, Nested) and tree.model.model.spec.options == {"policy": "truncate"}
+    assert leaf_of(tree) == Spec.parse("openai:img", "--model")
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        ("ipr(openai:img; planner=openai:gpt-5)", "ipr+img"),
+        ("truncate(A=openai:img)", "truncate+A"),
+        ("truncate(nano=openai:img)", "truncate+nano"),
+        ("truncate(model=A=openai:img)", "truncate+A"),
+        ("overflow(openai:img; policy=collage)", "collage+img"),
+        ("turns(collage(openai:org/img))", "turns+collage+img"),
+        ("mine=turns(openai:img)", "mine"),
+    ],
+)
+def test_a_name_says_what_is_wrapped(text: str, name: str) -> None:
+    assert name_of(parse_model(text)) == name
+
+
+def test_quotes_keep_semicolons_brackets_and_blanks() -> None:
+    tree = nested('suffix(openai:img; text="Sharp; no ) text, \\"none\\" ")')
+    assert tree.spec.options["text"] == 'Sharp; no ) text, "none" '
+    tree = nested('suffix("command:make.sh ; ( x"; text=a "b;c" d)')
+    assert leaf_of(tree).what == "make.sh ; ( x" and tree.spec.options["text"] == 'a "b;c" d'
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("irp(openai:img; planner=openai:g)", "no wrapper is called 'irp': did you mean ipr"),
+        ("xyz(openai:img)", "there are overflow"),
+        ("ipr(openai:img)", "ipr asks a VLM: give planner="),
+        ("rephrase(openai:img; planner=openai:g)", "give vlm="),
+        ("ipr(planner=openai:g)", "ipr wraps a model"),
+        ("turns()", "turns wraps a model"),
+        ("turns(openai:img; steps=2)", "turns has no steps=, it has model"),
+        ("truncate(openai:img; openai:img2)", "model is given twice"),
+        ("truncate(openai:img", "a bracket is not closed"),
+        ("A=ipr(planner=openai:g; model=openai:img; stpes=2)", "ipr has no stpes=, it has model, planner, steps"),
+        ("truncate(turns(openai:img)", "a bracket is not closed"),
+        ('suffix(openai:img; text="a)', "a quotation mark is not closed"),
+        ("truncate(img)", "kind:what"),
+        ("a/b=truncate(openai:img)", "the name 'a/b'"),
+        ("ipr(openai:img; planner=truncate(openai:g))", "planner is a VLM and cannot be wrapped"),
+    ],
+)
+def test_a_wrong_spec_is_one_sentence_with_the_option(text: str, said: str) -> None:
+    with pytest.raises(RefBenchError) as error:
+        parse_model(text)
+    assert said in str(error.value) and str(error.value).startswith("--model")
+
+
+TOML = """
+[models.A]
+kind = "ipr"
+planner = "openai:gpt-5"
+model = "gemini:nano"
+steps = 3
+
+[models.B]
+kind = "ablate"
+drop = "reference"
+shuffle = true
+[models.B.model]
+kind = "truncate"
+model = { kind = "diffusers", what = "org/repo", steps = 20, guidance = 3.5 }
+
+[models.C]
+kind = "openai"
+what = "gpt-image-1"
+quality = "high"
+
+[models.D]
+kind = "rephrase"
+when = "always"
+vlm = { kind = "gemini", what = "g" }
+model = "suffix(openai:img; text=Please.)"
+"""
+
+
+def test_toml_tables_say_the_same_as_one_line() -> None:
+    tables = tomllib.loads(TOML)["models"]
+    trees = {name: parse_model_table(table, name) for name, table in tables.items()}
+    assert trees["A"] == parse_model("A=ipr(gemini:nano; planner=openai:gpt-5; steps=3)")
+    assert trees["B"] == parse_model(
+        "B=ablate(truncate(diffusers:org/repo?steps=20&guidance=3.5); drop=reference; shuffle=yes)"
+    )
+    assert trees["C"] == parse_model("C=openai:gpt-image-1?quality=high")
+    assert trees["D"] == parse_model("D=rephrase(suffix(openai:img; text=Please.); vlm=gemini:g; when=always)")
+
+
+@pytest.mark.parametrize(
+    "table, said",
+    [
+        ({}, "[models.X]: a model is a table with kind"),
+        ({"kind": 3}, "a model is a table with kind"),
+        ({"kind": "openai"}, "openai needs what"),
+        ({"kind": "openai", "what": "x", "bad": [1]}, "[1] is no text and no number"),
+        ({"kind": "ipr", "model": "openai:x"}, "give planner="),
+        ({"kind": "ipp", "model": "openai:x"}, "did you mean ipr"),
+        ({"kind": "turns", "model": {"what": "x"}}, "a model is a table with kind"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence_with_its_name(table: dict[str, object], said: str) -> None:
+    with pytest.raises(RefBenchError) as error:
+        parse_model_table(table, "X")
+    assert said in str(error.value) and "[models.X]" in str(error.value)
+
+
+def test_a_tree_is_built_from_the_inside_and_runs(tmp_path: Path) -> None:
+    leaf = RecordingModel(traits=Traits(max_references=3))
+    tree = parse_model("A=suffix(cafg(truncate(openai:img); planner=openai:tiny; steps=2); text=Nicely.)")
+
+    async def work(vlm: VLM) -> None:
+        model: ImageModel = build_model(tree, lambda spec: leaf, lambda spec: vlm, tmp_path / "work")
+        assert model.name == "A"
+        painted = await model.generate(Commission("Mix.", write_pictures(tmp_path, *["style"] * 4)), 0)
+        assert painted.failure is None and len(painted.steps) == 1
+        await model.close()
+
+    with saying("P one") as server:
+        with_vlm(server, work)
+        assert len(server.requests) == 1
+    assert [ask.commission.instruction.split("\n\n")[0] for ask in leaf.asks] == ["Mix. Nicely.", "P one"]
+    assert [ask.roles for ask in leaf.asks] == [["style"] * 3, ["style", "style", "previous"]]
+    assert leaf.closed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error(openai:img)",
+        "skip(openai:img)",
+        "collage(openai:img)",
+        "rephrase(openai:img; vlm=openai:tiny)",
+        "turns(openai:img)",
+        "ipr(openai:img; planner=openai:tiny)",
+        "sra(openai:img; planner=openai:tiny)",
+        "ablate(openai:img; drop=text)",
+        "suffix(openai:img; text=x)",
+    ],
+)
+def test_every_wrapper_is_an_image_model_that_closes_the_one_inside(text: str, tmp_path: Path) -> None:
+    leaf = RecordingModel()
+
+    async def work(vlm: VLM) -> ImageModel:
+        return build_model(parse_model(text), lambda spec: leaf, lambda spec: vlm, tmp_path)
+
+    with saying("") as server:
+        model = with_vlm(server, work)
+    assert isinstance(model, ImageModel)
+    assert all(isinstance(value, str) for value in model.canonical().values())
+    assert model.canonical()["model.kind"] == "recording"
+    asyncio.run(model.close())
+    assert leaf.closed
