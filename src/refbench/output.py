@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import model_validator
 
@@ -37,3 +37,20 @@ class Output(Record):
         if bool(self.pictures) == (self.failure is not None):
             raise ValueError("an Output has pictures or a failure, exactly one of them")
         return self
+
+
+def painting(outputs: Sequence[Output]) -> list[str]:
+    """What a picture took and cost, for models that were run here; steps on the way are counted in."""
+    found = []
+    for model in dict.fromkeys(output.model for output in outputs):
+        final = [o for o in outputs if o.model == model and o.step is None and o.pictures]
+        seconds = [o.seconds for o in final if o.seconds is not None]
+        costs = [o.cost_usd for o in outputs if o.model == model and o.cost_usd is not None]
+        partial = sum("partial" in o.provenance for o in final)
+        words = [f"{sum(seconds) / len(seconds):.1f} s"] if seconds else []
+        words += [f"{sum(costs) / len(final):.4f} usd"] if costs and final else []
+        if words:
+            found.append(f"{model}: {' and '.join(words)} a case")
+        if partial:
+            found.append(f"{model}: {partial} of {len(final)} cases have fewer pictures than were asked for")
+    return found

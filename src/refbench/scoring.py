@@ -12,7 +12,7 @@ from refbench.case import AnyCase
 from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
 from refbench.order import fair_order
-from refbench.output import Output
+from refbench.output import Output, painting
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run, Shard
 from refbench.runs.run import cases_fingerprint
@@ -169,7 +169,7 @@ def run_result(
         cases = [case for case in cases if case.id in chosen]
     left_out = [f"{part} was not measured: {reason}" for part, reason in run.notes("not measured ").items() if reason]
     outputs = run.outputs()
-    left_out += bench.notes(cases, outputs)
+    left_out += [*bench.notes(cases, outputs), *painting(outputs)]
     return _result(
         bench,
         cases,

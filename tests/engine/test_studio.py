@@ -12,6 +12,8 @@ import pytest
 from refbench.benchmarks import Dataset
 from refbench.calls import Budget
 from refbench.case import Case, Picture, Request
+from refbench.engine import evaluate
+from refbench.engine.generate import generate_async
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.engine.studio import Studio
@@ -20,6 +22,7 @@ from refbench.models.model import Traits
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from support.judge_server import JudgeServer
 from support.painters import Painter, paint
 
 
@@ -154,3 +157,67 @@ def test_pictures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     make(tmp_path, Painter(settings={"kind": "painter", "steps": "20"}))
     with pytest.raises(RefBenchError, match="other settings"):
         make(tmp_path, Painter(settings={"kind": "painter", "steps": "50"}))
+
+
+BENCH = """
+import json
+from refbench.benchmarks.benchmark import Measured
+from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.case import Case, Picture, Request
+
+def load(root):
+    for n in range(5):
+        source = Picture(name=f"in{n}.png", role="source")
+        yield Case(id=f"c{n}", request=Request(instruction=f"paint {n}", pictures=(source,)), cluster=f"c{n}", details={})
+
+def ask(case, material):
+    return {"quality": judge_request("Give a mark from 1 to 5 as JSON.", [("", material.outputs[0])])}
+
+def read(case, part, reply):
+    return {"quality": json.loads(reply)["quality"]}
+
+BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"quality": {"quality": (1, 5)}},
+                             measure=lambda case: [Measured("l1", "l1", {"source": case.request.pictures[0]})], measured={"l1": (0, 1)})
+"""
+
+
+def test_pictures_are_made_measured_and_judged_in_one_run_and_not_made_again(tmp_path: Path) -> None:
+    dataset(tmp_path, 5)
+    (tmp_path / "mine.py").write_text(BENCH)
+    painter, again = Painter(name="A"), Painter(name="A")
+    calls: list[int] = []
+
+    def function(request: Any, seed: int) -> bytes:
+        calls.append(seed)
+        return paint(request.instruction + " by a function")
+
+    def run(**models: Any) -> Any:
+        with JudgeServer(reply=lambda text: '{"quality": 3}') as server:
+            judges = [f"j=openai:j?base_url={server.url}/v1"]
+            return evaluate(
+                str(tmp_path / "mine.py"), models=models, judges=judges, data=tmp_path / "data", out=tmp_path / "all"
+            ).result
+
+    result = run(A=painter, F=function, copy="baseline:copy")
+    assert {s.model for s in result.scores} == {"A", "F", "copy"}
+    assert all(s.value is not None for s in result.scores)
+    assert all(
+        s.value == 0.0 for s in result.scores if (s.model, s.metric) == ("copy", "l1")
+    )  # it gives the source back
+    assert any(note.startswith("A: 0.2 s and 0.0500 usd") for note in result.notes)
+    assert painter.closed
+    run(A=again, F=function, copy="baseline:copy")
+    assert again.asked == []
+    assert len(calls) == 5
+
+
+def test_generating_first_and_scoring_later_makes_nothing_twice(tmp_path: Path) -> None:
+    dataset(tmp_path, 5)
+    (tmp_path / "mine.py").write_text(BENCH)
+    first, later = Painter(name="A", refuses="paint 3"), Painter(name="A")
+    arguments: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "run"}
+    made = asyncio.run(generate_async(str(tmp_path / "mine.py"), models=[first], **arguments))
+    assert (made.there, made.failed) == (4, {"refused": 1})
+    result = evaluate(str(tmp_path / "mine.py"), models=[later], **arguments).result
+    assert later.asked == []
+    assert {s.failure.kind for s in result.scores if s.case == "c3" and s.failure} == {"refused"}

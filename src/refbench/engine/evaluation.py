@@ -24,7 +24,7 @@ from refbench.engine.judging import JudgingRun, Repair, first_error
 from refbench.engine.measuring import MeasuringRun, check_parts
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import judging_of, set_up
+from refbench.engine.setup import Models, judging_of, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
 from refbench.evidence import Evidence, Purpose
@@ -50,7 +50,7 @@ class Evaluation:
 async def evaluate_async(
     name: str,
     *,
-    models: Sequence[str],
+    models: Models,
     judges: Sequence[str] = (),
     out: Path,
     data: Path | None = None,

@@ -12,7 +12,7 @@ from refbench.case import AnyCase
 from refbench.engine.judging import first_error
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import set_up
+from refbench.engine.setup import Models, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
 from refbench.failure import Failure
@@ -34,7 +34,7 @@ class Generation:
 async def generate_async(
     name: str,
     *,
-    models: Sequence[str],
+    models: Models,
     out: Path,
     data: Path | None = None,
     subset: str | None = None,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.benchmark import Judging
@@ -17,12 +18,16 @@ from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
-from refbench.models import AnyModel
+from refbench.models import AnyModel, ImageModel
 from refbench.models.build import make_model
+from refbench.models.function import FunctionModel
 from refbench.models.nested import name_of, parse_model
 from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs import Shard
+
+Models: TypeAlias = Sequence[str | ImageModel] | Mapping[str, str | ImageModel | Callable[..., Any]]
+"""Specs or models; or, by name, specs without one, models, and functions that paint."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ def set_up(
     name: str,
     transport: Transport,
     *,
-    models: Sequence[str],
+    models: Models,
     judges: Sequence[str],
     data: Path | None = None,
     subset: str | None = None,
@@ -58,9 +63,9 @@ def set_up(
     if judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
-    specs = [parse_model(text) for text in models]
+    specs = [one if isinstance(one, ImageModel) else parse_model(one) for one in _listed(models)]
     judge_specs = [Spec.parse(text, "--judge") for text in judges]
-    _distinct([name_of(spec) for spec in specs], "--model")
+    _distinct([spec.name if isinstance(spec, ImageModel) else name_of(spec) for spec in specs], "--model")
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
         raise RefBenchError("give at least one --model")
@@ -75,7 +80,9 @@ def set_up(
         dataset=dataset,
         cases=ordered,
         models=[
-            make_model(
+            spec
+            if isinstance(spec, ImageModel)
+            else make_model(
                 spec,
                 cases=dataset.cases,
                 names=bench.output_names,
@@ -90,6 +97,22 @@ def set_up(
         settings=chosen,
         policy=policy,
     )
+
+
+def _listed(models: Models) -> list[str | ImageModel]:
+    if not isinstance(models, Mapping):
+        return list(models)
+    found: list[str | ImageModel] = []
+    for name, model in models.items():
+        if isinstance(model, str):
+            found.append(f"{name}={model}")
+        elif isinstance(model, ImageModel):
+            if model.name != name:
+                raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
+            found.append(model)
+        else:
+            found.append(FunctionModel(name, model))
+    return found
 
 
 def find_cases(
