@@ -177,7 +177,7 @@ def read(case, part, reply):
     return {"quality": json.loads(reply)["quality"]}
 
 BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"quality": {"quality": (1, 5)}},
-                             measure=lambda case: [Measured("l1", "l1", {"source": case.request.pictures[0]})], measured={"l1": (0, 1)})
+                             measure=lambda case: [Measured("l1", "l1", {"source": case.request.pictures[0]})], measured={"l1": (0, 1)}, recorded={"wording": "mine"})
 """
 
 

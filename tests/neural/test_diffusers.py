@@ -63,6 +63,23 @@ def test_text_to_image_is_what_diffusers_paints(tiny: Pipelines) -> None:
     assert painted.cost_usd == 0 and painted.seconds is not None
 
 
+def test_flux_paints_what_diffusers_paints(tiny: Pipelines) -> None:
+    (painted,) = paint(tiny("flux"), "steps=2&guidance=2.5&width=48&height=32", (Commission("a cat", size=(64, 64)), 7))
+    expected = by_hand(
+        tiny("flux"), 7, prompt="a cat", num_inference_steps=2, guidance_scale=2.5, width=48, height=32
+    )  # what the spec says comes before what the request asks for
+    assert np.array_equal(pixels(painted), expected)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_half_precision_paints_nearly_the_same(tiny: Pipelines, dtype: str) -> None:
+    commission = Commission("a cat", size=(32, 32))
+    (full,) = paint(tiny("text"), "steps=2", (commission, 0))
+    (half,) = paint(tiny("text"), f"steps=2&dtype={dtype}", (commission, 0))
+    assert half.provenance["dtype"] == dtype
+    assert 0 < np.abs(pixels(full).astype(int) - pixels(half)).mean() < 4
+
+
 def test_an_edit_is_what_diffusers_paints(tiny: Pipelines, picture: Callable[..., Shown]) -> None:
     shown = picture(1, 48, 32)
     (painted,) = paint(tiny("edit"), "steps=3&guidance=6&image_guidance=1.2", (Commission("a cat", (shown,)), 3))

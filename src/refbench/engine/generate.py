@@ -12,7 +12,7 @@ from refbench.case import AnyCase
 from refbench.engine.judging import first_error
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import Models, set_up
+from refbench.engine.setup import Models, judging_of, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
 from refbench.failure import Failure
@@ -65,9 +65,9 @@ async def generate_async(
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):
             raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
-        run = Run.create(
-            out, setup.bench.name, setup.dataset.cases, subset=subset, settings={}, keep=setup.bench.source
-        )
+        bench, cases = setup.bench, setup.dataset.cases
+        _, recorded = judging_of(setup)
+        run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source)
         progress = Progress()
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)

@@ -34,13 +34,13 @@ class Progress:
         words = []
         if self.to_make:
             words.append(f"{self.made}/{self.to_make} made")
-        if self.expected or not self.to_measure:
+        if self.expected or not (self.to_measure or self.to_make):
             words.append(f"{self.known + self.done}/{self.expected} calls")
         if self.to_measure:
             words.append(f"{self.measured}/{self.to_measure} measured")
         if self.failed:
             words.append("failed " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.failed.items())))
-        if self.expected or not self.to_measure:
+        if self.expected or not (self.to_measure or self.to_make):
             words.append(f"{rate:.1f}/s")
             words.append(f"{self.in_flight} in flight")
         if self.spent_usd:

@@ -182,6 +182,8 @@ def _remedy(source: Source, error: Exception) -> str:
         return f"it needs code of its repository, which is never run here: {_OWN}"
     if source.device != "cpu" and "cuda" in told.casefold():
         return f"device={source.device} is not there or in trouble ({told})"
+    if "ImportError" in kinds:
+        return f"it needs one more package ({told})"
     if source.variant and "variant" in told:
         return f"it has no weights of variant={source.variant}"
     return f"its files are not what diffusers expects ({told or type(error).__name__})"
