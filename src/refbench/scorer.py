@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -12,7 +13,7 @@ from refbench.case import AnyCase
 from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
-from refbench.judges.panel import mean_of_judges, mean_of_repeats
+from refbench.judges.panel import mean_of_judges, mean_of_repeats, mean_of_seeds
 from refbench.output import Output
 from refbench.score import Score
 
@@ -28,9 +29,13 @@ def score_evidence(
 ) -> list[Score]:
     """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
     by_id = {case.id: case for case in cases}
-    missing = {(o.case, o.model): o.failure for o in outputs if o.failure is not None and o.step is None}
-    found: dict[tuple[str, str, str | None, str, str], dict[int, Score]] = {}
-    unsendable: dict[tuple[str, str, str], Failure] = {}
+    final = [output for output in outputs if output.step is None]
+    missing = {(o.case, o.model, o.seed): o.failure for o in final if o.failure is not None}
+    seeds: defaultdict[str, set[int]] = defaultdict(set)
+    for output in final:
+        seeds[output.model].add(output.seed)
+    found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
+    unsendable: dict[tuple[str, str, str, int], Failure] = {}
     measured = _Measured()
     models = dict.fromkeys(model for model, _ in systems)
     expected: dict[System, None] = dict.fromkeys(systems)
@@ -39,12 +44,15 @@ def score_evidence(
         if case is None:
             continue
         models[purpose.model] = None
+        seeds[purpose.model].add(purpose.seed)
         if act.kind == "measure":
             measured.add(purpose, act, protocols)
             continue
         expected[purpose.model, purpose.judge] = None
         if purpose.part == "*":
-            unsendable[purpose.case, purpose.model, purpose.judge] = act.failure or Failure(kind="undefined")
+            unsendable[purpose.case, purpose.model, purpose.judge, purpose.seed] = act.failure or Failure(
+                kind="undefined"
+            )
             continue
         repair = purpose.part.endswith("+repair")
         plain = purpose.model_copy(update={"part": purpose.part.removesuffix("+repair")}) if repair else purpose
@@ -53,7 +61,8 @@ def score_evidence(
             if purpose.protocol not in ("", name) or (repair and name == "paper"):
                 continue
             for score in bench.protocols[name].read(case, plain, act):
-                place = found.setdefault((name, score.model, score.judge, score.case, score.metric), {})
+                key = name, score.model, score.judge, score.case, score.metric, purpose.seed
+                place = found.setdefault(key, {})
                 if score.repeat not in place or (repair and place[score.repeat].failure is not None):
                     place[score.repeat] = score
     # Without any judge a model still has its measurements.
@@ -65,25 +74,29 @@ def score_evidence(
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
             for case in cases:
                 away = {**bench.not_applicable(case), **unasked}
-                why = missing.get((case.id, model)) or unsendable.get((case.id, model, judge or ""))
-                here: list[Score] = []
-                for metric in (metric for metrics in bench.parts.values() for metric in metrics):
-                    there = found.get((name, model, judge, case.id, metric))
-                    if there:
-                        here += there.values()
-                        continue
-                    state: State = {"failure": why or _ABSENT}
-                    gone = missing.get((case.id, model))
-                    if gone is not None and gone.kind == "unsupported":
-                        state = {"not_applicable": gone.detail or "the model cannot take such a request"}
-                    elif metric in away:
-                        state = {"not_applicable": away[metric]}
-                    elif metric in bench.measured:
-                        unmeasured: State = {"failure": gone or _UNMEASURED}
-                        state = measured.get(name, model, case.id, metric) or unmeasured
-                    here.append(Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state))
-                scores += _with_derived(bench, case, name, here)
-    scores = mean_of_repeats(scores)
+                of_seeds: list[Score] = []
+                for seed in sorted(seeds[model]) or [0]:
+                    gone = missing.get((case.id, model, seed))
+                    why = gone or unsendable.get((case.id, model, judge or "", seed))
+                    here: list[Score] = []
+                    for metric in (metric for metrics in bench.parts.values() for metric in metrics):
+                        there = found.get((name, model, judge, case.id, metric, seed))
+                        if there:
+                            here += there.values()
+                            continue
+                        state: State = {"failure": why or _ABSENT}
+                        if gone is not None and gone.kind == "unsupported":
+                            state = {"not_applicable": gone.detail or "the model cannot take such a request"}
+                        elif metric in away:
+                            state = {"not_applicable": away[metric]}
+                        elif metric in bench.measured:
+                            unmeasured: State = {"failure": gone or _UNMEASURED}
+                            state = measured.get(name, model, case.id, metric, seed) or unmeasured
+                        here.append(
+                            Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state)
+                        )
+                    of_seeds += _with_derived(bench, case, name, mean_of_repeats(here))
+                scores += mean_of_seeds(of_seeds) if len(seeds[model]) > 1 else of_seeds
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
 
 
@@ -99,17 +112,17 @@ class _Measured:
     """Measurements by where they belong; of several, the one by the newest version of its metric."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str], tuple[int, Evidence]] = {}
+        self._found: dict[tuple[str, str, str, str, int], tuple[int, Evidence]] = {}
 
     def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
         version = int(act.request.get("version", 0))
         for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
-            place = name, purpose.model, purpose.case, purpose.part
+            place = name, purpose.model, purpose.case, purpose.part, purpose.seed
             if place not in self._found or version > self._found[place][0]:
                 self._found[place] = version, act
 
-    def get(self, protocol: str, model: str, case: str, part: str) -> State | None:
-        found = self._found.get((protocol, model, case, part))
+    def get(self, protocol: str, model: str, case: str, part: str, seed: int) -> State | None:
+        found = self._found.get((protocol, model, case, part, seed))
         if found is None:
             return None
         act = found[1]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from refbench.benchmarks import Dataset
 from refbench.calls import Budget
@@ -18,7 +21,7 @@ from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.engine.studio import Studio
 from refbench.failure import Failure
-from refbench.models.model import Traits
+from refbench.models.model import Painted, Traits
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
@@ -221,3 +224,56 @@ def test_generating_first_and_scoring_later_makes_nothing_twice(tmp_path: Path) 
     result = evaluate(str(tmp_path / "mine.py"), models=[later], **arguments).result
     assert later.asked == []
     assert {s.failure.kind for s in result.scores if s.case == "c3" and s.failure} == {"refused"}
+
+
+def test_several_seeds_are_made_judged_and_averaged(tmp_path: Path) -> None:
+    dataset(tmp_path, 5)
+    (tmp_path / "mine.py").write_text(BENCH)
+    painter = Painter(name="A")
+    marks = iter([1, 5] * 100)
+    with JudgeServer(reply=lambda text: f'{{"quality": {next(marks)}}}') as server:
+        judges = [f"j=openai:j?base_url={server.url}/v1"]
+        arguments: dict[str, Any] = {
+            "judges": judges,
+            "data": tmp_path / "data",
+            "out": tmp_path / "run",
+            "seeds": 2,
+            "concurrency": 1,
+        }
+        result = evaluate(str(tmp_path / "mine.py"), models=[painter], **arguments).result
+        asked = len(server.requests)
+        again = evaluate(str(tmp_path / "mine.py"), models=[Painter(name="A")], **arguments).result
+        assert len(server.requests) == asked == 10
+    assert sorted({seed for _, seed in painter.asked}) == [0, 1]
+    assert len(painter.asked) == 10
+    means = [s.value for s in result.scores if s.metric == "quality"]
+    assert len(means) == 5
+    assert sum(means) / 5 == pytest.approx(3.0)
+    assert [s.value for s in again.scores] == [s.value for s in result.scores]
+    by_hand = {}
+    for case in ("c0", "c1"):
+        gaps = []
+        for seed in (0, 1):
+            made = np.asarray(Image.open(io.BytesIO(paint(f"paint {case[1:]} {seed} 0")))).astype(float)
+            source = np.asarray(Image.open(tmp_path / f"data/in{case[1:]}.png")).astype(float)
+            gaps.append(np.abs(made - source).mean() / 255)
+        by_hand[case] = np.mean(gaps)
+    for case, value in by_hand.items():
+        (score,) = [s for s in result.scores if (s.case, s.metric) == (case, "l1")]
+        assert score.value == pytest.approx(value, abs=1e-6)
+
+
+def test_one_seed_that_failed_leaves_the_others(tmp_path: Path) -> None:
+    dataset(tmp_path, 5)
+    (tmp_path / "mine.py").write_text(BENCH)
+
+    class Moody(Painter):
+        async def generate(self, commission: Any, seed: int) -> Any:
+            if seed == 1 and commission.instruction == "paint 2":
+                return Painted(failure=Failure(kind="refused"))
+            return await super().generate(commission, seed)
+
+    result = evaluate(
+        str(tmp_path / "mine.py"), models=[Moody(name="A")], data=tmp_path / "data", out=tmp_path / "run", seeds=2
+    ).result
+    assert all(s.value is not None for s in result.scores if s.metric == "l1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import signal
 from collections.abc import Mapping
@@ -57,5 +58,5 @@ class Painter:
 
 
 def paint(text: str) -> bytes:
-    seed = int.from_bytes(text.encode()[:64], "big") % 2**32
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
     return encode(np.random.default_rng(seed).integers(0, 255, (16, 16, 3), dtype=np.uint8))

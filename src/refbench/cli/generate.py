@@ -23,6 +23,7 @@ def generate_command(
     shard: Annotated[
         str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's variables by default")
     ] = None,
+    seeds: Annotated[int, Parameter(help="Outputs of each model and case, with the seeds 0, 1, ...")] = 1,
     retry: Annotated[list[str] | None, Parameter(help="Also try again what failed finally in this way")] = None,
     budget: Annotated[str | None, Parameter(help="Most that the pictures may cost, for example 5usd")] = None,
     concurrency: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
@@ -43,6 +44,7 @@ def generate_command(
             subset=subset,
             limit=limit,
             shard=shard_of(shard),
+            seeds=seeds,
             retry=retry or (),
             budget=budget,
             making=concurrency,

@@ -34,6 +34,7 @@ def run_command(
     shard: Annotated[
         str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's array variables by default")
     ] = None,
+    seeds: Annotated[int, Parameter(help="Outputs of each model and case, with the seeds 0, 1, ...")] = 1,
     repeats: Annotated[int, Parameter(help="How often each judge is asked the same")] = 1,
     retry: Annotated[
         list[str] | None, Parameter(help="Also try again what failed finally in this way, for example refused")
@@ -86,6 +87,7 @@ def run_command(
             protocol=protocol,
             limit=limit,
             shard=shard_of(shard),
+            seeds=seeds,
             repeats=repeats,
             retry=retry or (),
             budget=budget,

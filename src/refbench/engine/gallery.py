@@ -30,18 +30,20 @@ class Gallery:
     policy: PicturePolicy
     studio: Studio | None = None
     _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
-    _recorded: set[tuple[str, str]] | None = None
-    _absent: set[tuple[str, str]] = field(default_factory=set)
-    _turn: defaultdict[tuple[str, str], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    _recorded: set[tuple[str, str, int]] | None = None
+    _absent: set[tuple[str, str, int]] = field(default_factory=set)
+    _turn: defaultdict[tuple[str, str, int], asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
-    async def gather(self, case: AnyCase, model: AnyModel, paths: Sequence[Path]) -> tuple[Path, ...] | None:
+    async def gather(
+        self, case: AnyCase, model: AnyModel, paths: Sequence[Path], seed: int = 0
+    ) -> tuple[Path, ...] | None:
         """Find (or make) a model's outputs and open them and the other pictures; None, with a record of why, where
         there are none."""
         if self._recorded is None:
-            self._recorded = {(o.case, o.model) for o in self.run.outputs() if o.failure is None}
-        place = case.id, model.name
+            self._recorded = {(o.case, o.model, o.seed) for o in self.run.outputs() if o.failure is None}
+        place = case.id, model.name, seed
         async with self._turn[place]:
-            outputs = await self._outputs(case, model)
+            outputs = await self._outputs(case, model, seed)
             if isinstance(outputs, Failure):
                 await self._nothing(place, outputs)
                 return None
@@ -56,30 +58,32 @@ class Gallery:
                 await self._nothing(place, unreadable)
                 return None
             if keep:
-                await self._record(case, model, outputs, [p for p in opened if isinstance(p, SentPicture)])
+                await self._record(case, model, seed, outputs, [p for p in opened if isinstance(p, SentPicture)])
                 self._recorded.add(place)
         return outputs
 
-    async def _outputs(self, case: AnyCase, model: AnyModel) -> tuple[Path, ...] | Failure:
+    async def _outputs(self, case: AnyCase, model: AnyModel, seed: int) -> tuple[Path, ...] | Failure:
         if isinstance(model, ImageModel):
             assert self.studio is not None
-            found = await self.studio.outputs(case, model)
+            found = await self.studio.outputs(case, model, seed)
             assert self._recorded is not None
-            self._recorded.add((case.id, model.name))  # the studio has recorded what it made
+            self._recorded.add((case.id, model.name, seed))  # the studio has recorded what it made
             if isinstance(found, Failure):
-                self._absent.add((case.id, model.name))
+                self._absent.add((case.id, model.name, seed))
             return found
-        return model.find(case)
+        return model.find(case, seed)
 
     async def _record(
-        self, case: AnyCase, model: AnyModel, paths: Sequence[Path], opened: Sequence[SentPicture]
+        self, case: AnyCase, model: AnyModel, seed: int, paths: Sequence[Path], opened: Sequence[SentPicture]
     ) -> None:
         facts = [picture.original for picture in opened]
         stored = tuple(StoredPicture(sha256=f.sha256, format=f.format, width=f.width, height=f.height) for f in facts)
         provenance = {"path": paths[0].name, "family": getattr(model, "family", "")}
         if len(paths) < case.request.n_pictures:
             provenance["partial"] = f"{len(paths)} of {case.request.n_pictures} pictures"
-        await self.recorder.record(Output(case=case.id, model=model.name, pictures=stored, provenance=provenance))
+        await self.recorder.record(
+            Output(case=case.id, model=model.name, seed=seed, pictures=stored, provenance=provenance)
+        )
 
     def store(self, data: bytes, picture_format: str) -> Path:
         """Keep a picture that was made to be shown, and say where."""
@@ -90,10 +94,10 @@ class Gallery:
         """A picture that was gathered before."""
         return self._sent[path]
 
-    async def _nothing(self, place: tuple[str, str], failure: Failure) -> None:
+    async def _nothing(self, place: tuple[str, str, int], failure: Failure) -> None:
         if place not in self._absent:
             self._absent.add(place)
-            await self.recorder.record(Output(case=place[0], model=place[1], failure=failure))
+            await self.recorder.record(Output(case=place[0], model=place[1], seed=place[2], failure=failure))
 
     def _prepare(self, paths: Sequence[Path], keep: Sequence[Path]) -> list[SentPicture | Failure]:
         """Open, check and hash pictures, and put copies of the outputs into the run; in a thread of its own."""

@@ -42,6 +42,7 @@ async def generate_async(
     shard: Shard | None = None,
     retry: Sequence[str] = (),
     budget: str | None = None,
+    seeds: int = 1,
     making: int = 8,
     timeout: float = 600.0,
     rubric: str | None = None,
@@ -77,9 +78,9 @@ async def generate_async(
             failed: dict[str, int] = {}
             there = 0
 
-            async def one(case: AnyCase, model: ImageModel) -> None:
+            async def one(case: AnyCase, model: ImageModel, seed: int) -> None:
                 nonlocal there
-                found = () if studio.stopped else await studio.outputs(case, model)
+                found = () if studio.stopped else await studio.outputs(case, model, seed)
                 if isinstance(found, Failure):
                     failed[found.kind] = failed.get(found.kind, 0) + 1
                 elif found:
@@ -89,7 +90,8 @@ async def generate_async(
                 async with shown(ProgressPrinter(progress) if show else None), asyncio.TaskGroup() as group:
                     for case in setup.cases:
                         for model in makers:
-                            group.create_task(one(case, model))
+                            for seed in range(seeds):
+                                group.create_task(one(case, model, seed))
             except BaseExceptionGroup as errors:
                 raise first_error(errors) from None
             finally:

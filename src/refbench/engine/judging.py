@@ -62,6 +62,7 @@ class JudgingRun:
     budget: Budget
     recorder: Recorder
     gallery: Gallery
+    seeds: int = 1
     repeats: int = 1
     retry: frozenset[str] = frozenset()
     repair: Repair | None = None
@@ -118,7 +119,7 @@ class JudgingRun:
             if evidence.kind != "chat":
                 continue
             part, plus, _ = purpose.part.partition("+")
-            place = (purpose.case, purpose.model, purpose.judge, part, str(purpose.repeat))
+            place = (purpose.case, purpose.model, purpose.judge, part, f"{purpose.seed} {purpose.repeat}")
             if plus:
                 if evidence.failure is None or not evidence.failure.transient:
                     repaired.add(place)
@@ -129,8 +130,8 @@ class JudgingRun:
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
-        for model in self.models:
-            material = await self._material(case, model)
+        for model, seed in ((model, seed) for model in self.models for seed in range(self.seeds)):
+            material = await self._material(case, model, seed)
             if material is None:
                 continue
             if self.judging.compose is not None:
@@ -142,18 +143,24 @@ class JudgingRun:
                 for repeat in range(self.repeats):
                     for item in asked:
                         if item.settled is not None:
-                            await self._record_settled(case, model.name, judge, repeat, item, material)
+                            await self._record_settled(case, model.name, seed, judge, repeat, item, material)
                             continue
-                        planned = await self._planned(case, model.name, judge, repeat, item, pictures)
+                        planned = await self._planned(case, model.name, seed, judge, repeat, item, pictures)
                         if planned is not None:
                             found.append(planned)
         return found
 
     async def _planned(
-        self, case: AnyCase, model: str, judge: VLM, repeat: int, item: Asked, pictures: Pictures
+        self, case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, pictures: Pictures
     ) -> Planned | None:
         purpose = Purpose(
-            case=case.id, model=model, judge=judge.name, part=item.part, repeat=repeat, protocol=item.protocol
+            case=case.id,
+            model=model,
+            judge=judge.name,
+            part=item.part,
+            seed=seed,
+            repeat=repeat,
+            protocol=item.protocol,
         )
         number = repeat + item.draw * _MOST_REPEATS
         act = content_key({"kind": "chat", **judge.canonical(item.request, number)})
@@ -179,7 +186,7 @@ class JudgingRun:
         return Planned(purpose, judge, item.request, pictures, act, number, 2 * worst if self.repair else worst)
 
     async def _record_settled(
-        self, case: AnyCase, model: str, judge: VLM, repeat: int, item: Asked, material: Material
+        self, case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, material: Material
     ) -> None:
         """What the benchmark knows without a judge is evidence like any other, and costs nothing."""
         request = {
@@ -191,22 +198,28 @@ class JudgingRun:
         }
         known = {"failure": item.settled} if isinstance(item.settled, Failure) else {"reply": item.settled}
         purpose = Purpose(
-            case=case.id, model=model, judge=judge.name, part=item.part, repeat=repeat, protocol=item.protocol
+            case=case.id,
+            model=model,
+            judge=judge.name,
+            part=item.part,
+            seed=seed,
+            repeat=repeat,
+            protocol=item.protocol,
         )
         self.progress.expected += 1
         self.progress.known += 1
         await self.recorder.record((Evidence(kind="chat", request=request, **known), (purpose,)))
 
-    async def _material(self, case: AnyCase, model: AnyModel) -> Material | None:
+    async def _material(self, case: AnyCase, model: AnyModel, seed: int = 0) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
         targets = [self.dataset.path(picture) for picture in case.targets if self.judging.shows_targets]
-        outputs = await self.gallery.gather(case, model, (*inputs, *targets))
+        outputs = await self.gallery.gather(case, model, (*inputs, *targets), seed)
         if outputs is None:
             return None
         unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
         if unreadable:
-            await self._record_unsendable(case, model.name, unreadable[0])
+            await self._record_unsendable(case, model.name, seed, unreadable[0])
             return None
         return Material(
             inputs=tuple(self._ready(p) for p in inputs),
@@ -214,11 +227,11 @@ class JudgingRun:
             targets=tuple(self._ready(p) for p in targets),
         )
 
-    async def _record_unsendable(self, case: AnyCase, model: str, failure: Failure) -> None:
+    async def _record_unsendable(self, case: AnyCase, model: str, seed: int, failure: Failure) -> None:
         """A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing."""
         for judge in self.judges:
             act = Evidence(kind="chat", request={"unsendable": case.id, "judge": judge.name}, failure=failure)
-            purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*")
+            purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*", seed=seed)
             await self.recorder.record((act, (purpose,)))
 
     def _ready(self, path: Path) -> SentPicture:

@@ -57,6 +57,7 @@ class MeasuringRun:
     executor: Executor
     parts: Sequence[str] = ()
     """Only these parts; all that can run when empty."""
+    seeds: int = 1
     device: str = "cpu"
     dtype: str = "float32"
     retry: frozenset[str] = frozenset()
@@ -122,19 +123,19 @@ class MeasuringRun:
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
-        for model in self.models:
-            planned = [] if self.stopped else await self._plan(case, model)
+        for model, seed in ((model, seed) for model in self.models for seed in range(self.seeds)):
+            planned = [] if self.stopped else await self._plan(case, model, seed)
             if planned:
-                key = f"{case.id}\n{model.name}"
+                key = f"{case.id}\n{model.name}\n{seed}"
                 self._waiting[key] = planned
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
         return rows
 
-    async def _plan(self, case: AnyCase, model: AnyModel) -> list[_Planned]:
+    async def _plan(self, case: AnyCase, model: AnyModel, seed: int) -> list[_Planned]:
         """The measurements that an output still needs."""
         wanted = self._wanted(case)
         paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
-        outputs = await self.gallery.gather(case, model, tuple(paths.values()))
+        outputs = await self.gallery.gather(case, model, tuple(paths.values()), seed)
         if outputs is None:
             return []
         found: list[_Planned] = []
@@ -144,7 +145,7 @@ class MeasuringRun:
                 metric = self._metric(measured, way)
                 if metric is None:
                     continue
-                planned = self._planned(case, model, measured, metric, pictures, protocol)
+                planned = self._planned(case, model, seed, measured, metric, pictures, protocol)
                 if planned is not None:
                     found.append(planned)
         return found
@@ -173,12 +174,13 @@ class MeasuringRun:
         self,
         case: AnyCase,
         model: AnyModel,
+        seed: int,
         measured: Measured,
         metric: Metric,
         pictures: Mapping[str, Path],
         protocol: str,
     ) -> _Planned | None:
-        purpose = Purpose(case=case.id, model=model.name, judge="", part=measured.part, protocol=protocol)
+        purpose = Purpose(case=case.id, model=model.name, judge="", part=measured.part, seed=seed, protocol=protocol)
         opened = {name: self.gallery.picture(path) for name, path in pictures.items()}
         hashes = {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in sorted(opened.items())}
         request = {

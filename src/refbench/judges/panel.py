@@ -20,6 +20,14 @@ def mean_of_repeats(scores: Sequence[Score]) -> list[Score]:
     return [_mean(group, group[0].judge, all_needed=False) for group in grouped.values()]
 
 
+def mean_of_seeds(scores: Sequence[Score]) -> list[Score]:
+    """One score for each metric of a case: the mean over the seeds that gave one. Only when all failed it fails."""
+    grouped: dict[tuple[object, ...], list[Score]] = {}
+    for score in scores:
+        grouped.setdefault((score.protocol, score.model, score.judge, score.case, score.metric), []).append(score)
+    return [_mean(group, group[0].judge, all_needed=False).model_copy(update={"seed": 0}) for group in grouped.values()]
+
+
 def mean_of_judges(scores: Sequence[Score]) -> list[Score]:
     """The mean over judges for each model that several judges have seen. Judges differ in level, so a case counts
     only when all of them scored it; otherwise it fails as the first that failed."""
