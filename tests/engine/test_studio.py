@@ -277,3 +277,20 @@ def test_one_seed_that_failed_leaves_the_others(tmp_path: Path) -> None:
         str(tmp_path / "mine.py"), models=[Moody(name="A")], data=tmp_path / "data", out=tmp_path / "run", seeds=2
     ).result
     assert all(s.value is not None for s in result.scores if s.metric == "l1")
+
+
+def test_the_steps_of_an_agent_are_tabled_like_models(tmp_path: Path) -> None:
+    dataset(tmp_path, 5)
+    (tmp_path / "mine.py").write_text(BENCH)
+    bench, arguments = str(tmp_path / "mine.py"), {"data": tmp_path / "data"}
+    evaluate(bench, models=[Painter(name="A", steps=2)], out=tmp_path / "agent", **arguments)
+    steps = [f"A{n}=steps:{tmp_path / 'agent'}?model=A&step={n}" for n in (0, 1)]
+    result = evaluate(bench, models=[*steps, Painter(name="A")], out=tmp_path / "steps", **arguments).result
+    values = {(s.model, s.case): s.value for s in result.scores if s.metric == "l1"}
+    assert len(values) == 15
+    made = np.asarray(Image.open(io.BytesIO(paint("paint 3 step 1")))).astype(float)
+    source = np.asarray(Image.open(tmp_path / "data/in3.png")).astype(float)
+    assert values["A1", "c3"] == pytest.approx(np.abs(made - source).mean() / 255, abs=1e-6)
+    for wrong, said in (("model=B&step=0", "holds steps of A"), ("model=A&step=7", "has the steps 0, 1")):
+        with pytest.raises(RefBenchError, match=said):
+            evaluate(bench, models=[f"x=steps:{tmp_path / 'agent'}?{wrong}"], out=tmp_path / "no", **arguments)

@@ -17,6 +17,7 @@ from refbench.models.baseline import TruthModel
 from refbench.models.folder import FolderModel
 from refbench.models.model import ImageModel
 from refbench.models.nested import Nested, Tree, build_model
+from refbench.models.steps import StepModel
 from refbench.record import RefBenchError
 
 ENTRY_POINTS = "refbench.models"
@@ -31,6 +32,7 @@ KINDS: Mapping[str, str] = {
     "gemini": "Gemini's image models",
     "diffusers": "a pipeline of diffusers, on this machine",
     "baseline": "copy, collage, blend; and truth, the golden picture",
+    "steps": "an agent's pictures at one step of a run: steps:RUN?model=A&step=0",
 }
 
 # Kind to (module, maker, whether it is made with the transport); loaded when asked for.
@@ -55,10 +57,12 @@ def make_model(
     transport: Transport,
     make_vlm: Callable[[Spec], VLM],
     folder: Path,
-) -> FolderModel | TruthModel | ImageModel:
+) -> FolderModel | StepModel | TruthModel | ImageModel:
     """The model that a spec describes. `names` and `path` say where outputs and golden pictures of a case may be."""
     if isinstance(tree, Spec) and tree.kind == "folder":
         return FolderModel(tree, cases, names)
+    if isinstance(tree, Spec) and tree.kind == "steps":
+        return StepModel(tree)
     if isinstance(tree, Spec) and (tree.kind, tree.what) == ("baseline", "truth"):
         return TruthModel(tree, cases, path)
     if isinstance(tree, Nested):
@@ -75,7 +79,7 @@ def _leaf(spec: Spec, transport: Transport) -> ImageModel:
         made = make(spec, transport) if wired else make(spec)
     elif spec.kind in added:
         made = added[spec.kind].load()(spec)
-    elif spec.kind == "folder":
+    elif spec.kind in ("folder", "steps"):
         raise RefBenchError(f"--model {spec.name}: pictures of a folder cannot be wrapped: wrap the model that paints")
     else:
         kinds = [*KINDS, "https", *sorted(added)]
