@@ -30,8 +30,10 @@ unit: $(VENV)/ready weights
 weights: $(VENV)/ready
 	$(BIN)/refbench fetch local || echo "no weights: the tests of networks will be skipped"
 
-perf: $(VENV)/ready
-	for script in perf/*.py; do $(BIN)/python $$script || exit 1; done
+# Measured against other libraries, which need an environment of their own.
+perf:
+	$(MAKE) .venv-perf/ready VENV=.venv-perf EXTRAS=dev,local,neural,perf
+	for script in perf/*.py; do .venv-perf/bin/python $$script || exit 1; done
 
 # The wheel alone, without extras, in a clean environment, from another directory: are the data files in it?
 wheel: $(VENV)/ready
@@ -54,4 +56,4 @@ $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-neural dist build
+	rm -rf .venv .venv-lowest .venv-neural .venv-perf dist build
