@@ -7,6 +7,7 @@ import io
 import os
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -291,6 +292,31 @@ def test_the_steps_of_an_agent_are_tabled_like_models(tmp_path: Path) -> None:
     made = np.asarray(Image.open(io.BytesIO(paint("paint 3 step 1")))).astype(float)
     source = np.asarray(Image.open(tmp_path / "data/in3.png")).astype(float)
     assert values["A1", "c3"] == pytest.approx(np.abs(made - source).mean() / 255, abs=1e-6)
-    for wrong, said in (("model=B&step=0", "holds steps of A"), ("model=A&step=7", "has the steps 0, 1")):
+    for wrong, said in (("model=B&step=0", "holds steps of A"), ("model=A&step=7", "has the steps 0, 1, result")):
         with pytest.raises(RefBenchError, match=said):
             evaluate(bench, models=[f"x=steps:{tmp_path / 'agent'}?{wrong}"], out=tmp_path / "no", **arguments)
+
+
+def test_refbench_steps_tables_and_draws_an_agent_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the command line, with MultiBanana's agent around a baseline and a planner on loopback."""
+    from refbench.cli.app import main
+    from support.icebench import every_task, write_dataset
+
+    write_dataset(tmp_path / "ice", every_task(1)[16:26])
+    with JudgeServer(reply=lambda text: "Make it brighter.") as server:
+        planner = f"openai:p?base_url={server.url}/v1"
+        model = f"A=ipr(baseline:copy; planner={planner}; steps=2)"
+        evaluate("icebench", models=[model], data=tmp_path / "ice", out=tmp_path / "agent", metrics=["l1_raw"])
+    words = ["refbench", "steps", tmp_path / "agent", "--data", tmp_path / "ice", "--out", tmp_path / "by-step"]
+    monkeypatch.setattr("sys.argv", [str(word) for word in words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    assert "A.step1" in said
+    assert "A.result" in said
+    plot = ElementTree.fromstring((tmp_path / "by-step/steps.svg").read_text())
+    assert len([e for e in plot.iter() if e.tag.endswith("circle")]) >= 2
+    assert "step 1" in {e.text for e in plot.iter() if e.tag.endswith("text")}

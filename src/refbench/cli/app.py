@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "Try a judge with one real call: reachable, key, pictures, JSON",
     "run": "Judge and measure models' outputs on a benchmark, resumably, and table them",
     "generate": "Make the models' pictures for every case, resumably, and nothing else",
+    "steps": "Score and draw every step of a run's agents",
     "measure": "Measure one picture with one metric",
     "extract": "Make references from pictures: edges, sketches, masks, boxes, poses",
     "fetch": "Get the weights of networks, with their hashes checked",

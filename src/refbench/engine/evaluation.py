@@ -96,7 +96,6 @@ async def evaluate_async(
             limit=limit,
             shard=shard,
             rubric=rubric,
-            scratch=out / "scratch",
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)

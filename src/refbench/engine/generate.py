@@ -61,7 +61,6 @@ async def generate_async(
             shard=shard,
             rubric=rubric,
             scored=False,
-            scratch=out / "scratch",
         )
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):

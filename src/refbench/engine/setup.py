@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +57,6 @@ def set_up(
     shard: Shard | None = None,
     rubric: str | None = None,
     scored: bool = True,
-    scratch: Path | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
@@ -89,7 +89,7 @@ def set_up(
                 path=dataset.path,
                 transport=transport,
                 make_vlm=lambda vlm: make_vlm(vlm, transport),
-                folder=scratch or Path(tempfile.gettempdir()) / "refbench",
+                folder=Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
             )
             for spec in specs
         ],

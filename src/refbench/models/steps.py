@@ -10,28 +10,37 @@ from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.runs import Run
 
+RESULT = "result"
+"""The last step: the output itself."""
+
+
+def steps_of(run: Run) -> dict[str, list[str]]:
+    """The steps of every model of a run that has any, in order, its result last."""
+    found: dict[str, set[int]] = {}
+    for output in run.outputs():
+        if output.step is not None:
+            found.setdefault(output.model, set()).add(output.step)
+    return {model: [*(str(step) for step in sorted(steps)), RESULT] for model, steps in sorted(found.items())}
+
 
 class StepModel:
     """`steps:RUN?model=A&step=0`: what A had made after its first step in that run."""
 
     def __init__(self, spec: Spec) -> None:
         run = Run.open(Path(spec.what))
-        wanted, step = spec.options.get("model"), spec.options.get("step", "")
-        made = [output for output in run.outputs() if output.model == wanted and output.step is not None]
-        steps = sorted({output.step for output in made if output.step is not None})
-        if not made:
-            agents = sorted({output.model for output in run.outputs() if output.step is not None})
-            there = f"it holds steps of {', '.join(agents)}" if agents else "it holds no steps of any model"
-            raise RefBenchError(f"--model {spec.name}: {run.path} has no steps of {wanted}: {there}; write ?model=NAME")
-        if not step.isdigit() or int(step) not in steps:
+        wanted, step = spec.options.get("model", ""), spec.options.get("step", "")
+        there = steps_of(run)
+        if wanted not in there:
+            said = f"it holds steps of {', '.join(there)}" if there else "it holds no steps of any model"
             raise RefBenchError(
-                f"--model {spec.name}: step={step}: {wanted} has the steps {', '.join(map(str, steps))}"
+                f"--model {spec.name}: {run.path} has no steps of {wanted!r}: {said}; write ?model=NAME"
             )
+        if step not in there[wanted]:
+            raise RefBenchError(f"--model {spec.name}: step={step}: {wanted} has the steps {', '.join(there[wanted])}")
+        mine = [output for output in run.outputs() if output.model == wanted]
         self.name = spec.name
-        self.family = next(
-            (o.provenance["family"] for o in run.outputs() if o.model == wanted and "family" in o.provenance), ""
-        )
-        self._outputs = {(o.case, o.seed): o for o in made if o.step == int(step)}
+        self.family = next((output.provenance["family"] for output in mine if "family" in output.provenance), "")
+        self._outputs = {(o.case, o.seed): o for o in mine if o.step == (None if step == RESULT else int(step))}
         self._blobs = run.blobs
 
     def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:

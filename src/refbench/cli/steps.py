@@ -1,0 +1,59 @@
+"""`refbench steps`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json
+
+
+def steps_command(
+    run: Annotated[Path, Parameter(help="Run in which agents have painted")],
+    *,
+    out: Annotated[Path, Parameter(help="Run directory for the scores of the steps; the same command resumes it")],
+    judge: Annotated[list[str] | None, Parameter(help="Judges, as for refbench run")] = None,
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Score every step of a run's agents like a model of its own, print the table, and draw it by step.
+
+    The plot is steps.svg in the run directory of the scores.
+    """
+    from refbench.cli.printing import write_result
+    from refbench.engine import evaluate_async
+    from refbench.models.steps import steps_of
+    from refbench.record import RefBenchError
+    from refbench.report.step_plot import rows_by_step, step_plot
+    from refbench.runs import Run
+
+    there = Run.open(run)
+    found = steps_of(there)
+    if not found:
+        raise RefBenchError(f"{run} holds no steps: they are made by agents such as ipr, cafg and sra")
+    agents: dict[str, list[str]] = {}
+    specs: list[str] = []
+    for agent, steps in found.items():
+        for step in steps:
+            name = f"{agent}.{'result' if step == 'result' else f'step{int(step) + 1}'}"
+            agents.setdefault(agent, []).append(name)
+            specs.append(f"{name}=steps:{run}?model={agent}&step={step}")
+    evaluation = asyncio.run(
+        evaluate_async(
+            there.info.benchmark,
+            models=specs,
+            judges=judge or (),
+            out=out,
+            data=data,
+            subset=there.info.subset,
+            show=not json,
+        )
+    )
+    write_result(evaluation.result, "json" if json else "terminal")
+    (out / "steps.svg").write_text(step_plot(rows_by_step(evaluation.result, agents)), encoding="utf-8")
+    if not json:
+        print(f"\nThe plot by step: {out / 'steps.svg'}")
+    return 0
