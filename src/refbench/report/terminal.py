@@ -107,6 +107,9 @@ def _print_others(result: Result, where: dict[str, str], measure: str, out: Cons
 def _print_failures(lines: list[Line], out: Console) -> None:
     for line in lines:
         row = line.main
+        said = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
+        if said:
+            out.print(Text(f"{line.model}: {row.metric} is about less than all: {'; '.join(said)}."))
         if not row.failures:
             continue
         kinds = ", ".join(f"{n} {kind}" for kind, n in row.failures.items())
