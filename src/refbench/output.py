@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from pydantic import model_validator
 
 from refbench.failure import Failure
+from refbench.pictures import PictureFacts
 from refbench.record import Record
 
 
@@ -17,6 +19,10 @@ class StoredPicture(Record):
     format: str
     width: int
     height: int
+
+    @classmethod
+    def of(cls, facts: PictureFacts) -> Self:
+        return cls(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
 
 
 class Output(Record):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Self
 
 from pydantic import model_validator
 
+from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.record import Record
 
@@ -30,6 +32,30 @@ class Score(Record):
     not_applicable: str | None = None
     answers: tuple[str | None, ...] = ()
     """What the judge answered, question by question, where the measure is made of answers."""
+
+    @classmethod
+    def of(
+        cls,
+        purpose: Purpose,
+        metric: str,
+        protocol: str,
+        state: float | Failure | str,
+        answers: tuple[str | None, ...] = (),
+    ) -> Self:
+        """The score that evidence for a purpose gives: a value, a failure, or the reason why it does not apply."""
+        return cls(
+            case=purpose.case,
+            model=purpose.model,
+            judge=purpose.judge,
+            metric=metric,
+            protocol=protocol,
+            seed=purpose.seed,
+            repeat=purpose.repeat,
+            value=None if isinstance(state, Failure | str) else state,
+            failure=state if isinstance(state, Failure) else None,
+            not_applicable=state if isinstance(state, str) else None,
+            answers=answers,
+        )
 
     @model_validator(mode="after")
     def _one_state(self) -> Score:

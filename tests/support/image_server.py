@@ -10,16 +10,15 @@ import base64
 import email
 import email.policy
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from aiohttp import web
 
 from refbench.pictures import encode
+from support.loopback import LoopbackServer
 
 
 def png(shade: int, size: tuple[int, int] = (12, 8)) -> bytes:
@@ -71,7 +70,7 @@ class Told:
 
 
 @dataclass
-class ImageServer:
+class ImageServer(LoopbackServer):
     """Runs in a thread of its own. `answers` are given in turn, then the good answer of the path that was asked."""
 
     answers: list[Told] = field(default_factory=list)
@@ -83,45 +82,6 @@ class ImageServer:
     in_flight: int = 0
     most_in_flight: int = 0
     latency: float = 0.0
-
-    def __enter__(self) -> Self:
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(20)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
-        self._loop.close()
-
-    async def _close(self) -> None:
-        await self._runner.cleanup()
-        hanging = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in hanging:
-            task.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=1 << 28)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        self._loop.run_until_complete(self._runner.setup())
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        self._loop.run_until_complete(site.start())
-        self.port = self._runner.addresses[0][1]
-        self._ready.set()
-        self._loop.run_forever()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()

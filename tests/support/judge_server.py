@@ -9,14 +9,14 @@ import asyncio
 import hashlib
 import json
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from aiohttp import web
+
+from support.loopback import LoopbackServer
 
 LABELS = (
     "Instruction Alignment",
@@ -63,7 +63,7 @@ class Seen:
 
 
 @dataclass
-class JudgeServer:
+class JudgeServer(LoopbackServer):
     """Runs in a thread of its own. `requests` holds everything that arrived, in order."""
 
     faults: Faults = field(default_factory=Faults)
@@ -78,45 +78,6 @@ class JudgeServer:
     tries: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
     most_in_flight: int = 0
-
-    def __enter__(self) -> Self:
-        self._ready = threading.Event()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        assert self._ready.wait(20)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
-        self._loop.close()
-
-    async def _close(self) -> None:
-        await self._runner.cleanup()
-        hanging = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in hanging:
-            task.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=1 << 28)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
-        self._loop.run_until_complete(self._runner.setup())
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        self._loop.run_until_complete(site.start())
-        self.port = self._runner.addresses[0][1]
-        self._ready.set()
-        self._loop.run_forever()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()

@@ -8,27 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.published import PublishedValue
 from refbench.case import AnyCase, Picture
 from refbench.chat import ChatRequest
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.output import Output
-from refbench.record import Record
 from refbench.score import Score
 from refbench.table import Aggregate, Row
-
-
-class PublishedValue(Record):
-    """A number from a paper's table. `model` is the name in released files, None where none were released."""
-
-    model: str | None
-    label: str
-    judge: str
-    metric: str
-    slice: Mapping[str, str]
-    value: float
-    table: str
 
 
 @dataclass(frozen=True)

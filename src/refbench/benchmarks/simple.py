@@ -114,8 +114,8 @@ def simple_benchmark(
         if evidence.reply is not None and read is not None:
             found = read(case, purpose.part, evidence.reply)
         # What does not apply is said with every reply, because the part it belongs to may not be asked at all.
-        return [_score(case, purpose, m, _checked(found.get(m), ranges[m])) for m in wanted] + [
-            _score(case, purpose, mark, why) for mark, why in away.items()
+        return [Score.of(purpose, m, PROTOCOL, _checked(found.get(m), ranges[m])) for m in wanted] + [
+            Score.of(purpose, mark, PROTOCOL, why) for mark, why in away.items()
         ]
 
     aggregate = _aggregate(ranges, summary, groups, not_applicable)
@@ -196,22 +196,6 @@ def _checked(said: Any, ends: tuple[float, float]) -> float | Failure:
     if ends[0] <= said <= ends[1]:
         return float(said)
     return Failure(kind="out_of_range", detail=f"{said} is not from {ends[0]:g} to {ends[1]:g}")
-
-
-def _score(case: AnyCase, purpose: Purpose, measure: str, state: float | Failure | str) -> Score:
-    """A value, a failure, or the reason why the measure does not apply."""
-    return Score(
-        case=case.id,
-        model=purpose.model,
-        judge=purpose.judge,
-        metric=measure,
-        protocol=PROTOCOL,
-        seed=purpose.seed,
-        repeat=purpose.repeat,
-        value=None if isinstance(state, Failure | str) else state,
-        failure=state if isinstance(state, Failure) else None,
-        not_applicable=state if isinstance(state, str) else None,
-    )
 
 
 @dataclass(frozen=True)

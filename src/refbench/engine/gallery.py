@@ -76,8 +76,7 @@ class Gallery:
     async def _record(
         self, case: AnyCase, model: AnyModel, seed: int, paths: Sequence[Path], opened: Sequence[SentPicture]
     ) -> None:
-        facts = [picture.original for picture in opened]
-        stored = tuple(StoredPicture(sha256=f.sha256, format=f.format, width=f.width, height=f.height) for f in facts)
+        stored = tuple(StoredPicture.of(picture.original) for picture in opened)
         provenance = {"path": paths[0].name, "family": getattr(model, "family", "")}
         if len(paths) < case.request.n_pictures:
             provenance["partial"] = f"{len(paths)} of {case.request.n_pictures} pictures"

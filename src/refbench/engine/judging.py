@@ -153,15 +153,7 @@ class JudgingRun:
     async def _planned(
         self, case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, pictures: Pictures
     ) -> Planned | None:
-        purpose = Purpose(
-            case=case.id,
-            model=model,
-            judge=judge.name,
-            part=item.part,
-            seed=seed,
-            repeat=repeat,
-            protocol=item.protocol,
-        )
+        purpose = _purpose(case, model, seed, judge, repeat, item)
         number = repeat + item.draw * _MOST_REPEATS
         act = content_key({"kind": "chat", **judge.canonical(item.request, number)})
         writer = self.recorder.writer
@@ -197,15 +189,7 @@ class JudgingRun:
             "outputs": [picture.original.sha256 for picture in material.outputs],
         }
         known = {"failure": item.settled} if isinstance(item.settled, Failure) else {"reply": item.settled}
-        purpose = Purpose(
-            case=case.id,
-            model=model,
-            judge=judge.name,
-            part=item.part,
-            seed=seed,
-            repeat=repeat,
-            protocol=item.protocol,
-        )
+        purpose = _purpose(case, model, seed, judge, repeat, item)
         self.progress.expected += 1
         self.progress.known += 1
         await self.recorder.record((Evidence(kind="chat", request=request, **known), (purpose,)))
@@ -271,6 +255,18 @@ class JudgingRun:
         if evidence.failure is not None:
             self.progress.failed[evidence.failure.kind] += 1
         await self.recorder.record((evidence, purposes))
+
+
+def _purpose(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked) -> Purpose:
+    return Purpose(
+        case=case.id,
+        model=model,
+        judge=judge.name,
+        part=item.part,
+        seed=seed,
+        repeat=repeat,
+        protocol=item.protocol,
+    )
 
 
 class _Open:

@@ -29,7 +29,7 @@ from refbench.metrics.opened import decodes_alike
 from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, content_key
 
 _AHEAD = 256
 """Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
@@ -194,7 +194,7 @@ class MeasuringRun:
         }
         writer = self.recorder.writer
         self.progress.to_measure += 1
-        act = Evidence(kind="measure", request=request, reply="").id
+        act = content_key({"kind": "measure", **request})
         failed = writer.failed(act)
         if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
             self.progress.measured += 1

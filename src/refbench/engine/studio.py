@@ -142,9 +142,7 @@ class Studio:
             if isinstance(facts, Failure):
                 return facts
             self.run.blobs.put(data, facts.format)
-            found.append(
-                StoredPicture(sha256=facts.sha256, format=facts.format, width=facts.width, height=facts.height)
-            )
+            found.append(StoredPicture.of(facts))
         return tuple(found)
 
 

@@ -7,7 +7,6 @@ Files put into `<weights folder>/hub/<network>/` come before the cache: offline 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 import urllib.error
@@ -18,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from refbench.networks.network import NetworkInfo
-from refbench.networks.store import weights_folder
+from refbench.networks.store import sha256_of, weights_folder
 from refbench.record import RefBenchError
 
 Told = Callable[[str, int, int], None]
 """Called with a file's name, bytes so far, and bytes in all (0 when the server does not say)."""
 
-_CHECKED: dict[tuple[str, int, int], str] = {}
 _PIECE = 1 << 20
 
 
@@ -130,19 +128,7 @@ def _here(info: NetworkInfo, entry: Wanted) -> Path | None:
 
 
 def _intact(path: Path, entry: Wanted) -> bool:
-    return not entry.sha256 or _sha256(path).startswith(entry.sha256)
-
-
-def _sha256(path: Path) -> str:
-    try:
-        facts = path.stat()
-        place = str(path), facts.st_mtime_ns, facts.st_size
-        if place not in _CHECKED:
-            with path.open("rb") as file:
-                _CHECKED[place] = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read ({error.strerror}): check its permissions") from None
-    return _CHECKED[place]
+    return not entry.sha256 or sha256_of(path).startswith(entry.sha256)
 
 
 def _from_hub(info: NetworkInfo, entry: Wanted, *, again: bool) -> Path:

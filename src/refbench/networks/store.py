@@ -31,7 +31,7 @@ def missing_weights(info: NetworkInfo) -> list[str]:
 def is_here(weights: WeightsFile) -> bool:
     """Whether the file is there and is what the registry says."""
     path = weights_folder() / weights.file
-    return path.is_file() and _sha256(path) == weights.here_sha256
+    return path.is_file() and sha256_of(path) == weights.here_sha256
 
 
 def weights_paths(info: NetworkInfo) -> dict[str, Path]:
@@ -43,13 +43,14 @@ def weights_paths(info: NetworkInfo) -> dict[str, Path]:
         path = folder / weights.file
         if not path.is_file():
             raise RefBenchError(f"the weights of {info.name} are not here: {again}")
-        if _sha256(path) != weights.here_sha256:
+        if sha256_of(path) != weights.here_sha256:
             raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {again}")
         found[weights.file] = path
     return found
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The hash of a file, taken once for each state of it in a process."""
     try:
         facts = path.stat()
         place = str(path), facts.st_mtime_ns, facts.st_size

@@ -33,7 +33,7 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
     measures = result.bench.protocols[protocols[0]].aggregate.measures
-    summary = _summary(rows, measures)
+    summary = summary_measure(rows, measures)
     valued = {row.metric for row in rows if row.value is not None} | {summary}
     rows = [row for row in rows if row.metric in valued]
     published = {
@@ -62,7 +62,8 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     return sorted(lines, key=lambda line: -(line.main.value if line.main.value is not None else float("-inf")))
 
 
-def _summary(rows: Sequence[Row], measures: Sequence[Measure]) -> str:
+def summary_measure(rows: Sequence[Row], measures: Sequence[Measure]) -> str:
+    """The benchmark's last measure that has a value in these rows, else the last that has a row."""
     there = {row.metric for row in rows}
     valued = {row.metric for row in rows if row.value is not None}
     return next((m.name for names in (valued, there) for m in reversed(measures) if m.name in names), measures[-1].name)

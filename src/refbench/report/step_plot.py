@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from refbench.report.leaderboard import summary_measure
 from refbench.scoring import Result
 from refbench.table import Row
 
@@ -17,9 +18,7 @@ def rows_by_step(result: Result, agents: Mapping[str, Sequence[str]]) -> dict[st
     """For each agent the overall row of the summary measure at each of its models (steps), in their order."""
     protocol = result.table.rows[0].protocol
     overall = [r for r in result.table.rows if r.slice["level"] == "overall" and r.protocol == protocol]
-    measures = [m.name for m in result.bench.protocols[protocol].aggregate.measures]
-    valued = {row.metric for row in overall if row.value is not None}
-    summary = next((name for name in reversed(measures) if name in valued), measures[-1])
+    summary = summary_measure(overall, result.bench.protocols[protocol].aggregate.measures)
     found = {(row.model, row.judge): row for row in overall if row.metric == summary}
     judges = list(dict.fromkeys(judge for _, judge in found))
     return {

@@ -56,19 +56,7 @@ def read_scores(
     questions = case.details.questions[metric]
     answers = read_answers(evidence, questions, fixes)
     result = answers if isinstance(answers, Failure) else grade(questions, answers, fixes)
-    score = Score(
-        case=case.id,
-        model=purpose.model,
-        judge=purpose.judge,
-        metric=metric,
-        protocol=protocol,
-        seed=purpose.seed,
-        repeat=purpose.repeat,
-        value=None if isinstance(result, Failure) else result,
-        failure=result if isinstance(result, Failure) else None,
-        answers=() if isinstance(answers, Failure) else tuple(answers),
-    )
-    return [score]
+    return [Score.of(purpose, metric, protocol, result, () if isinstance(answers, Failure) else tuple(answers))]
 
 
 def read_answers(evidence: Evidence, questions: Sequence[Question], fixes: frozenset[Fix]) -> Answers | Failure:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from importlib import resources
 
-from refbench.benchmarks.benchmark import PublishedValue
 from refbench.benchmarks.creval.details import DIMENSIONS
 from refbench.benchmarks.creval.load import paper874_excluded
+from refbench.benchmarks.published import PublishedValue
 from refbench.case import AnyCase, Request
 from refbench.score import Score
 

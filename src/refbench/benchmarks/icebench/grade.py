@@ -20,16 +20,4 @@ def read_scores(case: ICECase, purpose: Purpose, evidence: Evidence, *, protocol
         value = evidence.failure or Failure(kind="missing_reply")
     else:
         value = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
-    return [
-        Score(
-            case=case.id,
-            model=purpose.model,
-            judge=purpose.judge,
-            metric=purpose.part,
-            protocol=protocol,
-            seed=purpose.seed,
-            repeat=purpose.repeat,
-            value=None if isinstance(value, Failure) else value,
-            failure=value if isinstance(value, Failure) else None,
-        )
-    ]
+    return [Score.of(purpose, purpose.part, protocol, value)]

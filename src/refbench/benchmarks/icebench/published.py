@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 
-from refbench.benchmarks.benchmark import PublishedValue
 from refbench.benchmarks.icebench.aggregate import PAPER, SCORE
 from refbench.benchmarks.icebench.details import ICECase, ICEDetails
 from refbench.benchmarks.icebench.load import groups_of
 from refbench.benchmarks.icebench.tasks import PARTS, TASKS
+from refbench.benchmarks.published import PublishedValue
 from refbench.case import Request
 from refbench.failure import Failure
 from refbench.score import Score

@@ -28,19 +28,7 @@ def read_scores(case: IdeaCase, purpose: Purpose, evidence: Evidence, *, protoco
         said: float | Failure = evidence.failure or Failure(kind="missing_reply")
     else:
         said = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
-    return [
-        Score(
-            case=case.id,
-            model=purpose.model,
-            judge=purpose.judge,
-            metric=purpose.part,
-            protocol=protocol,
-            seed=purpose.seed,
-            repeat=purpose.repeat,
-            value=None if isinstance(said, Failure) else said,
-            failure=said if isinstance(said, Failure) else None,
-        )
-    ]
+    return [Score.of(purpose, purpose.part, protocol, said)]
 
 
 def gated(answers: Sequence[float | None]) -> list[float | None]:

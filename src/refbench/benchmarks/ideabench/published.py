@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 
-from refbench.benchmarks.benchmark import PublishedValue
 from refbench.benchmarks.ideabench.aggregate import BY_GROUPS, HUMAN, PAPER, PER_CENT
 from refbench.benchmarks.ideabench.details import (
     CATEGORIES,
@@ -18,6 +15,7 @@ from refbench.benchmarks.ideabench.details import (
     Question,
 )
 from refbench.benchmarks.ideabench.grade import FAILURE_RATE, NO_OUTPUT, SCORE
+from refbench.benchmarks.published import PublishedValue, published_values
 from refbench.case import Request
 from refbench.failure import Failure
 from refbench.score import Score
@@ -31,19 +29,7 @@ _NAMES = {"overall": (), "category": ("category",), "group": ("category", "group
 
 def published() -> list[PublishedValue]:
     """All cells with a number. No model's pictures or replies were released, so none has a `model`."""
-    text = resources.files("refbench.benchmarks.ideabench").joinpath("published.csv").read_text("utf-8")
-    return [
-        PublishedValue(
-            model=None,
-            label=row["label"],
-            judge=row["judge"],
-            metric=row["metric"],
-            slice={"level": row["level"], **{name: row[name] for name in _NAMES[row["level"]]}},
-            value=float(row["value"]),
-            table=row["table"],
-        )
-        for row in csv.DictReader(text.splitlines())
-    ]
+    return published_values("refbench.benchmarks.ideabench", _NAMES)
 
 
 def category_from_groups(cells: Cells, category: Category, groups: Sequence[str]) -> dict[str, float]:

@@ -21,20 +21,7 @@ PART = "all"
 def read_scores(case: AnyCase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
     """A score for each criterion, each in a state of its own."""
     marks = read_marks(evidence, protocol)
-    return [
-        Score(
-            case=case.id,
-            model=purpose.model,
-            judge=purpose.judge,
-            metric=criterion,
-            protocol=protocol,
-            seed=purpose.seed,
-            repeat=purpose.repeat,
-            value=None if isinstance(mark, Failure) else mark,
-            failure=mark if isinstance(mark, Failure) else None,
-        )
-        for criterion, mark in marks.items()
-    ]
+    return [Score.of(purpose, criterion, protocol, mark) for criterion, mark in marks.items()]
 
 
 def read_marks(evidence: Evidence, protocol: ProtocolName) -> Mapping[Criterion, Mark]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable
-from importlib import resources
 
-from refbench.benchmarks.benchmark import PublishedValue
 from refbench.benchmarks.multibanana.aggregate import PAPER
 from refbench.benchmarks.multibanana.details import CRITERIA, TASKS, MultiBananaCase, MultiBananaDetails
+from refbench.benchmarks.published import PublishedValue, published_values
 from refbench.case import Request
 from refbench.failure import Failure
 from refbench.score import Score
@@ -23,19 +21,7 @@ _NAMES = {"group": ("group",), "task": ("group", "task")}
 
 def published() -> list[PublishedValue]:
     """All cells with a number. No files of any model were released, so none has a `model`."""
-    text = resources.files("refbench.benchmarks.multibanana").joinpath("published.csv").read_text("utf-8")
-    return [
-        PublishedValue(
-            model=row["model"] or None,
-            label=row["label"],
-            judge=row["judge"],
-            metric=row["metric"],
-            slice={"level": row["level"], **{name: row[name] for name in _NAMES[row["level"]]}},
-            value=float(row["value"]),
-            table=row["table"],
-        )
-        for row in csv.DictReader(text.splitlines())
-    ]
+    return published_values("refbench.benchmarks.multibanana", _NAMES)
 
 
 def judge_mean(values: Iterable[PublishedValue]) -> dict[tuple[str, str], float]:

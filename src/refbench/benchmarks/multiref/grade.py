@@ -30,18 +30,4 @@ def read_scores(
         found |= {judged(kind): "the judge was not asked about it" for kind in usable if kind not in asked}
     else:
         found = {}
-    return [
-        Score(
-            case=case.id,
-            model=purpose.model,
-            judge=purpose.judge,
-            metric=metric,
-            protocol=protocol,
-            seed=purpose.seed,
-            repeat=purpose.repeat,
-            value=mark if isinstance(mark, float) else None,
-            failure=mark if isinstance(mark, Failure) else None,
-            not_applicable=mark if isinstance(mark, str) else None,
-        )
-        for metric, mark in found.items()
-    ]
+    return [Score.of(purpose, metric, protocol, mark) for metric, mark in found.items()]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 
-from refbench.benchmarks.benchmark import PublishedValue
 from refbench.benchmarks.multiref.aggregate import PAPER, SCALES
 from refbench.benchmarks.multiref.details import AXES, CATEGORIES, TYPES, MultiRefCase, MultiRefDetails, Reference
+from refbench.benchmarks.published import PublishedValue, published_values
 from refbench.case import Request
 from refbench.score import Score
 from refbench.table import Row, tabulate
@@ -21,19 +19,7 @@ _NAMES = {"split": ("split",), "category": ("split", "category")}
 
 def published() -> list[PublishedValue]:
     """All cells of both tables. No model's files were released, so none has a `model`."""
-    text = resources.files("refbench.benchmarks.multiref").joinpath("published.csv").read_text("utf-8")
-    return [
-        PublishedValue(
-            model=None,
-            label=row["label"],
-            judge=row["judge"],
-            metric=row["metric"],
-            slice={"level": row["level"], **{name: row[name] for name in _NAMES[row["level"]]}},
-            value=float(row["value"]),
-            table=row["table"],
-        )
-        for row in csv.DictReader(text.splitlines())
-    ]
+    return published_values("refbench.benchmarks.multiref", _NAMES)
 
 
 def avg_from_types(cells: Cells) -> dict[str, float]:
