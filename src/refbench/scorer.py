@@ -69,34 +69,38 @@ def score_evidence(
     judged = {model for model, _ in expected}
     expected |= {(model, None): None for model in models if model not in judged}
     unasked = bench.not_asked(settings or {})
+    away = {case.id: {**bench.not_applicable(case), **unasked} for case in cases}
+    metrics = [metric for of_part in bench.parts.values() for metric in of_part]
+
+    def without_reply(name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
+        """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
+        gone = missing.get((case, model, seed))
+        if gone is not None and gone.kind == "unsupported":
+            return {"not_applicable": gone.detail or "the model cannot take such a request"}
+        if metric in away[case]:
+            return {"not_applicable": away[case][metric]}
+        if metric in bench.measured:
+            return measured.get(name, model, case, metric, seed) or {"failure": gone or _UNMEASURED}
+        return {"failure": gone or unsendable.get((case, model, judge or "", seed)) or _ABSENT}
+
+    def of_seed(name: str, model: str, judge: str | None, case: AnyCase, seed: int) -> list[Score]:
+        here: list[Score] = []
+        for metric in metrics:
+            there = found.get((name, model, judge, case.id, metric, seed))
+            if there:
+                here += there.values()
+                continue
+            state = without_reply(name, model, judge, case.id, metric, seed)
+            here.append(Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state))
+        return _with_derived(bench, case, name, mean_of_repeats(here))
+
     scores: list[Score] = []
     for name in protocols:
         for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
+            drawn = sorted(seeds[model]) or [0]
             for case in cases:
-                away = {**bench.not_applicable(case), **unasked}
-                of_seeds: list[Score] = []
-                for seed in sorted(seeds[model]) or [0]:
-                    gone = missing.get((case.id, model, seed))
-                    why = gone or unsendable.get((case.id, model, judge or "", seed))
-                    here: list[Score] = []
-                    for metric in (metric for metrics in bench.parts.values() for metric in metrics):
-                        there = found.get((name, model, judge, case.id, metric, seed))
-                        if there:
-                            here += there.values()
-                            continue
-                        state: State = {"failure": why or _ABSENT}
-                        if gone is not None and gone.kind == "unsupported":
-                            state = {"not_applicable": gone.detail or "the model cannot take such a request"}
-                        elif metric in away:
-                            state = {"not_applicable": away[metric]}
-                        elif metric in bench.measured:
-                            unmeasured: State = {"failure": gone or _UNMEASURED}
-                            state = measured.get(name, model, case.id, metric, seed) or unmeasured
-                        here.append(
-                            Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state)
-                        )
-                    of_seeds += _with_derived(bench, case, name, mean_of_repeats(here))
-                scores += mean_of_seeds(of_seeds) if len(seeds[model]) > 1 else of_seeds
+                of_seeds = [score for seed in drawn for score in of_seed(name, model, judge, case, seed)]
+                scores += mean_of_seeds(of_seeds) if len(drawn) > 1 else of_seeds
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
 
 
