@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from refbench.metrics.measure import Measurement, measure
     from refbench.output import Output
     from refbench.record import RefBenchError
+    from refbench.result import Result
     from refbench.score import Score
-    from refbench.scoring import Result, load, rescore, score_run
+    from refbench.scoring import load, rescore, score_run
     from refbench.table import Row, Table
 
 _HOMES = {
@@ -35,7 +36,7 @@ _HOMES = {
     "Purpose": "refbench.evidence",
     "RefBenchError": "refbench.record",
     "Request": "refbench.case",
-    "Result": "refbench.scoring",
+    "Result": "refbench.result",
     "Row": "refbench.table",
     "Score": "refbench.score",
     "Table": "refbench.table",

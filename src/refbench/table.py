@@ -130,7 +130,7 @@ def tabulate(
     if not scores:
         return []
     columns = columns_of(scores, cases)
-    filled = {m: _imputed(columns, m, aggregate.imputed) for m in columns.values}
+    filled = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
@@ -164,7 +164,8 @@ def tabulate(
     return rows
 
 
-def _imputed(columns: Columns, metric: str, imputed: Mapping[str, float]) -> Array:
+def filled_in(columns: Columns, metric: str, imputed: Mapping[str, float]) -> Array:
+    """The values of a metric with what the official aggregate puts in place of failures."""
     values = columns.values[metric].copy()
     for kind, value in imputed.items():
         values[columns.failures[metric] == KINDS.index(kind)] = value

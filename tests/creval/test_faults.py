@@ -10,7 +10,7 @@ import pytest
 
 import refbench
 from refbench import Failure
-from refbench.scoring import Result
+from refbench.result import Result
 from support.checkout import METRICS, Item, reply_text, write_checkout
 
 

@@ -11,7 +11,7 @@ import refbench
 from refbench.benchmarks.creval.aggregate import PAPER
 from refbench.benchmarks.creval.load import paper874_excluded
 from refbench.benchmarks.creval.published import published, released_scores
-from refbench.scoring import Result
+from refbench.result import Result
 from refbench.table import tabulate
 
 

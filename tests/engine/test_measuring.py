@@ -15,8 +15,9 @@ from PIL import Image
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.result import Result
 from refbench.runs import Run
-from refbench.scoring import Result, score_run
+from refbench.scoring import score_run
 from support.judge_server import JudgeServer
 
 BENCH = '''

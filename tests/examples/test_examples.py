@@ -16,8 +16,9 @@ from refbench.chat import ChatRequest, ChatText
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.result import Result
 from refbench.scorer import score_evidence
-from refbench.scoring import Result, result_of
+from refbench.scoring import result_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -18,8 +18,9 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import rubric_source
 from refbench.record import RefBenchError
+from refbench.result import Result
 from refbench.scorer import score_evidence
-from refbench.scoring import Result, result_of
+from refbench.scoring import result_of
 
 FIVE = (
     "instruction_alignment",

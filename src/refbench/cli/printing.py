@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from refbench.report import print_result, to_csv, to_json, to_markdown
+from refbench.result import Result
 from refbench.runs import write_rows
-from refbench.scoring import Result
 
 Format = Literal["terminal", "json", "csv", "markdown"]
 

@@ -32,8 +32,9 @@ from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
 from refbench.models import AnyModel, ImageModel
 from refbench.record import RefBenchError
+from refbench.result import Result
 from refbench.runs import Run, Shard
-from refbench.scoring import Result, run_result
+from refbench.scoring import run_result
 
 
 @dataclass(frozen=True)

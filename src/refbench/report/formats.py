@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from refbench.report.leaderboard import cells, headings, leaderboard, slices_of
-from refbench.scoring import Result
+from refbench.result import Result
 
 
 def to_json(result: Result) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refbench.scoring import Result
+from refbench.result import Result
 from refbench.table import Measure, Row
 
 _SMALL = 1.5

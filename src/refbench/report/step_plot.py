@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from refbench.report.leaderboard import summary_measure
-from refbench.scoring import Result
+from refbench.result import Result
 from refbench.table import Row
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 360, 64, 48, 40, 140

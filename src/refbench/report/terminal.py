@@ -10,7 +10,7 @@ from rich.text import Text
 
 from refbench.record import RefBenchError
 from refbench.report.leaderboard import Line, cells, headings, leaderboard, slices_of
-from refbench.scoring import Result
+from refbench.result import Result
 from refbench.table import Row
 
 
