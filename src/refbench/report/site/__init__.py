@@ -1,0 +1,1 @@
+"""The pages: a static site, or the same pages served live."""

@@ -1,0 +1,274 @@
+"""What the pages are given, chunk by chunk: the one description that the writer in Python and the scripts share.
+
+Every chunk is a classic script, `refbench.put("<name>", <JSON>)`, because a page opened from the file system may
+neither fetch nor import. Names of chunks are their paths under `data/` without `.js`. Everything that comes from
+people, models or judges is text and stays text: pages set `textContent`, never markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+INDEX_SIZE = 2000
+"""Cases in an `index` chunk: what is needed to filter, sort and search."""
+CASES_SIZE = 25
+"""Cases in a `cases` chunk: what is needed to show one."""
+
+FLAGS = ("near_source", "near_reference")
+"""Bits of `IndexChunk.flags`, lowest first."""
+
+
+class ModelHead(TypedDict):
+    """A model of a board, in the order of its number."""
+
+    name: str
+    run: str
+    """Name of the run directory that it comes from."""
+
+
+class MeasureHead(TypedDict):
+    name: str
+    low: float | None
+    high: float | None
+    better: str
+    """higher or lower"""
+    digits: int
+
+
+class BoardHead(TypedDict):
+    """One benchmark with its cases, and all models of all runs on them."""
+
+    id: str
+    benchmark: str
+    title: str
+    paper: str
+    subset: str | None
+    n_cases: int
+    models: Sequence[ModelHead]
+    judges: Sequence[str | None]
+    """Each judge; None stands for measurements without one."""
+    protocols: Sequence[str]
+    measures: Mapping[str, Sequence[MeasureHead]]
+    """By protocol; only those that have a value somewhere."""
+    summary: Mapping[str, str]
+    """By protocol: the measure that the leaderboard is sorted by."""
+    levels: Sequence[str]
+    """Levels of rows: overall first, then the benchmark's own, then number of references, tag."""
+    fingerprint: str
+    has_pictures: bool
+
+
+class SiteHead(TypedDict):
+    """Chunk `site`: the only one that every page loads."""
+
+    version: str
+    live: bool
+    """Whether annotations can be saved in the run (else they stay in the browser until exported)."""
+    boards: Sequence[BoardHead]
+    failure_kinds: Mapping[str, str]
+    """Every kind of failure with one sentence about it."""
+
+
+class BoardRow(TypedDict):
+    """One number: a row of the table, `model` and `judge` by their numbers in the head."""
+
+    model: int
+    judge: int
+    protocol: str
+    metric: str
+    slice: Mapping[str, str]
+    value: float | None
+    ci95: tuple[float, float] | None
+    bounds: tuple[float, float] | None
+    rank95: tuple[int, int] | None
+    """Ranks that the model holds in 95 % of resamples; overall summary rows only."""
+    n_expected: int
+    n_scored: int
+    failures: Mapping[str, int]
+    remark: str | None
+
+
+class PublishedRow(TypedDict):
+    label: str
+    """Name as the paper prints it."""
+    model: int | None
+    """The model of the board that it is about, if any."""
+    judge: str
+    metric: str
+    slice: Mapping[str, str]
+    value: float
+    table: str
+
+
+class BoardChunk(TypedDict):
+    """Chunk `<board>/board`: everything of the overview and the methods page but pictures."""
+
+    rows: Sequence[BoardRow]
+    published: Sequence[PublishedRow]
+    changes: Sequence[Mapping[str, Any]]
+    notes: Sequence[str]
+    fingerprint_parts: Mapping[str, Any]
+    prompts: Sequence[Mapping[str, str]]
+    """`{title, text}`: one real request to each judge for each part, as it was sent."""
+    faults: Sequence[Mapping[str, str]]
+    """`{fault, effect}`: what the released code gets wrong and what `corrected` does about it."""
+    painting: Sequence[Mapping[str, Any]]
+    """`{model, n, seconds, cost_usd, refusals}`: seconds and dollars a picture, None where not known."""
+
+
+class GapRow(TypedDict):
+    """One pair of models, the first minus the second, overall, in one measure."""
+
+    first: int
+    second: int
+    judge: int
+    protocol: str
+    metric: str
+    gap: float
+    ci95: tuple[float, float] | None
+    p: float | None
+    p_adjusted: float | None
+    effect: float | None
+    n: int
+    sentence: str
+    drivers: Sequence[Mapping[str, Any]]
+    """`{slice, gap, share, n}`: the slices that make most of the gap."""
+
+
+class CompareChunk(TypedDict):
+    """Chunk `<board>/compare`."""
+
+    pairs: Sequence[GapRow]
+    limits: Sequence[str]
+    """What a reader should know before believing a pair."""
+
+
+class FailuresChunk(TypedDict):
+    """Chunk `<board>/failures`."""
+
+    by_kind: Sequence[Mapping[str, Any]]
+    """`{model, judge, protocol, metric, kind, n, n_expected}`"""
+    by_slice: Sequence[Mapping[str, Any]]
+    """`{model, judge, protocol, level, name, n_expected, n_scored}` of the summary measure"""
+    test: Sequence[Mapping[str, Any]]
+    """`{protocol, judge, statement, p}`: whether failures depend on the model."""
+    flags: Sequence[Mapping[str, Any]]
+    """`{model, flag, n, of, cases: [ids]}`: outputs nearly equal to a source or reference."""
+    examples: Sequence[Mapping[str, Any]]
+    """`{case, model, judge, metric, kind, detail}`, at most a few hundred, all kinds and models present."""
+
+
+class AgreementChunk(TypedDict):
+    """Chunk `<board>/agreement`: empty lists where there is one judge and no human."""
+
+    pairs: Sequence[Mapping[str, Any]]
+    """`{first, second, level, metric, group, n, pearson, spearman, kendall, mse, mae, kappa, qwk, alpha, icc}`, each
+    figure `{value, ci95}` or None"""
+    components: Sequence[Mapping[str, Any]]
+    """`{model, judge, metric, source, share, variance, buys}`: variance by case, seed, judge, repeat."""
+    notes: Sequence[str]
+
+
+class IndexChunk(TypedDict):
+    """Chunk `<board>/index/<k>`: cases k * INDEX_SIZE and on, as parallel arrays."""
+
+    start: int
+    ids: Sequence[str]
+    instructions: Sequence[str]
+    """The first 160 characters."""
+    groups: Mapping[str, Mapping[str, Any]]
+    """By name of the group: `{"names": [...], "of": [number of the name or -1, one a case]}`"""
+    n_references: Sequence[int]
+    values: Mapping[str, Sequence[Sequence[float | None]]]
+    """`"<protocol>/<judge number>"`: for each model the summary measure of each case (null: none)."""
+    failed: Mapping[str, Sequence[Sequence[str | None]]]
+    """Same keys and shape: the kind of failure of the summary measure, where it failed."""
+    flags: Sequence[Sequence[int]]
+    """For each model, each case: bits of FLAGS."""
+    words: Sequence[str]
+    """For each case, lower-cased text to search in: instruction, groups, tags, id, judge's words; cut to 600."""
+
+
+class PictureView(TypedDict):
+    role: str
+    name: str
+    thumb: str
+    """Path from the page, 320 px at most; empty where the file is not at hand."""
+    full: str
+    width: int
+    height: int
+
+
+class OutputView(TypedDict):
+    model: int
+    seed: int
+    step: int | None
+    pictures: Sequence[PictureView]
+    failure: Mapping[str, str] | None
+    seconds: float | None
+    cost_usd: float | None
+    provenance: Mapping[str, str]
+
+
+class ScoreView(TypedDict):
+    model: int
+    judge: int
+    protocol: str
+    metric: str
+    value: float | None
+    failure: Mapping[str, str] | None
+    not_applicable: str | None
+    answers: Sequence[str | None]
+
+
+class ReplyView(TypedDict):
+    """A judge's words, whole."""
+
+    model: int
+    judge: int
+    part: str
+    protocol: str
+    seed: int
+    repeat: int
+    reply: str | None
+    failure: Mapping[str, str] | None
+
+
+class QuestionView(TypedDict):
+    metric: str
+    text: str
+    expected: str | None
+    weight: float | None
+    gate: str | None
+    """What must hold for this question to count (IDEA-Bench), in words."""
+
+
+class CaseView(TypedDict):
+    id: str
+    instruction: str
+    references: Sequence[PictureView]
+    targets: Sequence[PictureView]
+    groups: Mapping[str, str]
+    tags: Sequence[str]
+    questions: Sequence[QuestionView]
+    outputs: Sequence[OutputView]
+    scores: Sequence[ScoreView]
+    replies: Sequence[ReplyView]
+
+
+class CasesChunk(TypedDict):
+    """Chunk `<board>/cases/<k>`: cases k * CASES_SIZE and on."""
+
+    start: int
+    cases: Sequence[CaseView]
+
+
+class AnnotationView(TypedDict):
+    """Chunk `annotations` holds a list of these; live pages POST one to `/annotations`."""
+
+    board: str
+    case: str
+    star: bool
+    tags: Sequence[str]
+    comment: str
