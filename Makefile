@@ -4,12 +4,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
-EXTRAS ?= dev,local
+EXTRAS ?= dev,local,demo
 
-.PHONY: demo test lint types layers unit weights perf wheel lowest neural clean
+.PHONY: demo test lint types layers unit weights perf wheel lowest neural ray clean
 
-demo: $(VENV)/ready
-	$(BIN)/refbench demo
+demo: $(VENV)/ready weights
+	$(BIN)/refbench demo --out build/demo
 
 test: lint types layers unit
 
@@ -32,7 +32,7 @@ weights: $(VENV)/ready
 
 # Measured against other libraries, which need an environment of their own.
 perf:
-	$(MAKE) .venv-perf/ready VENV=.venv-perf EXTRAS=dev,local,neural,perf
+	$(MAKE) .venv-perf/ready VENV=.venv-perf EXTRAS=dev,local,neural,perf,ray
 	for script in perf/*.py; do .venv-perf/bin/python $$script || exit 1; done
 
 # The wheel alone, without extras, in a clean environment, from another directory: are the data files in it?
@@ -43,6 +43,11 @@ wheel: $(VENV)/ready
 neural:
 	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural,diffusers
 	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/neural
+
+# Ray is large, so its tests have an environment of their own too: a cluster of two nodes on this machine, one of them lost.
+ray:
+	$(MAKE) .venv-ray/ready VENV=.venv-ray EXTRAS=dev,local,ray
+	.venv-ray/bin/python -m pytest tests/ray
 
 # The tests again with the oldest versions that pyproject.toml allows.
 lowest:
@@ -56,4 +61,4 @@ $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-neural .venv-perf dist build
+	rm -rf .venv .venv-lowest .venv-neural .venv-perf .venv-ray dist build
