@@ -20,9 +20,9 @@ from refbench.record import Record, RefBenchError, clean_text
 LEAST_SIDE = 64
 """Pixels of the shorter side below which a picture is of no use to anybody."""
 SAME_LOOKS = 10
-"""Bits of 64 in which near-duplicates may differ. 123 photographs differ from themselves by at most 2 bits after JPEG
-of quality 20, 6 at a quarter of the size, 4 when a tenth brighter, 10 when cropped by 2 % a side; of their 7,503 pairs the
-nearest differ by 16. A crop of 5 % a side (up to 18) and a mirror image are not recognised."""
+"""Bits of 64 in which near-duplicates may differ. 123 photographs differ from themselves by at most 2 bits as JPEG of
+quality 20, 6 at a quarter of the size, 4 when a tenth brighter, 10 when cropped by 2 % a side; of their 7,503 pairs
+the nearest differ by 16. A crop of 5 % a side (up to 18) and a mirror image are not recognised."""
 _BLOCK = 2048
 _NAMES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
 

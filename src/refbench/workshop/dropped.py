@@ -1,0 +1,58 @@
+"""What a build left out, at which stage and why: nothing disappears without a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from refbench.record import Record, clean_text
+from refbench.runs.disk import disk_error, write_whole
+
+
+class Dropped(Record):
+    """One thing that did not make it: `what` it is (a picture, an item, a question), by its id."""
+
+    stage: str
+    what: str
+    id: str
+    reason: str
+    """One of a few kinds, so that they can be counted."""
+    detail: str = ""
+    picture: str = ""
+    """Path of a picture to show in the card, relative to the source; empty where there is none."""
+
+
+class DroppedItems:
+    """The list of one build, in an order that does not depend on who finished first."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[str, str, str], Dropped] = {}
+
+    def add(self, stage: str, what: str, item: str, reason: str, detail: str = "", picture: str = "") -> None:
+        dropped = Dropped(
+            stage=stage, what=what, id=clean_text(item), reason=reason, detail=clean_text(detail), picture=picture
+        )
+        self._items.setdefault((stage, what, dropped.id), dropped)
+
+    def __iter__(self) -> Iterator[Dropped]:
+        return iter(sorted(self._items.values(), key=lambda one: (one.stage, one.what, one.id)))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many for each stage and reason, the most frequent first."""
+        found: dict[str, Counter[str]] = {}
+        for one in self:
+            found.setdefault(one.stage, Counter())[one.reason] += 1
+        return {stage: dict(counter.most_common()) for stage, counter in found.items()}
+
+    def write(self, path: Path) -> None:
+        lines = [orjson.dumps(one.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for one in self]
+        try:
+            write_whole(path, b"".join(lines))
+        except OSError as error:
+            raise disk_error(error, path) from error

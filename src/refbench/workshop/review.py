@@ -1,0 +1,109 @@
+"""The review file: what people decided about items that a machine made. A build honours it, and writes the next one."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import orjson
+from pydantic import ValidationError
+
+from refbench.record import Record, RefBenchError
+from refbench.runs.disk import disk_error, write_whole
+
+Verdict = Literal["accept", "edit", "reject"]
+
+
+class Decision(Record):
+    """What somebody decided about an item. `edit` holds the fields to put in place of the machine's."""
+
+    id: str
+    decision: Verdict
+    edit: Mapping[str, Any] = {}
+    comment: str = ""
+
+
+class Review:
+    """The decisions there are. An item without one goes its own way: it is used if the machine's checks passed."""
+
+    def __init__(self, decisions: Iterable[Decision] = ()) -> None:
+        self._by_id = {decision.id: decision for decision in decisions}
+        self._used: set[str] = set()
+
+    @classmethod
+    def read(cls, path: Path | None) -> Review:
+        """From JSON lines or CSV (columns id, decision, comment, and one for each field to edit)."""
+        if path is None:
+            return cls()
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RefBenchError(f"--review {path} cannot be read ({error})") from error
+        rows = _csv_rows(text) if path.suffix.lower() == ".csv" else _json_rows(text, path)
+        decisions: dict[str, Decision] = {}
+        for number, row in rows:
+            try:
+                decision = Decision.model_validate(row)
+            except ValidationError as error:
+                first = error.errors()[0]
+                where = ".".join(map(str, first["loc"]))
+                choices = ", ".join(get_args(Verdict))
+                raise RefBenchError(
+                    f"{path}, line {number}: {where}: {first['msg']}; write id and decision ({choices})"
+                ) from error
+            if decision.decision == "edit" and not decision.edit:
+                raise RefBenchError(f"{path}, line {number}: {decision.id} is to be edited, but no field says how")
+            if decision.id in decisions and decisions[decision.id] != decision:
+                raise RefBenchError(f"{path}, line {number}: {decision.id} is decided twice, and differently")
+            decisions[decision.id] = decision
+        return cls(decisions.values())
+
+    def of(self, item: str) -> Decision | None:
+        """The decision about an item, None where nobody has looked at it."""
+        found = self._by_id.get(item)
+        if found is not None:
+            self._used.add(item)
+        return found
+
+    def strangers(self) -> list[str]:
+        """Decided items that this build never asked about: misspelt, or of another seed."""
+        return sorted(set(self._by_id) - self._used)
+
+
+def write_review(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
+    """A file for people to fill in: one line an item, `decision` empty. One that is there is left as it is."""
+    if path.exists():
+        return
+    lines = [orjson.dumps({**item, "decision": ""}, option=orjson.OPT_APPEND_NEWLINE) for item in items]
+    try:
+        write_whole(path, b"".join(lines))
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+_OURS = frozenset({"id", "decision", "comment", "edit"})
+
+
+def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise RefBenchError(f"{path}, line {number} is no JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise RefBenchError(f"{path}, line {number} is no JSON object")
+        if row.get("decision"):  # what nobody has decided yet is no decision
+            yield number, {key: value for key, value in row.items() if key in _OURS}
+
+
+def _csv_rows(text: str) -> Iterable[tuple[int, dict[str, Any]]]:
+    for number, row in enumerate(csv.DictReader(text.splitlines()), 2):
+        if not (row.get("decision") or "").strip():
+            continue
+        edit = {key: value for key, value in row.items() if key not in _OURS and value}
+        decided = {"id": row.get("id") or "", "decision": row["decision"].strip(), "comment": row.get("comment") or ""}
+        yield number, {**decided, "edit": edit if decided["decision"] == "edit" else {}}
