@@ -36,8 +36,10 @@ COMMANDS = {
     "fetch": "Get the weights of networks, with their hashes checked",
     "rescore": "Read judge replies that are already there and table them",
     "table": "Print the table of a run",
+    "compare": "Is the gap real? Models in pairs on shared cases, ending in a sentence to paste",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
     "merge": "Merge runs of the same cases into one",
+    "blend": "Make multi-reference samples from pictures (RefBlend): rules, plans, datasets",
     "new": "Write a tested skeleton of a benchmark",
 }
 
