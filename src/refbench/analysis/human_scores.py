@@ -1,0 +1,231 @@
+"""Scores from a CSV file, of people or of judges: long (a row for each mark) or wide (a column for each rater or for
+each metric)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from refbench.analysis.ratings import Item, Mark, Ratings
+from refbench.record import RefBenchError, clean_text
+
+COLUMNS = {
+    "case": ("case", "case_id", "id", "item", "item_id", "sample", "sample_id"),
+    "model": ("model", "system", "method"),
+    "metric": ("metric", "criterion", "axis", "measure"),
+    "rater": ("rater", "judge", "annotator", "evaluator", "worker"),
+    "score": ("score", "value", "rating", "mark"),
+    "repeat": ("repeat", "seed", "trial"),
+}
+"""What a column may be called, in any case of letters."""
+GROUPS = (
+    "category",
+    "task",
+    "dimension",
+    "split",
+    "group",
+    "n_refs",
+    "references",
+    "combination",
+    "difficulty",
+    "type",
+)
+"""Columns that always group cases, also where their names are numbers."""
+HUMAN = re.compile(r"(human|people|person|annotator|rater|expert|crowd|worker)", re.IGNORECASE)
+_MISSING = frozenset({"", "na", "n/a", "nan", "none", "null", "-", "--", "—"})
+ONLY_METRIC = "score"
+"""The metric of a file that names none."""
+
+
+def read_scores(
+    path: Path,
+    *,
+    metrics: Collection[str] = (),
+    groups: Collection[str] = (),
+    humans: Collection[str] | None = None,
+    rater: str = "human",
+) -> Ratings:
+    """The marks of a CSV file. `metrics` are names that columns of a wide file may be, `groups` columns to group by,
+    `humans` the raters who are people (None: by their names), `rater` the name where the file has none."""
+    rows = _rows(path)
+    kinds = _kinds(path, list(rows[0][1]), groups)
+    values = _value_columns(path, rows, kinds, groups)
+    named = {name.casefold(): name for name in metrics}
+    by_metric = _columns_are_metrics(kinds, values, named)
+    marks: Sequence[tuple[int, Mark]] = [
+        mark for row in rows for mark in _marks(path, row, kinds, values, by_metric, named, rater)
+    ]
+    if not marks:
+        raise RefBenchError(f"{path} holds no scores: give a column score, or a column for each rater")
+    grouping = [name for name in rows[0][1] if name not in kinds.values() and name not in values]
+    marks, of_case, summary = _cased(path, marks, rows, kinds, grouping, groups)
+    _no_doubles(path, marks)
+    raters = dict.fromkeys(mark.rater for _, mark in marks)
+    people = frozenset(r for r in raters if HUMAN.match(r)) if humans is None else frozenset(humans)
+    stranger = next((name for name in people if name not in raters), None)
+    if stranger is not None:
+        raise RefBenchError(f"--human-raters {stranger}: the raters of {path} are {', '.join(raters)}")
+    return Ratings(marks=tuple(mark for _, mark in marks), humans=people, groups=of_case, summaries=summary)
+
+
+Line = tuple[int, dict[str, str]]
+"""A row with the number of its line in the file."""
+
+
+def _rows(path: Path) -> list[Line]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise RefBenchError(f"{path} is not there: give a CSV file of scores") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefBenchError(f"{path} cannot be read as UTF-8 text ({error}): save it as CSV in UTF-8") from error
+    header = text.split("\n", 1)[0]
+    delimiter = max(",;\t", key=header.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restkey="", restval="")
+    names = [clean_text(name).strip() for name in reader.fieldnames or ()]
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if not names or twice:
+        what = f"two columns are called {twice[0]!r}" if twice else "it has no header"
+        raise RefBenchError(f"{path} cannot be read as a table: {what}")
+    reader.fieldnames = names
+    rows = []
+    for row in reader:
+        if row.get(""):
+            raise RefBenchError(f"{path}, line {reader.line_num}: there are more cells than columns in the header")
+        rows.append((reader.line_num, {name: clean_text(row[name] or "").strip() for name in names}))
+    rows = [row for row in rows if any(row[1].values())]
+    if not rows:
+        raise RefBenchError(f"{path} holds a header and no scores")
+    return rows
+
+
+def _kinds(path: Path, names: Sequence[str], groups: Collection[str]) -> dict[str, str]:
+    """Which column is the case, model, metric, rater, score, repeat; the first name of the list that is there."""
+    lower = {name.casefold(): name for name in names if name not in groups}
+    return {
+        kind: next(lower[known] for known in known_names if known in lower)
+        for kind, known_names in COLUMNS.items()
+        if any(known in lower for known in known_names)
+    }
+
+
+def _value_columns(path: Path, rows: Sequence[Line], kinds: Mapping[str, str], groups: Collection[str]) -> list[str]:
+    """The columns of marks: the score, or in a wide file all whose cells are numbers."""
+    if "score" in kinds:
+        return [kinds["score"]]
+    free = [
+        name
+        for name in rows[0][1]
+        if name not in kinds.values() and name.casefold() not in GROUPS and name not in groups
+    ]
+    found = [
+        name
+        for name in free
+        if any(_is_number(row[name]) for _, row in rows)
+        and all(_is_number(row[name]) or row[name].casefold() in _MISSING for _, row in rows)
+    ]
+    if not found:
+        raise RefBenchError(
+            f"{path} has no column of scores: call it score, or give a column of numbers for each rater or metric"
+        )
+    return found
+
+
+def _columns_are_metrics(kinds: Mapping[str, str], values: Sequence[str], named: Mapping[str, str]) -> bool:
+    if "score" in kinds or "metric" in kinds:
+        return False
+    return "rater" in kinds or (bool(named) and all(name.casefold() in named for name in values))
+
+
+def _marks(
+    path: Path,
+    row: Line,
+    kinds: Mapping[str, str],
+    values: Sequence[str],
+    by_metric: bool,
+    named: Mapping[str, str],
+    rater: str,
+) -> list[tuple[int, Mark]]:
+    line, cells = row
+    case, model, repeat = (cells[kinds[kind]] if kind in kinds else "" for kind in ("case", "model", "repeat"))
+    found = []
+    for column in values:
+        metric = column if by_metric else cells[kinds["metric"]] if "metric" in kinds else ONLY_METRIC
+        by = cells[kinds["rater"]] if "rater" in kinds else rater if by_metric or "score" in kinds else column
+        said = cells[column]
+        if said.casefold() in _MISSING:
+            value = None
+        elif _is_number(said):
+            value = float(said)
+        else:
+            raise RefBenchError(
+                f"{path}, line {line}: {column} is {said[:40]!r}, not a number (leave it empty if none)"
+            )
+        found.append((line, Mark(Item(case, model, named.get(metric.casefold(), metric)), by or rater, value, repeat)))
+    return found
+
+
+def _cased(
+    path: Path,
+    marks: Sequence[tuple[int, Mark]],
+    rows: Sequence[Line],
+    kinds: Mapping[str, str],
+    grouping: Sequence[str],
+    wanted: Collection[str],
+) -> tuple[Sequence[tuple[int, Mark]], dict[str, dict[str, str]], bool]:
+    """The marks with the cases they belong to, the groups of each case, and whether the marks are means already.
+
+    A file without a case column holds one figure for each model (and group), or in wide form a row for each item.
+    """
+    groups_at = {line: {name: cells[name] for name in grouping if cells[name]} for line, cells in rows}
+    summary = False
+    if "case" not in kinds:
+        of_row = [(mark.item, mark.rater, mark.repeat, *groups_at[line].items()) for line, mark in marks]
+        summary = "model" in kinds and max(Counter(of_row).values()) == 1
+        if not summary and "score" in kinds:
+            raise RefBenchError(f"{path} has no column case: without it nobody knows which scores belong together")
+        marks = [
+            (line, mark._replace(item=mark.item._replace(case=_whole(groups_at[line]) if summary else f"line {line}")))
+            for line, mark in marks
+        ]
+    of_case: dict[str, dict[str, str]] = {}
+    other: set[str] = set()
+    for line, mark in marks:
+        for name, value in groups_at[line].items():
+            before = of_case.setdefault(mark.item.case, {}).setdefault(name, value)
+            if before != value and name in wanted:
+                raise RefBenchError(
+                    f"{path}, line {line}: case {mark.item.case} has {name} {before!r} before and {value!r} here"
+                )
+            if before != value:
+                other.add(name)  # a column about the rater or the model, not about the case
+    kept = {case: {k: v for k, v in said.items() if k not in other} for case, said in of_case.items()}
+    return marks, kept, summary
+
+
+def _whole(groups: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in groups.items()) or "all"
+
+
+def _no_doubles(path: Path, marks: Sequence[tuple[int, Mark]]) -> None:
+    seen: dict[tuple[object, ...], int] = {}
+    for line, mark in marks:
+        first = seen.setdefault((mark.item, mark.rater, mark.repeat), line)
+        if first != line:
+            item = ", ".join(filter(None, mark.item))
+            raise RefBenchError(
+                f"{path}, lines {first} and {line}: two scores of {mark.rater} for {item}; tell them apart in a column "
+                "repeat"
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,211 @@
+"""Agreement for a person at a terminal: a table for each kind of pair, what the figures are, and what is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from refbench.analysis.agreeing import Agreement
+from refbench.analysis.agreement import LEVELS, AgreementRow
+from refbench.analysis.agreement_figures import Figure
+from refbench.benchmarks.ideabench.failures import FailureRate
+from refbench.report.terminal import console
+from refbench.stats.agreement import FIGURES
+
+_TITLES = {
+    "judge-human": "Judges with people",
+    "judge-judge": "Judges with judges",
+    "human-pairs": "People with people",
+    "humans": "All people together",
+    "human-human": "Each pair of people",
+    "human-others": "Each person with the mean of the others",
+}
+_DETAIL = ("human-human", "human-others")
+"""Kinds of which only the first level is shown; all levels are in --json and --csv."""
+_WIDE = 124
+"""Columns of a terminal on which all figures stand side by side."""
+_FEWEST = 3
+
+
+def print_agreement(found: Agreement, *, out: Console | None = None) -> None:
+    """Print every table there is, then what one should know before believing it."""
+    out = out or console()
+    protocol = f", {found.protocol}" if found.protocol else ""
+    people = f" (people: {', '.join(found.humans)})" if found.humans else ""
+    out.print(Text(f"Raters of {', '.join(found.sources)}{protocol}: {', '.join(found.raters)}{people}", style="bold"))
+    shown = [row for row in found.rows if row.n >= _FEWEST]
+    parts = [FIGURES] if out.width >= _WIDE else [FIGURES[:5], FIGURES[5:]]
+    for kind in dict.fromkeys(row.kind for row in shown):
+        rows = [row for row in shown if row.kind == kind]
+        if kind in _DETAIL:
+            rows = [row for row in rows if row.level == rows[0].level]
+        for figures in parts:
+            there = [name for name in figures if any(name in row.figures for row in rows)]
+            if there:
+                out.print(_grid(rows, there, f"\n{_TITLES[kind]}"))
+    if shown:
+        _print_words(found, shown, out)
+    _print_hidden([row for row in found.rows if row.n < _FEWEST], out)
+    _print_failures(found.failures, out)
+    _print_steadiness(found, out)
+    _print_preferences(found, out)
+    for note in found.notes:
+        out.print(Text(f"Note: {note}."))
+
+
+def _grid(rows: Sequence[AgreementRow], figures: Sequence[str], title: str) -> Grid:
+    grouped = any(row.group for row in rows)
+    grid = Grid(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 1))
+    for name in ("level", "raters", "metric", *(["group"] if grouped else [])):
+        grid.add_column(name, overflow="fold", max_width=28)
+    for name in ("n", *figures):
+        grid.add_column(name, justify="right")
+    before: list[str] = []
+    pairs = list(dict.fromkeys((row.first, row.second) for row in rows))
+    for row in sorted(rows, key=lambda row: (LEVELS.index(row.level), pairs.index((row.first, row.second)))):
+        left = [row.level, f"{row.first} ~ {row.second}", row.metric, *([row.group or "all"] if grouped else [])]
+        # A name that stands above is not said again, as in a paper's table.
+        same = next((i for i, (a, b) in enumerate(zip(left, before, strict=False)) if a != b), len(before))
+        before = left
+        cells = [_cell(row.figures.get(name)) for name in figures]
+        grid.add_row(*(Text("" if i < same else name) for i, name in enumerate(left)), str(row.n), *cells)
+    return grid
+
+
+def _cell(figure: Figure | None) -> Text:
+    if figure is None:
+        return Text("-")
+    text = Text(_number(figure.value, 3))
+    if figure.ci95 is not None:
+        text.append(f"\n{_short(figure.ci95[0])}–{_short(figure.ci95[1])}", style="dim")
+    return text
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _short(value: float) -> str:
+    text = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
+    return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
+
+
+def _print_words(found: Agreement, rows: Sequence[AgreementRow], out: Console) -> None:
+    bins = list(dict.fromkeys(row.bins for row in rows if row.bins))
+    figures = {name for row in rows for name in row.figures}
+    said = [f"interval under each figure: {found.forms['interval']}"]
+    said += [f"kappa: Cohen's, {'; '.join(bins)}"] if bins else []
+    said += [f"{name}: {found.forms[name]}" for name in ("qwk", "alpha", "icc", "mse") if name in figures]
+    if {row.kind for row in rows} & set(_DETAIL):
+        said.append("pairs and single people at the other levels: --json or --csv")
+    for line in said:
+        out.print(Text(line), style="dim")
+    if not found.forms["interval"].startswith("none") and any(f.ci95 is None for r in rows for f in r.figures.values()):
+        out.print(Text("a figure without one: the draws do not vary, or do not surround it"), style="dim")
+    for remark in dict.fromkeys(row.remark for row in rows if row.remark):
+        out.print(Text(f"Note: {remark}."))
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name, reason in row.missing.items():
+            if row.kind != "humans" or name in ("alpha", "icc"):
+                reasons.setdefault(reason, {})[name] = None
+    for reason, names in reasons.items():
+        out.print(Text(f"- in {', '.join(names)}: {reason}"), style="dim")
+
+
+def _print_hidden(rows: Sequence[AgreementRow], out: Console) -> None:
+    for level in dict.fromkeys(row.level for row in rows):
+        most = max(row.n for row in rows if row.level == level)
+        what = {"system": "model", "task": "task", "item": "item"}[level] + ("s" if most > 1 else "")
+        pairs = list(dict.fromkeys(f"{row.first} ~ {row.second}" for row in rows if row.level == level))
+        more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        out.print(
+            Text(f"Not shown at {level} level: {pairs[0]}{more}, with at most {most} {what} in common; it takes three.")
+        )
+
+
+def _print_failures(rows: Sequence[FailureRate], out: Console) -> None:
+    if not rows:
+        return
+    models = list(dict.fromkeys(row.model for row in rows))
+    grid = Grid(
+        title="\nAnswers that a rater did not give, in per cent", title_justify="left", box=None, pad_edge=False
+    )
+    grid.add_column("rater", overflow="fold")
+    for model in models:
+        grid.add_column(Text(model), justify="right", overflow="fold")
+    for judge in dict.fromkeys(row.judge for row in rows):
+        mine = {row.model: row for row in rows if row.judge == judge}
+        grid.add_row(Text(judge), *(_rate(mine.get(model)) for model in models))
+    out.print(grid)
+    undecided = sum(row.open for row in rows if row.model != "Total")
+    if undecided:
+        out.print(Text(f"{undecided} questions are open: not asked yet, or the endpoint was not reached."), style="dim")
+
+
+def _rate(row: FailureRate | None) -> str:
+    return "-" if row is None or row.rate is None else f"{row.rate:.2f}\n{row.failed}/{row.questions}"
+
+
+def _print_steadiness(found: Agreement, out: Console) -> None:
+    if not found.steadiness:
+        return
+    grid = Grid(title="\nOver repeats of the same items", title_justify="left", box=None, pad_edge=False)
+    for name in ("rater", "model", "metric", "group"):
+        grid.add_column(name, overflow="fold")
+    for name in ("repeats", "items", "mean", "standard error"):
+        grid.add_column(name, justify="right")
+    for row in found.steadiness:
+        left = (Text(text) for text in (row.rater, row.model, row.metric, row.group or "all"))
+        right = (str(row.repeats), str(row.n_items), _number(row.mean, 3), f"{row.standard_error:.4f}")
+        grid.add_row(*left, *right)
+    out.print(grid)
+
+
+def _print_preferences(found: Agreement, out: Console) -> None:
+    if found.preferences is None:
+        return
+    if found.preferences.rows:
+        grid = Grid(
+            title="\nSelf-preference: own family less others, by the judge and by judges of other families",
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+        )
+        for name in ("judge", "family", "metric", "own", "compared with"):
+            grid.add_column(name, overflow="fold")
+        for name in ("by itself", "by them", "difference", "95 % interval", "items"):
+            grid.add_column(name, justify="right")
+        for row in found.preferences.rows:
+            interval = f"{row.ci95[0]:+.2f} to {row.ci95[1]:+.2f}" if row.ci95 else "-"
+            grid.add_row(
+                *map(Text, (row.judge, row.family, row.metric, ", ".join(row.own), ", ".join(row.judges))),
+                *(f"{value:+.2f}" for value in (row.own_gap, row.their_gap, row.difference)),
+                interval,
+                str(row.n_items),
+            )
+        out.print(grid)
+    for reason in found.preferences.left_out:
+        out.print(Text(f"Left out: {reason}."))
+    for limit in found.preferences.limits:
+        out.print(Text(f"- {limit}"), style="dim")
+
+
+def agreement_csv(found: Agreement) -> str:
+    """Every row; each figure has three columns: value and ends of its interval, empty where there is none."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    left = ("first", "second", "kind", "level", "metric", "group", "n", "n_cases")
+    writer.writerow([*left, *(f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")), "bins"])
+    for row in found.rows:
+        cells: list[object] = [getattr(row, name) for name in left]
+        for name in FIGURES:
+            figure = row.figures.get(name)
+            cells += ["", "", ""] if figure is None else [figure.value, *(figure.ci95 or ("", ""))]
+        writer.writerow([*cells, row.bins or ""])
+    return text.getvalue()

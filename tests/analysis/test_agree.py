@@ -1,0 +1,498 @@
+"""Agreement from runs and files: the right pairs, points and scales, and a reason wherever there is no figure."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cyclopts import App
+from rich.console import Console
+from scipy import stats as scipy_stats
+
+from refbench.analysis.agreeing import agree
+from refbench.analysis.agreement import Question, agreement, agreement_rows
+from refbench.analysis.preference import self_preference
+from refbench.analysis.ratings import Item, Mark, Ratings, ratings_of
+from refbench.analysis.scales import Scale
+from refbench.cli.agree import agree_command
+from refbench.record import RefBenchError
+from refbench.report.agreement import agreement_csv, print_agreement
+from refbench.result import Result
+from refbench.runs import Run
+from refbench.scoring import rescore, score_run
+from refbench.stats.agreement import FIGURES
+from support.checkout import METRICS, plain_items, write_replies
+from support.checkout import write_checkout as write_creval
+from support.ideabench import designs, write_checkout
+
+FAST = Question(draws=40)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CREval checkout of 27 items with the replies of two judges about three models."""
+    root = write_creval(tmp_path_factory.mktemp("creval") / "creval", plain_items(27), pictures=False)
+    for seed, judge in enumerate(("gpt-4o", "qwen3-vl")):
+        for model in ("alpha", "beta", "gamma"):
+            write_replies(root / f"answers-{judge}", model, plain_items(27), seed=seed)
+    return root
+
+
+@pytest.fixture(scope="module")
+def judged(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two judges on three models, 27 cases each."""
+    path = tmp_path_factory.mktemp("judged") / "run"
+    for judge in ("gpt-4o", "qwen3-vl"):
+        rescore("creval", replies=checkout / f"answers-{judge}", data=checkout, judge=judge, out=path, draws=0)
+    return path
+
+
+def values(result: Result, judge: str, metric: str) -> dict[tuple[str, str], float]:
+    """The scores of a judge in per cent, by model and case."""
+    return {
+        (score.model, score.case): 100 * score.value
+        for score in result.scores
+        if (score.judge, score.metric) == (judge, metric) and score.value is not None
+    }
+
+
+def one(found: Iterable[Any], **wanted: object) -> Any:
+    (row,) = (row for row in found if all(getattr(row, key) == value for key, value in wanted.items()))
+    return row
+
+
+def write(path: Path, rows: Sequence[Sequence[object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def ratings(marks: Iterable[tuple[str, str, str, float]], **more: Any) -> Ratings:
+    """From (case, model, rater, value)."""
+    return Ratings(marks=tuple(Mark(Item(c, m, "score"), r, v) for c, m, r, v in marks), one_scale=True, **more)
+
+
+# --- judges of a run ---------------------------------------------------------------------------------------------
+
+
+def test_a_point_is_an_item_a_mean_over_a_task_or_a_mean_over_all_cases(judged: Path) -> None:
+    result = score_run(judged, protocol="corrected", draws=0)
+    rows = agreement(ratings_of(result), FAST)
+    dimension = {case.id: case.groups["dimension"] for case in result.cases}
+    for metric in METRICS:
+        first, second = values(result, "gpt-4o", metric), values(result, "qwen3-vl", metric)
+        points = {
+            "item": {key: [key] for key in first},
+            "task": {
+                (m, dimension[c]): [k for k in first if (k[0], dimension[k[1]]) == (m, dimension[c])] for m, c in first
+            },
+            "system": {model: [key for key in first if key[0] == model] for model, _ in first},
+        }
+        for level, members in points.items():
+            # Rounded, because scipy takes the last digit of a mean for an order where the means are equal.
+            x, y = (
+                np.round([np.mean([side[k] for k in keys]) for keys in members.values()], 9) for side in (first, second)
+            )
+            row = one(rows, level=level, metric=metric)
+            assert (row.first, row.second, row.kind, row.n, row.n_cases) == (
+                "gpt-4o",
+                "qwen3-vl",
+                "judge-judge",
+                len(x),
+                27,
+            )
+            assert row.figures["pearson"].value == pytest.approx(scipy_stats.pearsonr(x, y)[0])
+            assert row.figures["spearman"].value == pytest.approx(scipy_stats.spearmanr(x, y)[0])
+            assert row.figures["kendall"].value == pytest.approx(scipy_stats.kendalltau(x, y)[0])
+            assert row.figures["mse"].value == pytest.approx(np.mean(np.subtract(x, y) ** 2))
+
+
+def test_the_summary_measure_of_a_case_is_the_benchmarks_own(judged: Path) -> None:
+    result = score_run(judged, protocol="corrected", draws=0)
+    sides = []
+    for judge in ("gpt-4o", "qwen3-vl"):
+        of = {metric: values(result, judge, metric) for metric in METRICS}
+        sides.append({key: 0.4 * of["IF"][key] + 0.4 * of["VC"][key] + 0.2 * of["VQ"][key] for key in of["IF"]})
+    row = one(agreement(ratings_of(result), FAST), level="item", metric="avg")
+    x, y = ([side[key] for key in sides[0]] for side in sides)
+    assert row.figures["pearson"].value == pytest.approx(scipy_stats.pearsonr(x, y)[0])
+    assert row.bins == "5 equal bins of 0 to 100"
+
+
+def test_two_real_judges_agree_on_the_real_replies(creval_mini: Path, tmp_path: Path) -> None:
+    for folder in ("answer_gpt", "answer_qwen"):
+        rescore(
+            "creval",
+            replies=creval_mini / folder,
+            data=creval_mini,
+            models=["seedream4-0"],
+            out=tmp_path / "run",
+            draws=0,
+        )
+    found = agree(tmp_path / "run", question=FAST)
+    row = one(found.rows, level="item", metric="VC")
+    assert row.n == 123
+    assert 0.6 < row.figures["pearson"].value < 0.8
+    low, high = row.figures["pearson"].ci95
+    assert low < row.figures["pearson"].value < high
+    system = one(found.rows, level="system", metric="VC")
+    assert system.missing["pearson"] == "fewer than three points (1)"
+    assert set(system.figures) == {"mse", "mae"}
+
+
+def test_the_pages_get_every_figure_or_none(judged: Path) -> None:
+    result = score_run(judged, protocol="corrected", draws=0)
+    rows = agreement_rows(result, question=FAST)
+    wanted = {"first", "second", "level", "metric", "group", "n", *FIGURES}
+    for row in rows:
+        assert wanted <= set(row)
+        assert all(row[name] is None or set(row[name]) == {"value", "ci95"} for name in FIGURES)
+    json.dumps(rows, allow_nan=False)
+    alone = score_run(judged, protocol="corrected", draws=0)
+    mine = [score for score in alone.scores if score.judge == "gpt-4o"]
+    assert agreement_rows(Result(alone.bench, alone.table, tuple(mine), alone.cases)) == []
+
+
+def test_two_runs_are_compared_and_judges_of_one_name_told_apart(judged: Path, checkout: Path, tmp_path: Path) -> None:
+    again = checkout / "again"
+    for model in ("alpha", "beta", "gamma"):
+        write_replies(again, model, plain_items(27), seed=7)
+    rescore("creval", replies=again, data=checkout, judge="gpt-4o", out=tmp_path / "second", draws=0)
+    found = agree(judged, tmp_path / "second", question=Question(levels=["item"], draws=0))
+    assert found.raters == ("gpt-4o (run)", "qwen3-vl", "gpt-4o (second)")
+    assert len({(row.first, row.second) for row in found.rows}) == 3
+
+
+def test_cases_of_one_cluster_count_once() -> None:
+    """Thirty pictures rated once, or ten times each with the same marks: the interval is as wide."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(0, 1, 30)
+    y = x + rng.normal(0, 1, 30)
+
+    def width(copies: int) -> float:
+        marks = [
+            (f"{i}-{n}", "m", rater, float(side[i]))
+            for i in range(30)
+            for n in range(copies)
+            for rater, side in (("a", x), ("b", y))
+        ]
+        clusters = {f"{i}-{n}": (str(i), "") for i in range(30) for n in range(copies)}
+        (row,) = agreement(ratings(marks, clusters=clusters), Question(levels=["item"], draws=500))
+        assert row.figures["pearson"].ci95 is not None
+        low, high = row.figures["pearson"].ci95
+        return high - low
+
+    assert width(10) == pytest.approx(width(1), rel=1e-6)
+
+
+def test_the_interval_covers_a_known_correlation() -> None:
+    """Forty samples of a bivariate normal with correlation 0.6, at a nominal 95 %."""
+    rng = np.random.default_rng(11)
+    covered = 0
+    for _ in range(40):
+        x = rng.normal(0, 1, 60)
+        y = 0.6 * x + 0.8 * rng.normal(0, 1, 60)
+        marks = [(str(i), "m", rater, float(side[i])) for i in range(60) for rater, side in (("a", x), ("b", y))]
+        (row,) = agreement(ratings(marks), Question(levels=["item"], draws=200))
+        low, high = row.figures["pearson"].ci95 or (1, -1)
+        covered += low <= 0.6 <= high
+    assert covered >= 33  # P(32 or fewer | 95 %) is 1 in 1000
+
+
+def test_models_rated_on_different_cases_are_remarked() -> None:
+    marks = [
+        (str(i), model, rater, float(i + n + k))
+        for k, (model, n) in enumerate((("a", 10), ("b", 10), ("c", 4)))
+        for i in range(n)
+        for rater in ("x", "y")
+    ]
+    (row,) = agreement(ratings(marks), Question(levels=["system"], draws=0))
+    assert row.remark is not None
+    assert "c on 4 of 10" in row.remark
+
+
+# --- people's scores ---------------------------------------------------------------------------------------------
+
+
+def human_rows(result: Result) -> list[tuple[str, str, str, str, float]]:
+    rng = np.random.default_rng(1)
+    judge = {metric: values(result, "gpt-4o", metric) for metric in METRICS}
+    return [
+        (
+            case,
+            model,
+            metric,
+            rater,
+            round(float(np.clip(1 + judge[metric][model, case] / 25 + rng.normal(0, 1), 1, 5)), 1),
+        )
+        for metric in METRICS
+        for model, case in judge[metric]
+        for rater in ("ann", "bo")
+    ]
+
+
+def test_long_and_both_wide_forms_say_the_same(judged: Path, tmp_path: Path) -> None:
+    rows = human_rows(score_run(judged, protocol="corrected", draws=0))
+    long = write(tmp_path / "long.csv", [("case", "model", "metric", "rater", "score"), *rows])
+    by_item: dict[tuple[str, ...], dict[str, float]] = {}
+    by_rater: dict[tuple[str, ...], dict[str, float]] = {}
+    for case, model, metric, rater, score in rows:
+        by_item.setdefault((case, model, metric), {})[rater] = score
+        by_rater.setdefault((case, model, rater), {})[metric] = score
+    raters = write(
+        tmp_path / "raters.csv",
+        [("id", "Model", "Metric", "ann", "bo"), *((*k, v["ann"], v["bo"]) for k, v in by_item.items())],
+    )
+    metrics = write(
+        tmp_path / "metrics.csv",
+        [("case", "model", "annotator", *METRICS), *((*k, *(v[m] for m in METRICS)) for k, v in by_rater.items())],
+    )
+    found = [agree(judged, humans=path, question=Question(draws=0)).rows for path in (long, raters, metrics)]
+    assert found[0] == found[1] == found[2]
+    kinds = {(row.kind, row.first) for row in found[0]}
+    assert {("judge-human", "gpt-4o"), ("judge-human", "qwen3-vl"), ("human-pairs", "human")} <= kinds
+    good, bad = (
+        one(found[0], kind="judge-human", first=judge, level="item", metric="IF") for judge in ("gpt-4o", "qwen3-vl")
+    )
+    assert good.figures["pearson"].value > bad.figures["pearson"].value + 0.2
+
+
+def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(judged: Path, tmp_path: Path) -> None:
+    judge = values(score_run(judged, protocol="corrected", draws=0), "gpt-4o", "IF")
+    rows = [(case, model, "if", 1 + value / 25) for (model, case), value in judge.items()]
+    path = write(tmp_path / "h.csv", [("case", "model", "metric", "score"), *rows])
+    plain = one(
+        agree(judged, humans=path, question=FAST).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
+    )
+    assert plain.figures["pearson"].value == pytest.approx(1)
+    assert "mse" not in plain.figures
+    assert "--scale 1-5:1-10" in plain.missing["mse"]
+    said = Question(draws=0, scale=Scale.parse("1-5"))
+    mapped = one(
+        agree(judged, humans=path, question=said).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
+    )
+    assert mapped.figures["mse"].value == pytest.approx(0, abs=1e-12)
+    assert mapped.figures["qwk"].value == pytest.approx(1)
+    assert mapped.figures["kappa"].value == pytest.approx(1)
+    assert mapped.bins == "5 equal bins of 1 to 5"
+
+
+def test_scores_without_a_metric_are_about_the_summary_measure(judged: Path, tmp_path: Path) -> None:
+    judge = values(score_run(judged, protocol="corrected", draws=0), "gpt-4o", "IF")
+    path = write(
+        tmp_path / "h.csv", [("case", "model", "score"), *((case, model, v) for (model, case), v in judge.items())]
+    )
+    found = agree(judged, humans=path, question=FAST)
+    assert "compared with avg" in " ".join(found.notes)
+    assert {row.metric for row in found.rows if row.kind == "judge-human"} == {"avg"}
+
+
+def test_people_who_only_have_means_are_compared_with_the_judges_means(judged: Path, tmp_path: Path) -> None:
+    result = score_run(judged, protocol="corrected", draws=0)
+    judge = values(result, "gpt-4o", "VC")
+    means = {m: np.mean([v for (model, _), v in judge.items() if model == m]) for m in ("alpha", "beta", "gamma")}
+    path = write(tmp_path / "h.csv", [("model", "metric", "human"), *((m, "VC", v) for m, v in means.items())])
+    row = one(agree(judged, humans=path, question=FAST).rows, first="gpt-4o", kind="judge-human", level="system")
+    assert row.figures["pearson"].value == pytest.approx(1)
+    assert row.figures["pearson"].ci95 is None
+
+
+def test_a_missing_mark_takes_its_item_out_of_that_pair_only() -> None:
+    marks = [
+        (str(i), "m", rater, float(i % 5 + (rater == "b" and i % 3 == 0)))
+        for i in range(20)
+        for rater in ("a", "b", "c")
+        if not (rater == "c" and i < 6)
+    ]
+    rows = agreement(ratings(marks), Question(levels=["item"], draws=0))
+    assert {(row.first, row.second): row.n for row in rows} == {("a", "b"): 20, ("a", "c"): 14, ("b", "c"): 14}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("case,model,score\n1,alpha,good\n", "line 2: score is 'good', not a number"),
+        ("case,model,rater,score\n1,alpha,x,2\n1,alpha,x,3\n", "lines 2 and 3: two scores of x for 1, alpha"),
+        ("case,model,score\n1,stranger,2\n", "none of its models is in the run; it has stranger"),
+        ("case,model,metric,score\n1,alpha,XX,2\n", "none of its metrics is in the run; it has XX"),
+        ("model,rater,score\nalpha,x,2\nalpha,x,3\n", "has no column case"),
+        ("case,model\n1,alpha\n", "has no column of scores"),
+        ("case,case,score\n1,1,2\n", "two columns are called 'case'"),
+        ("case,score\n", "holds a header and no scores"),
+        ("case,score\n1,2,3\n", "more cells than columns"),
+        ("", "it has no header"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_said_in_one_sentence(judged: Path, tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "h.csv"
+    path.write_text(text)
+    with pytest.raises(RefBenchError, match=r"h\.csv") as error:
+        agree(judged, humans=path, question=Question(draws=0))
+    assert said in str(error.value)
+
+
+def test_other_mistakes_are_said_in_one_sentence(judged: Path, tmp_path: Path, checkout: Path) -> None:
+    rescore(
+        "creval", replies=checkout / "answers-gpt-4o", judge="gpt-4o", data=checkout, out=tmp_path / "alone", draws=0
+    )
+    with pytest.raises(
+        RefBenchError, match=r"one rater \(gpt-4o\) and agreement needs two: give people's scores by --humans"
+    ):
+        agree(tmp_path / "alone")
+    with pytest.raises(RefBenchError, match="--judges claude: the judges here are gpt-4o, qwen3-vl"):
+        agree(judged, judges=["claude"])
+    with pytest.raises(
+        RefBenchError, match="--by colour: the cases have no such group; there are metric, category, dimension"
+    ):
+        agree(judged, question=Question(by=["colour"]))
+    with pytest.raises(RefBenchError, match="--bins 3,2"):
+        agree(judged, question=Question(bins="3,2"))
+    with pytest.raises(RefBenchError, match="--repeats: nothing here was rated more than once"):
+        agree(judged, repeats="repeat", question=Question(draws=0))
+    for text in ("1:5", "5-1", "1-5:1-10:3-4", "wide"):
+        with pytest.raises(RefBenchError, match="--scale"):
+            Scale.parse(text)
+    with pytest.raises(RefBenchError, match="is not there"):
+        agree(tmp_path / "nothing")
+
+
+# --- self-preference ---------------------------------------------------------------------------------------------
+
+
+def leaning(lean: float, noise: float = 1.0) -> Ratings:
+    """Two models of two families; gpt-5 gives its own `lean` points more than gemini-3 and claude-4 think it is worth."""
+    rng = np.random.default_rng(3)
+    marks = []
+    for case in range(80):
+        for model, worth in (("gpt-image-1", 6.0), ("imagen-4", 5.0), ("flux-dev", 4.0)):
+            truth = worth + rng.normal(0, 1)
+            for judge in ("gpt-5", "gemini-3", "claude-4"):
+                own = lean * (judge == "gpt-5" and model == "gpt-image-1")
+                strict = -1.0 * (judge == "claude-4")
+                marks.append((str(case), model, judge, truth + own + strict + noise * rng.normal()))
+    return ratings(marks)
+
+
+def test_self_preference_is_the_difference_in_differences() -> None:
+    found = self_preference(leaning(1.5, noise=0.0), draws=200)
+    row = one(found.rows, judge="gpt-5")
+    assert (row.family, row.own, row.others) == ("openai", ("gpt-image-1",), ("flux-dev", "imagen-4"))
+    assert row.judges == ("gemini-3", "claude-4")
+    assert row.difference == pytest.approx(1.5)
+    assert row.own_gap - row.their_gap == pytest.approx(1.5)
+    assert any("not proof of bias" in limit for limit in found.limits)
+    assert any("claude-4 (anthropic): no model of its family" in reason for reason in found.left_out)
+
+
+def test_a_strict_judge_and_a_good_model_are_no_self_preference() -> None:
+    row = one(self_preference(leaning(0.0), draws=400).rows, judge="gpt-5")
+    assert row.own_gap > 1
+    low, high = row.ci95
+    assert low < 0 < high
+    leans = one(self_preference(leaning(1.5), draws=400).rows, judge="gpt-5")
+    assert leans.ci95[0] > 0.5
+
+
+def test_families_can_be_said_and_judges_of_one_family_are_not_compared() -> None:
+    marks = leaning(1.0, noise=0.0).marks
+    renamed = Ratings(
+        marks=tuple(m._replace(rater="gpt-4o" if m.rater == "gemini-3" else m.rater) for m in marks), one_scale=True
+    )
+    found = self_preference(renamed, {"flux-dev": "unknown"}, draws=100)
+    assert one(found.rows, judge="gpt-5").judges == ("claude-4",)
+    assert one(found.rows, judge="gpt-5").others == ("imagen-4",)
+    assert any("the family of flux-dev is not known" in reason for reason in found.left_out)
+    with pytest.raises(RefBenchError, match="--scale same"):
+        self_preference(Ratings(marks=marks))
+
+
+# --- repeats, failures, printing ---------------------------------------------------------------------------------
+
+
+def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(judged: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(judged, tmp_path / "copy"))
+    run = Run.open(copy)
+    other = {(p.case, p.model, p.part): e for p, e in run.evidence() if p.judge == "qwen3-vl"}
+    with run.writer() as writer:
+        for purpose, evidence in list(run.evidence()):
+            if purpose.judge == "gpt-4o":
+                said = other[purpose.case, purpose.model, purpose.part].reply
+                again = evidence.model_copy(update={"request": {**evidence.request, "repeat": 1}, "reply": said})
+                writer.add(again, purpose.model_copy(update={"repeat": 1}))
+    result = score_run(judged, protocol="corrected", draws=0)
+    single = values(result, "qwen3-vl", "IF")
+    found = agree(copy, repeats="repeat", question=Question(draws=0, by=["category"]))
+    row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="IF", group="")
+    assert (row.repeats, row.n_items) == (2, 27)
+    second = np.mean([v for (model, _), v in single.items() if model == "alpha"])
+    assert row.standard_error == pytest.approx(abs(row.mean - second))  # of two means a and b: |a - b| / 2
+    assert not [r for r in found.steadiness if r.rater == "qwen3-vl"]
+
+
+def test_an_idea_bench_run_prints_its_judges_failures(tmp_path: Path) -> None:
+    items = designs(2)
+    write_checkout(tmp_path / "data", items)
+    names = ["task_name", "task_id", "case_id", "question_id", "text_prompt", "stitched_image"]
+    names += [f"{name}_{call}" for call in (1, 2, 3) for name in ("gemini_result", "score", "explanation")]
+    rows = [
+        [
+            item.slug,
+            item.uid,
+            f"{item.number:04d}",
+            q,
+            "text",
+            "x.jpg",
+            *(["no idea" if q == 6 else '{"score": 1}', 1, ""] * 3),
+        ]
+        for item in items
+        for q in range(1, 7)
+    ]
+    path = write(tmp_path / "r.csv", [names, *rows])
+    rescore("ideabench", replies=path, data=tmp_path / "data", models=["flux"], out=tmp_path / "run", draws=0)
+    found = agree(tmp_path / "run", question=FAST)
+    assert [(row.model, row.questions, row.failed) for row in found.failures] == [("flux", 84, 14), ("Total", 84, 14)]
+    out = Console(width=132, record=True, file=None, quiet=False)
+    with out.capture() as shown:
+        print_agreement(found, out=out)
+    assert "16.67" in shown.get()
+
+
+def test_the_terminal_shows_names_as_they_are_and_says_what_each_figure_is(judged: Path, tmp_path: Path) -> None:
+    rows = [(i, "m", i % 5 + 1, (i + i // 3) % 5 + 1) for i in range(30)]
+    path = write(tmp_path / "s.csv", [("case", "model", "[red]judge[/red]", "human one"), *rows])
+    for width in (80, 132):
+        out = Console(width=width)
+        with out.capture() as shown:
+            print_agreement(agree(path, question=Question(draws=100, scale=Scale.parse("same"))), out=out)
+        text = shown.get()
+        assert "[red]judge[/red]" in " ".join(text.split())
+        assert "whole marks 1 to 5" in text
+        assert "ICC(2,1)" in text
+        assert "Not shown at system level" in text
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+
+
+def test_csv_and_json_have_every_row_and_no_nan(judged: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = agree(judged, question=FAST)
+    lines = list(csv.DictReader(agreement_csv(found).splitlines()))
+    assert len(lines) == len(found.rows)
+    assert float(lines[0]["pearson"]) == found.rows[0].figures["pearson"].value
+    assert "nan" not in agreement_csv(found)
+    app = App(default_command=agree_command)
+    assert app([str(judged), "--json", "--draws", "50", "--self-preference"], result_action="return_value") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["preferences"]["limits"]
+    assert said["forms"]["interval"].startswith("BCa bootstrap")
+
+
+def test_the_same_seed_gives_the_same_intervals(judged: Path) -> None:
+    first, again = (agree(judged, question=Question(draws=80, levels=["item"])) for _ in range(2))
+    other = agree(judged, question=Question(draws=80, levels=["item"], seed=1))
+    assert first == again
+    assert first.rows != other.rows
