@@ -7,8 +7,11 @@ import pytest
 
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.multiref.details import MultiRefCase, MultiRefDetails, Reference
+from refbench.case import Request
 from refbench.case_values import case_values
 from refbench.columns import columns_of
+from refbench.score import Score
 from refbench.table import tabulate
 
 
@@ -23,4 +26,35 @@ def test_a_case_has_the_value_that_a_table_of_it_alone_would_have() -> None:
         rows = tabulate("paper", aggregate, alone, [cases[i]], draws=0)
         wanted = {(r.model, r.judge): r.value for r in rows if r.metric == "avg" and r.slice["level"] == "overall"}
         assert [wanted[system] for system in columns.systems] == pytest.approx(list(found[:, i]))
+    assert not np.isnan(found).any()
+
+
+def test_a_case_without_a_reference_of_some_type_still_has_an_average() -> None:
+    """MultiRef's avg is over ten types, of which a case has two or three; blocks of cases may lack a type altogether."""
+    bench = benchmark("multiref")
+    aggregate = bench.protocols["corrected"].aggregate
+    kinds = ("canny", "mask")
+    cases = [
+        MultiRefCase(
+            id=f"c{i:03}",
+            request=Request(instruction="x"),
+            cluster=f"c{i:03}",
+            groups={"split": "synthetic", "combination": kinds[i // 300], "n_refs": "1"},
+            details=MultiRefDetails(split="synthetic", entry=i, references=(Reference(type=kinds[i // 300]),)),
+        )
+        for i in range(600)
+    ]
+    metrics = [metric for of_part in bench.parts.values() for metric in of_part]
+    scores = [
+        Score(
+            case=case.id,
+            model="m",
+            metric=metric,
+            protocol="corrected",
+            **({"value": 0.5} if metric == case.groups["combination"] else {"not_applicable": "no such reference"}),
+        )
+        for case in cases
+        for metric in metrics
+    ]
+    found = case_values(aggregate, columns_of(scores, cases), cases)["avg"]
     assert not np.isnan(found).any()

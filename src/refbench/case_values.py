@@ -29,8 +29,10 @@ def case_values(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]
     found: dict[str, list[Array]] = {}
     for start in range(0, len(cases), _BLOCK):
         chosen = np.arange(start, min(start + _BLOCK, len(cases)))
-        weights = np.zeros((len(chosen), len(cases)))
+        # The last draw is all cases: an aggregate may look there for what the benchmark has values of at all.
+        weights = np.zeros((len(chosen) + 1, len(cases)))
         weights[np.arange(len(chosen)), chosen] = 1.0
+        weights[-1] = 1.0
         for (_, measure), value in summaries(aggregate, values, weights, overall).items():
-            found.setdefault(measure, []).append(value)
+            found.setdefault(measure, []).append(value[:, :-1])
     return {measure: np.concatenate(blocks, axis=1) for measure, blocks in found.items()}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from refbench.benchmarks import Benchmark, PublishedValue
 from refbench.case import AnyCase
+from refbench.columns import columns_of
+from refbench.comparison import Comparison, compare_columns
 from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.table import Row, Table
+from refbench.table import DRAWS, SEED, Row, Table
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,55 @@ class Result:
         released = any(p.model is not None for p in values)
         return [p for p in values if (p.model in models and p.judge.casefold() in judges) or not released]
 
+    def compare(
+        self,
+        *models: str,
+        protocol: str | None = None,
+        judges: Sequence[str | None] | None = None,
+        metric: str | None = None,
+        against: str | None = None,
+        draws: int = DRAWS,
+        seed: int = SEED,
+        seeds: Mapping[str, int] | None = None,
+    ) -> Comparison:
+        """The models (all, when none is named) compared in pairs on the cases they share, as one family.
+
+        By default under the table's first protocol, in the summary measure, with every judge (None in `judges`
+        stands for measurements without one). `against` compares one model with each of the others; `seeds` says how
+        many each model has, for the sentence.
+        """
+        there = list(dict.fromkeys(score.protocol for score in self.scores))
+        chosen = protocol or there[0]
+        if chosen not in there:
+            raise RefBenchError(f"--protocol {chosen}: these scores are of {', '.join(there)}")
+        mine = [score for score in self.scores if score.protocol == chosen]
+        known = list(dict.fromkeys(score.model for score in mine))
+        stranger = next((model for model in models if model not in known), None)
+        if stranger is not None:
+            raise RefBenchError(f"there is no model {stranger}: the models are {', '.join(known)}")
+        scores = [
+            score
+            for score in mine
+            if (not models or score.model in (*models, against)) and (judges is None or score.judge in judges)
+        ]
+        if not scores:
+            names = ", ".join(sorted({score.judge or "none" for score in mine}))
+            raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
+        return compare_columns(
+            self.bench.protocols[chosen].aggregate,
+            columns_of(scores, self.cases),
+            self.cases,
+            benchmark=self.bench.name,
+            title=self.bench.title,
+            protocol=chosen,
+            models=[*models, *([against] if against and models and against not in models else [])] or None,
+            against=against,
+            metric=metric,
+            draws=draws,
+            seed=seed,
+            seeds=seeds,
+        )
+
     def items(self) -> Iterator[dict[str, Any]]:
         """One row for each (case, model, metric, protocol), failures included."""
         for score in self.scores:
@@ -65,6 +116,42 @@ class Result:
             if score.not_applicable:
                 row["not_applicable"] = score.not_applicable
             yield row
+
+    def failures(self) -> list[dict[str, Any]]:
+        """One row for each score that failed, with the kind and what is known about it."""
+        return [
+            {
+                "case": score.case,
+                "model": score.model,
+                "judge": score.judge,
+                "protocol": score.protocol,
+                "metric": score.metric,
+                "kind": score.failure.kind,
+                "detail": score.failure.detail,
+            }
+            for score in self.scores
+            if score.failure is not None
+        ]
+
+    def flat(self) -> dict[str, float]:
+        """The overall values as `benchmark/model/judge/protocol/metric`, for experiment trackers; what has no value
+        is not in it. A slash in a name becomes an underscore, so that a key always has five parts."""
+        found: dict[str, float] = {}
+        for row in self.rows(level="overall"):
+            names = self.table.benchmark, row.model, row.judge or "none", row.protocol, row.metric
+            key = "/".join(name.replace("/", "_") for name in names)
+            if key in found:
+                raise RefBenchError(f"two models or judges would both be {key}: rename one of them")
+            if row.value is not None:
+                found[key] = row.value
+        return found
+
+    def summary(self, protocol: str) -> str:
+        """The measure that models are ranked by: the benchmark's last one that has an overall value."""
+        rows = self.rows(protocol=protocol, level="overall")
+        valued = {row.metric for row in rows if row.value is not None}
+        measures = self.bench.protocols[protocol].aggregate.measures
+        return next((m.name for m in reversed(measures) if m.name in valued), measures[-1].name)
 
     def failure_share(self, *, missing: bool = False) -> float:
         """Share of failed scores under the first protocol of the table: among the replies and measurements there are,

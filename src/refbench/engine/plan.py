@@ -25,6 +25,7 @@ from refbench.record import Record, RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.scoring import score_run
+from refbench.stats import detectable
 from refbench.table import tabulate
 
 _SAMPLE = 40
@@ -33,8 +34,6 @@ _REPLY_TOKENS = 400
 """What a reply has when no earlier reply tells: about six questions with an explanation each."""
 _SECONDS = 6.0
 """What a call takes when no earlier call tells."""
-_POWER = (1.96 + 0.8416) / 1.96
-"""A true difference of this many half-widths is found four times in five."""
 
 
 class Precision(Record):
@@ -261,6 +260,6 @@ def _precision(bench: Benchmark, n_cases: int, like: Path | None) -> Precision |
         metric=measure,
         half_width=round(statistics.median(widths) * shrink, 3),
         gap_half_width=round(gap_width, 3),
-        detectable=round(gap_width * _POWER, 3),
+        detectable=round(detectable(gap_width), 3),
         source=source,
     )

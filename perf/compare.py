@@ -1,0 +1,188 @@
+"""What `refbench compare` costs, and how often it claims a difference where there is none.
+
+    python perf/compare.py [--trials 400] [--samples 100] [--cases 3769]
+
+Cost: two run directories of MultiBanana's size with one model each, made on the spot, compared by the command itself;
+CPU seconds are of the whole process (user and system) and stand beside the time of tabling one of the runs. Error:
+each case's released CREval scores are dealt to the models at random, so that no pair differs, and counted is how often
+any pair is claimed, with Holm's correction and without. Coverage: samples drawn from the same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from refbench.benchmarks.creval.aggregate import PAPER
+from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.multibanana.details import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
+from refbench.benchmarks.multibanana.grade import PART
+from refbench.case import Picture, Request
+from refbench.columns import Columns, columns_of
+from refbench.comparison.compare import compare_columns
+from refbench.comparison.drawing import draw_pairs
+from refbench.comparison.pairing import pair_up, who_meets
+from refbench.evidence import Evidence, Purpose
+from refbench.runs import Run
+from refbench.stats import holm
+
+TARGET = 10.0
+
+
+def multibanana_cases(count: int) -> list[MultiBananaCase]:
+    rng = np.random.default_rng(0)
+    names, tags = list(TASKS), ("rare", "scale", "cross_domain", "multilingual")
+    cases = []
+    for i in range(count):
+        task = TASKS[names[i % len(names)]]
+        number = f"{i:04d}"
+        cases.append(
+            MultiBananaCase(
+                id=f"{task.name}/{number}",
+                request=Request(
+                    instruction=f"Put the things of set {i} on one shelf, in the light of the first picture.",
+                    pictures=tuple(
+                        Picture(name=f"{task.name}/{number}_{k}.png", role="reference") for k in range(task.n_refs)
+                    ),
+                ),
+                groups={
+                    "group": task.group,
+                    "task": task.name,
+                    "n_refs": str(task.n_refs),
+                    "source": ("real", "generated")[i % 2],
+                },
+                tags=tuple(tag for tag in tags if rng.random() < 0.2),
+                cluster=f"{task.name}/{number}",
+                stratum=task.name,
+                details=MultiBananaDetails(task_dir=task.name, number=number),
+            )
+        )
+    return cases
+
+
+def write_run(path: Path, cases: list[MultiBananaCase], model: str, shift: float) -> None:
+    """A run with a reply for every case, one in a hundred of them without marks."""
+    rng = np.random.default_rng([1, *model.encode()])
+    level = np.random.default_rng(2).normal(6.5, 1.5, len(cases))
+    with Run.create(path, "multibanana", cases).writer() as writer:
+        for case, base in zip(cases, level, strict=True):
+            marks = np.clip(np.rint(base + shift + rng.normal(0, 1.2, len(LABELS))), 1, 10).astype(int)
+            lines = [f"{label}: {mark}" for label, mark in zip(LABELS.values(), marks, strict=True)]
+            text = (
+                "Nothing to say."
+                if rng.random() < 0.01
+                else "\n".join(["Reasoning: " + "it is as asked " * 40, "", *lines])
+            )
+            purpose = Purpose(case=case.id, model=model, judge="judge", part=PART)
+            request = {"model": "judge", "case": case.id, "of": model}
+            writer.add(Evidence(kind="chat", request=request, reply=text), purpose)
+
+
+def cpu_of(code: str, *words: str) -> tuple[float, str]:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ended = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ended.stdout
+
+
+COMPARE = "import sys; from refbench.cli.compare import compare_command; compare_command(*sys.argv[1:])"
+TABLE = (
+    "import sys; from refbench.cli.table import table_command; table_command(__import__('pathlib').Path(sys.argv[1]))"
+)
+
+
+def cost(count: int) -> None:
+    cases = multibanana_cases(count)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [Path(folder) / name for name in ("x", "y")]
+        for path, model, shift in zip(runs, ("A", "B"), (0.0, 0.08), strict=True):
+            write_run(path, cases, model, shift)
+        table, _ = cpu_of(TABLE, str(runs[0]))
+        seconds, shown = cpu_of(COMPARE, *map(str, runs))
+    print(shown)
+    print(
+        f"compare two runs of {count} cases: {seconds:.1f} s CPU (target {TARGET:.0f}), {seconds / table:.2f} x tabling one of them ({table:.1f} s)"
+    )
+
+
+def errors(trials: int, flips: int = 999) -> None:
+    cases, scores = released_scores()
+    columns = columns_of(scores, cases)
+    (measure,) = [m for m in PAPER.measures if m.name == "avg"]
+    models = [model for model, _ in columns.systems]
+    pairings = [pair_up(columns, measure, a, b) for a, b in who_meets(columns.systems, models)]
+    rng = np.random.default_rng(20251115)
+    rows = np.arange(len(models))[:, None]
+    corrected = plain = single = 0
+    for trial in range(trials):
+        dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
+        values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
+        null = Columns(columns.systems, values, columns.failures, columns.inapplicable)
+        drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
+        found = [pair.p or 0.0 for pair in drawn]
+        corrected += min(holm(found)) <= 0.05
+        plain += min(found) <= 0.05
+        single += found[0] <= 0.05
+    noise = 100 * 1.96 * np.sqrt(0.05 * 0.95 / trials)
+    print(
+        f"no pair differs, {trials} trials of {len(pairings)} pairs on {len(cases)} released items: any claim "
+        f"{100 * corrected / trials:.1f} % with Holm, {100 * plain / trials:.1f} % without; one pair {100 * single / trials:.1f} % "
+        f"(simulation noise +-{noise:.1f})"
+    )
+
+
+def coverage(trials: int, draws: int = 500) -> None:
+    """How often the interval of a gap has the population's gap in it: items drawn anew within dimensions."""
+    cases, scores = released_scores()
+    columns = columns_of(scores, cases)
+    strata: dict[str, list[int]] = {}
+    for number, case in enumerate(cases):
+        strata.setdefault(case.stratum, []).append(number)
+    facts = {"benchmark": "creval", "title": "CREval", "protocol": "paper", "metric": "avg", "draws": draws}
+    truth = [pair.gap for pair in compare_columns(PAPER, columns, cases, **facts).pairs]  # type: ignore[arg-type]
+    (measure,) = [m for m in PAPER.measures if m.name == "avg"]
+    couples = who_meets(columns.systems, [model for model, _ in columns.systems])
+    rng = np.random.default_rng(7)
+    hits = np.zeros(len(couples))
+    for trial in range(trials):
+        picked = np.concatenate([rng.choice(members, len(members)) for members in strata.values()])
+        sample = [cases[i].model_copy(update={"id": str(n), "cluster": str(n)}) for n, i in enumerate(picked)]
+        drawn_columns = Columns(
+            columns.systems,
+            {m: v[:, picked] for m, v in columns.values.items()},
+            {m: v[:, picked] for m, v in columns.failures.items()},
+            {m: v[:, picked] for m, v in columns.inapplicable.items()},
+        )
+        pairings = [pair_up(drawn_columns, measure, a, b) for a, b in couples]
+        found = draw_pairs(
+            PAPER, drawn_columns, sample, pairings, "avg", draws=draws, permutations=0, seed=trial, by_slice=False
+        )
+        hits += [
+            pair.gap.ci95 is not None and pair.gap.ci95[0] <= (t or 0) <= pair.gap.ci95[1]
+            for pair, t in zip(found, truth, strict=True)
+        ]
+    shares = 100 * hits / trials
+    print(
+        f"intervals of {len(couples)} gaps, {trials} samples: {shares.mean():.1f} % have the truth, lowest pair {shares.min():.1f} %"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--cases", type=int, default=3769)
+    given = parser.parse_args()
+    cost(given.cases)
+    errors(given.trials)
+    coverage(given.samples)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""`refbench compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json
+from refbench.record import RefBenchError
+
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
+    from refbench.comparison import Comparison, Driver, Pair
+
+
+def compare_command(
+    *operands: Annotated[
+        str,
+        Parameter(help="RUN_DIR:MODEL, RUN_DIR for all its models, or BENCHMARK:MODEL for released item scores"),
+    ],
+    metric: Annotated[str | None, Parameter(help="Measure to compare; default is what the table is sorted by")] = None,
+    protocol: Annotated[
+        str | None, Parameter(help="paper or corrected; default corrected, or paper beside released figures")
+    ] = None,
+    judge: Annotated[str | None, Parameter(help="Only this judge; default is each judge with itself")] = None,
+    against: Annotated[str | None, Parameter(help="Compare this model with each other one, not all pairs")] = None,
+    by: Annotated[
+        str | None, Parameter(help="Also print the gap in every slice of this level, for example category")
+    ] = None,
+    draws: Annotated[int, Parameter(help="Resamples for an interval; the test makes five times as many")] = 2000,
+    seed: Annotated[int, Parameter(help="Seed of the resamples")] = 20251115,
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Compare models in pairs on the cases they share, and end in a sentence to paste for each pair."""
+    if not operands:
+        raise RefBenchError("name what to compare, for example: refbench compare runs/x:A runs/x:B")
+    if draws < 100:
+        raise RefBenchError(f"--draws {draws}: an interval needs at least 100 resamples")
+    from refbench.analysis.comparing import compare
+
+    found = compare(
+        operands,
+        metric=metric,
+        protocol=protocol,
+        judge=judge,
+        against=against,
+        data=Path(data) if data else None,
+        draws=draws,
+        seed=seed,
+    )
+    levels = list(dict.fromkeys(driver.slice["level"] for pair in found.pairs for driver in pair.drivers))
+    if by is not None and by not in levels:
+        raise RefBenchError(f"--by {by}: this comparison has the levels {', '.join(sorted(levels)) or 'overall only'}")
+    if json:
+        print(found.model_dump_json(indent=2))
+    else:
+        _show(found, by)
+    return 0
+
+
+_MOST_EXPLAINED = 6
+"""Pairs whose leading slices are printed; with more of them the table and the sentences are what one reads."""
+
+
+def _show(found: Comparison, by: str | None) -> None:
+    from rich.text import Text
+
+    from refbench.report.terminal import console
+
+    out = console()
+    corrected = f", p corrected over {found.family} pairs (Holm)" if found.family > 1 else ""
+    out.print(
+        f"[bold]{found.title}[/bold] {found.metric}, {found.protocol} protocol: first less second on the cases both "
+        f"have{corrected}\n"
+    )
+    out.print(_pairs(found))
+    lines = [f"not the same: {line}" for line in found.differences] + [f"Note: {note}." for note in found.notes]
+    for pair in found.pairs:
+        if pair.left_out:
+            reasons = ", ".join(f"{n} ({why})" for why, n in pair.left_out.items())
+            lines.append(f"left out of {pair.first} - {pair.second}: {reasons}")
+    for line in dict.fromkeys(lines):
+        out.print(Text(line))
+    for pair in found.pairs:
+        if by is not None and any(driver.slice["level"] == by for driver in pair.drivers):
+            out.print(
+                Text(f"\n{pair.first} - {pair.second} by {by} (intervals are of each slice alone, not corrected):")
+            )
+            out.print(_slices(pair, by, found.digits))
+        elif by is None and len(found.pairs) <= _MOST_EXPLAINED and pair.leading:
+            out.print(Text(_driving(pair, found.digits)))
+    out.print("\n[bold]To paste[/bold]")
+    for pair in found.pairs:
+        out.print(Text(pair.sentence), soft_wrap=True)
+
+
+def _pairs(found: Comparison) -> Grid:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from refbench.comparison.words import probability
+
+    digits = found.digits
+    judges = len({(pair.judge, pair.second_judge) for pair in found.pairs}) > 1
+    titles = ["first", "second", *(["judge"] if judges else [])]
+    grid = Grid(header_style="bold", box=None, pad_edge=False)
+    for title in titles:
+        grid.add_column(title, overflow="fold")
+    for title in ("gap", "95 % interval", "p", "verdict", "effect", "win/tie/loss", "n"):
+        grid.add_column(title, justify="left" if title == "verdict" else "right")
+    for pair in found.pairs:
+        who = pair.judge if pair.judge == pair.second_judge else f"{pair.judge} / {pair.second_judge}"
+        cells = [pair.first, pair.second, *([who or "none"] if judges else [])]
+        if pair.gap is None or pair.p_adjusted is None:
+            cells += ["-", "-", "-", "cannot compare", "-", "-", str(pair.n_cases)]
+        else:
+            cells += [
+                f"{pair.gap:+.{digits}f}",
+                _interval(pair.ci95, digits),
+                probability(pair.p_adjusted).removeprefix("p = "),
+                "not resolved" if not pair.resolved else "above" if pair.gap > 0 else "below",
+                "-" if pair.effect is None else f"{pair.effect:+.2f}",
+                f"{pair.wins}/{pair.ties}/{pair.losses}",
+                str(pair.n_cases),
+            ]
+        grid.add_row(*(Text(cell) for cell in cells))
+    return grid
+
+
+def _driving(pair: Pair, digits: int) -> str:
+    said = [
+        f"{driver.slice['level']} {_name(driver)} {driver.contribution:+.{digits}f} "
+        f"({_interval(driver.ci95, digits)}; {driver.n_cases} cases)"
+        for driver in pair.leading
+    ]
+    return f"largest parts of {pair.first} - {pair.second} ({pair.gap:+.{digits}f}): {'; '.join(said)}"
+
+
+def _slices(pair: Pair, level: str, digits: int) -> Grid:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(header_style="bold", box=None, pad_edge=False)
+    grid.add_column(level, overflow="fold")
+    for title in ("gap there", "95 % interval", "of the gap", "95 % interval", "n"):
+        grid.add_column(title, justify="right")
+    for driver in pair.drivers:
+        if driver.slice["level"] == level:
+            cells = [
+                _name(driver),
+                "-" if driver.gap is None else f"{driver.gap:+.{digits}f}",
+                _interval(driver.gap_ci95, digits),
+                f"{driver.contribution:+.{digits}f}",
+                _interval(driver.ci95, digits),
+                str(driver.n_cases),
+            ]
+            grid.add_row(*(Text(cell) for cell in cells))
+    return grid
+
+
+def _name(driver: Driver) -> str:
+    """The slice's own name, with those above it where it has several."""
+    return " / ".join(value for key, value in driver.slice.items() if key != "level")
+
+
+def _interval(ci95: tuple[float, float] | None, digits: int) -> str:
+    return f"{ci95[0]:+.{digits}f} to {ci95[1]:+.{digits}f}" if ci95 else "-"

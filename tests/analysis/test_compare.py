@@ -1,0 +1,342 @@
+"""Comparisons: gaps, tests and contributions repeat the benchmark's own aggregate exactly, and say what they are of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from refbench import Failure, Score
+from refbench.benchmarks import benchmark
+from refbench.benchmarks.creval.aggregate import CORRECTED, PAPER
+from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.multibanana.details import CRITERIA, TASKS, MultiBananaDetails
+from refbench.benchmarks.simple import simple_benchmark
+from refbench.case import AnyCase, Request
+from refbench.columns import columns_of
+from refbench.comparison import Comparison, Pair, compare_columns, paired_gap
+from refbench.comparison.drawing import draw_pairs
+from refbench.comparison.pairing import pair_up, who_meets
+from refbench.order import fair_order
+from refbench.stats import holm
+from refbench.table import Aggregate, tabulate
+
+Data = tuple[Sequence[AnyCase], Sequence[Score]]
+
+
+def compared(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], **options: object) -> Comparison:
+    facts = {"benchmark": "b", "title": "B", "protocol": "p", "draws": 200, **options}
+    return compare_columns(aggregate, columns_of(scores, cases), cases, **facts)  # type: ignore[arg-type]
+
+
+def overall(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], metric: str) -> dict[str, float]:
+    rows = tabulate("p", aggregate, scores, cases, draws=0)
+    return {
+        r.model: r.value for r in rows if r.slice["level"] == "overall" and r.metric == metric and r.value is not None
+    }
+
+
+@pytest.fixture(scope="module")
+def released() -> Data:
+    cases, scores = released_scores()
+    return cases, scores
+
+
+def of(scores: Sequence[Score], *models: str) -> list[Score]:
+    return [score for score in scores if score.model in models]
+
+
+def banana() -> tuple[Aggregate, Data]:
+    """Ten sets of three tasks in seven clusters: the overall number is a macro average, the total weighted."""
+    tasks = list(TASKS)[:3]
+    rng = np.random.default_rng(4)
+    details = MultiBananaDetails.model_construct(tags_known=True)
+    cases = [
+        AnyCase(
+            id=str(i),
+            request=Request(instruction=""),
+            groups={"task": tasks[min(i // 3, 2)], "n_refs": "2", "source": "unknown"},
+            cluster=str(i % 7),
+            stratum="",
+            details=details,
+        )
+        for i in range(10)
+    ]
+    return benchmark("multibanana").protocols["corrected"].aggregate, (cases, _drawn(rng, cases, CRITERIA))
+
+
+def geometric() -> tuple[Aggregate, Data]:
+    """A total that is a geometric mean, taken case by case."""
+    made = simple_benchmark(
+        name="tiny",
+        load=lambda root: [],
+        ask=lambda case, material: {},
+        read=lambda case, part, reply: {},
+        measures={"j": {"x": (1, 10), "y": (1, 10)}},
+        total="geometric_mean",
+    )
+    rng = np.random.default_rng(5)
+    cases = [
+        AnyCase(id=str(i), request=Request(instruction=""), groups={"g": str(i % 2)}, cluster=str(i // 2), details=None)
+        for i in range(12)
+    ]
+    return next(iter(made.protocols.values())).aggregate, (cases, _drawn(rng, cases, ("x", "y")))
+
+
+def _drawn(rng: np.random.Generator, cases: Sequence[AnyCase], metrics: Sequence[str]) -> list[Score]:
+    return [
+        Score(case=c.id, model=m, judge="j", metric=q, protocol="p", value=float(rng.integers(1 + (m == "a"), 10)))
+        for c in cases
+        for m in ("a", "b")
+        for q in metrics
+    ]
+
+
+SWAP = {"a": "b", "b": "a"}
+
+
+@pytest.mark.parametrize("make", [banana, geometric])
+def test_p_is_that_of_really_swapping_the_scores_of_whole_clusters(make: Callable[[], tuple[Aggregate, Data]]) -> None:
+    """Every swap written out as scores and tabled: macro averages and case-wise totals included."""
+    aggregate, (cases, scores) = make()
+    metric = aggregate.measures[-1].name
+    cluster = {case.id: case.cluster for case in cases}
+    names = sorted(set(cluster.values()))
+    gaps = []
+    for swapped in product([False, True], repeat=len(names)):
+        flipped = {name for name, swap in zip(names, swapped, strict=True) if swap}
+        there = [s.model_copy(update={"model": SWAP[s.model]}) if cluster[s.case] in flipped else s for s in scores]
+        value = overall(aggregate, cases, there, metric)
+        gaps.append(value["a"] - value["b"])
+    exact = np.mean(np.abs(gaps) >= abs(gaps[0]) - 1e-9)
+    (pair,) = compared(aggregate, cases, scores).pairs
+    assert pair.gap == pytest.approx(gaps[0])
+    assert pair.p == pytest.approx(exact)
+    assert 0 < exact < 0.9
+    assert pair.n_clusters == len(names)
+
+
+@pytest.mark.parametrize("make", [banana, geometric])
+def test_a_slice_contributes_what_the_second_gains_by_the_firsts_scores_there(
+    make: Callable[[], tuple[Aggregate, Data]],
+) -> None:
+    aggregate, (cases, scores) = make()
+    metric = aggregate.measures[-1].name
+    (pair,) = compared(aggregate, cases, scores).pairs
+    lent = {(s.case, s.metric): s.value for s in of(scores, "a")}
+    before = overall(aggregate, cases, scores, metric)["b"]
+    assert pair.drivers
+    for driver in pair.drivers:
+        names = {key: value for key, value in driver.slice.items() if key not in ("level", "group")}
+        inside = {c.id for c in cases if all(c.groups.get(key) == value for key, value in names.items())}
+        if driver.slice["level"] == "group":
+            inside = {c.id for c in cases if TASKS[c.groups["task"]].group == driver.slice["group"]}
+        raised = [
+            s.model_copy(update={"value": lent[s.case, s.metric]}) if s.model == "b" and s.case in inside else s
+            for s in scores
+        ]
+        assert driver.n_cases == len(inside)
+        assert driver.contribution == pytest.approx(overall(aggregate, cases, raised, metric)["b"] - before)
+
+
+def test_contributions_add_up_and_the_gap_is_the_difference_of_the_table(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "seedream4-0", "Bagel")
+    table = overall(PAPER, cases, mine, "avg")
+    (pair,) = compared(PAPER, cases, mine).pairs
+    assert pair.gap == pytest.approx(table["Bagel"] - table["seedream4-0"])
+    assert pair.values == pytest.approx((table["Bagel"], table["seedream4-0"]))
+    sums: dict[str, float] = defaultdict(float)
+    for driver in pair.drivers:
+        sums[driver.slice["level"]] += driver.contribution
+        assert driver.ci95 is not None
+        assert driver.ci95[0] < driver.contribution < driver.ci95[1]
+        assert driver.share == pytest.approx(driver.contribution / pair.gap, abs=1e-5)
+    assert dict(sums) == pytest.approx({"category": pair.gap, "dimension": pair.gap})
+    sizes = [abs(driver.contribution) for driver in pair.drivers]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_plain_mean_has_the_interval_and_effect_of_the_paired_t_test() -> None:
+    rng = np.random.default_rng(8)
+    cases = [
+        AnyCase(id=str(i), request=Request(instruction=""), groups={"category": "c", "dimension": "Surreal Fantasy"}, cluster=str(i), details=None)
+        for i in range(300)
+    ]  # fmt: skip
+    a, b = np.clip(rng.normal([[0.6], [0.5]], 0.15, (2, 300)), 0, 1)
+    scores = [
+        Score(case=str(i), model=m, metric=q, protocol="p", value=float(v[i]))
+        for m, v in (("a", a), ("b", b))
+        for q in ("IF", "VC", "VQ")
+        for i in range(300)
+    ]
+    (pair,) = compared(CORRECTED, cases, scores, metric="IF", draws=2000).pairs
+    test = stats.ttest_rel(100 * a, 100 * b)
+    low, high = test.confidence_interval()
+    assert pair.ci95 == pytest.approx((low, high), abs=0.08 * (high - low))
+    assert pair.effect == pytest.approx(test.statistic / np.sqrt(300), abs=1e-5)
+    assert (pair.wins, pair.ties, pair.losses) == (int((a > b).sum()), 0, int((a < b).sum()))
+
+
+def test_a_pair_is_of_cases_that_both_have_and_every_other_is_accounted_for(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "Bagel", "OmniGen2")
+    fail = {
+        ("Bagel", cases[0].id): "refused",
+        ("OmniGen2", cases[1].id): "unparsable",
+        ("OmniGen2", cases[0].id): "timeout",
+    }
+    broken = [
+        s.model_copy(update={"value": None, "failure": Failure(kind=fail[s.model, s.case])})  # type: ignore[arg-type]
+        if (s.model, s.case) in fail and s.metric == "VC"
+        else s
+        for s in mine
+    ]
+    (pair,) = compared(PAPER, cases, broken).pairs
+    assert pair.left_out == {"Bagel: refused": 1, "OmniGen2: unparsable": 1}
+    assert pair.n_cases == len(cases) - 2
+    kept = [case for case in cases if case.id not in (cases[0].id, cases[1].id)]
+    table = overall(PAPER, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
+    assert pair.gap == pytest.approx(table["Bagel"] - table["OmniGen2"])
+
+
+def test_too_few_shared_cases_are_a_state_and_no_part_of_the_family(released: Data) -> None:
+    cases, scores = released
+    gone = Failure(kind="missing_output")
+    third = [s.model_copy(update={"model": "none", "value": None, "failure": gone}) for s in of(scores, "Bagel")]
+    found = compared(PAPER, cases, [*of(scores, "Bagel", "OmniGen2"), *third])
+    assert found.family == 1
+    states = {(pair.first, pair.second): pair for pair in found.pairs}
+    empty = states["Bagel", "none"]
+    assert (empty.gap, empty.p, empty.p_adjusted, empty.resolved) == (None, None, None, False)
+    assert empty.failure is not None
+    assert empty.sentence == "Bagel and none cannot be compared on B avg (p): they share 0 scored cases."
+    assert empty.left_out == {"none: missing_output": len(cases)}
+
+
+def test_a_model_and_itself_are_not_resolved_and_not_called_equal(released: Data) -> None:
+    cases, scores = released
+    twin = [s.model_copy(update={"model": "twin"}) for s in of(scores, "Bagel")]
+    (pair,) = compared(PAPER, cases, [*of(scores, "Bagel"), *twin]).pairs
+    assert (pair.gap, pair.p, pair.ties, pair.effect, pair.resolved) == (0, 1, len(cases), None, False)
+    assert "equal" not in pair.sentence
+    assert pair.sentence.startswith("Cannot resolve Bagel and twin")
+
+
+def test_pairs_turned_round_have_the_opposite_gap_and_the_same_p(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "gpt-image-1", "OmniGen2")
+    (one,) = compared(PAPER, cases, mine, models=["gpt-image-1", "OmniGen2"]).pairs
+    (other,) = compared(PAPER, cases, mine, models=["OmniGen2", "gpt-image-1"]).pairs
+    assert one.gap == pytest.approx(-(other.gap or 0))
+    assert one.p == other.p
+    assert (one.wins, one.losses) == (other.losses, other.wins)
+
+
+def test_the_sentence_has_all_that_belongs_to_the_claim(released: Data) -> None:
+    cases, scores = released
+    names = ("seedream4-0", "gpt-image-1", "qwen-image-edit_output_edit-2509")
+    found = compared(PAPER, cases, of(scores, *names), seeds=dict.fromkeys(names, 1), models=names)
+    first, _, last = found.pairs
+    assert first.resolved
+    assert first.ci95 is not None
+    low, high = first.ci95
+    assert first.sentence == (
+        f"seedream4-0 scores {first.gap:.2f} points above gpt-image-1 on B avg (p; 95 % CI {low:.2f} to {high:.2f}; "
+        f"p = {first.p_adjusted:.2g}, Holm over 3 pairs; n = 904 cases, 1 seed, judge gpt-4o)."
+    )
+    assert not last.resolved
+    assert last.sentence.startswith(
+        "Cannot resolve gpt-image-1 and qwen-image-edit_output_edit-2509 on B avg: the gap is -0.73"
+    )
+    assert "will usually not be seen with this n" in last.sentence
+
+
+def test_the_family_is_corrected_by_holm(released: Data) -> None:
+    cases, scores = released
+    found = compared(PAPER, cases, scores)
+    assert found.family == len(found.pairs) == 28
+    assert [pair.p_adjusted for pair in found.pairs] == pytest.approx(holm([pair.p or 0 for pair in found.pairs]))
+    assert len(compared(PAPER, cases, scores, against="Bagel").pairs) == 7
+
+
+def test_the_same_seed_gives_the_same_comparison(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "gpt-image-1", "qwen-image-edit_output_edit-2509")
+    once = compared(PAPER, cases, mine)
+    assert compared(PAPER, cases, mine) == once
+    assert compared(PAPER, cases, mine, seed=1).pairs[0].p != once.pairs[0].p
+
+
+def test_the_interval_is_that_of_the_paired_gap(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "gpt-image-1", "Bagel")
+    (pair,) = compared(PAPER, cases, mine, metric="VC").pairs
+    gap = paired_gap(PAPER, mine, cases, ("Bagel", "gpt-4o"), ("gpt-image-1", "gpt-4o"), "VC", draws=200)
+    assert gap.ci95 == pytest.approx(pair.ci95)
+    assert gap.detectable == pytest.approx(pair.detectable)
+
+
+def test_judges_meet_themselves_and_others_only_without_a_common_one() -> None:
+    systems = [("A", "x"), ("A", "y"), ("B", "Y"), ("B", "x"), ("C", "z")]
+    assert who_meets(systems, ["A", "B"]) == [(0, 3), (1, 2)]
+    assert who_meets(systems, ["A", "C"]) == [(0, 4), (1, 4)]
+
+
+def null_errors(
+    cases: Sequence[AnyCase], scores: Sequence[Score], models: Sequence[str], trials: int, flips: int
+) -> tuple[float, float]:
+    """How often any of all pairs is claimed where nothing differs: each case's scores are dealt to the models at
+    random. With Holm, and without."""
+    columns = columns_of(of(scores, *models), cases)
+    (measure,) = [m for m in PAPER.measures if m.name == "avg"]
+    pairings = [pair_up(columns, measure, a, b) for a, b in who_meets(columns.systems, sorted(models))]
+    rng = np.random.default_rng(20251115)
+    rows = np.arange(len(models))[:, None]
+    corrected = plain = 0
+    for trial in range(trials):
+        dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
+        values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
+        null = type(columns)(columns.systems, values, columns.failures, columns.inapplicable)
+        drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
+        found = [pair.p or 0.0 for pair in drawn]
+        corrected += min(holm(found)) <= 0.05
+        plain += min(found) <= 0.05
+    return corrected / trials, plain / trials
+
+
+def test_family_wise_error_is_kept_on_released_scores_without_any_difference(released: Data) -> None:
+    cases, scores = released
+    sample = fair_order(cases)[:200]
+    ids = {case.id for case in sample}
+    models = ["Bagel", "OmniGen2", "gpt-image-1", "seedream4-0"]
+    trials = 300
+    corrected, plain = null_errors(sample, [s for s in scores if s.case in ids], models, trials, 399)
+    noise = 2.6 * np.sqrt(0.05 * 0.95 / trials)
+    assert corrected <= 0.05 + noise
+    assert plain > 0.05 + noise  # without the correction the same simulation does show an error
+    assert corrected >= 0.005  # and with it the test still claims something
+
+
+def test_pairs_are_records(released: Data) -> None:
+    cases, scores = released
+    found = compared(PAPER, cases, of(scores, "Bagel", "OmniGen2"))
+    assert Comparison.model_validate_json(found.model_dump_json()) == found
+    assert isinstance(found.pairs[0], Pair)
+
+
+def test_the_leading_slices_are_one_a_level_and_none_of_more_than_half_the_cases(released: Data) -> None:
+    cases, scores = released
+    (pair,) = compared(PAPER, cases, of(scores, "Bagel", "seedream4-0")).pairs
+    assert [driver.slice["level"] for driver in pair.leading] == ["category", "dimension"]
+    for driver in pair.leading:
+        rivals = [d for d in pair.drivers if d.slice["level"] == driver.slice["level"]]
+        assert abs(driver.contribution) == max(abs(d.contribution) for d in rivals)
+    aggregate, (sets, marks) = geometric()
+    lopsided = [c.model_copy(update={"groups": {"g": "most" if i else "few"}}) for i, c in enumerate(sets)]
+    (pair,) = compared(aggregate, lopsided, marks).pairs
+    assert [driver.slice["g"] for driver in pair.leading] == ["few"]

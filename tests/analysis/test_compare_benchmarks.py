@@ -1,0 +1,87 @@
+"""Every shipped aggregate, compared: a flip is what really swapping the scores gives, whatever the aggregate does."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import refbench
+from multibanana import factory as multibanana
+from refbench import Score
+from refbench.benchmarks import benchmark
+from refbench.case import AnyCase
+from refbench.columns import columns_of
+from refbench.comparison import compare_columns
+from refbench.table import Aggregate, filled_in, summaries
+from support import checkout, icebench, ideabench, multiref
+
+CLUSTERS = 4
+
+
+def written(name: str, root: Path) -> Path:
+    if name == "creval":
+        return checkout.write_checkout(root, checkout.plain_items(18))
+    if name == "multibanana":
+        return multibanana.write_dataset(root, multibanana.every_task(1))
+    if name == "ideabench":
+        return ideabench.write_checkout(root, ideabench.designs(2))
+    if name == "icebench":
+        return icebench.write_dataset(root, icebench.every_task(1))
+    return multiref.write_checkout(root, multiref.blends(2), multiref.requests(6))
+
+
+def drawn(name: str, cases: list[AnyCase], protocol: str) -> list[Score]:
+    bench = benchmark(name)
+    rng = np.random.default_rng(6)
+    aggregate = bench.protocols[protocol].aggregate
+    metrics = dict.fromkeys(
+        [m for p in bench.parts.values() for m in p] + [m for a in aggregate.measures for m in a.parts]
+    )
+    found = []
+    for case in cases:
+        away = bench.not_applicable(case)
+        for model, shift in (("a", 0.2), ("b", 0.0)):
+            for metric in metrics:
+                value = float(rng.random() * 0.8 + shift)
+                state = {"not_applicable": away[metric]} if metric in away else {"value": value}
+                found.append(Score(case=case.id, model=model, metric=metric, protocol=protocol, **state))  # type: ignore[arg-type]
+    return found
+
+
+def gap(aggregate: Aggregate, scores: list[Score], cases: list[AnyCase], measure: str) -> float:
+    columns = columns_of(scores, cases)
+    values = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
+    overall = [where for where in aggregate.slices(cases) if where.level == "overall"]
+    value = summaries(aggregate, values, np.ones((1, len(cases))), overall)[0, measure][:, 0]
+    return float(value[0] - value[1])
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "paper"])
+@pytest.mark.parametrize("name", ["creval", "multibanana", "ideabench", "icebench", "multiref"])
+def test_p_of_every_shipped_aggregate_is_that_of_really_swapped_scores(
+    name: str, protocol: str, tmp_path: Path
+) -> None:
+    loaded = refbench.load(name, written(name, tmp_path / name)).cases
+    cases = [case.model_copy(update={"cluster": str(i % CLUSTERS), "stratum": ""}) for i, case in enumerate(loaded)]
+    scores = drawn(name, cases, protocol)
+    aggregate = benchmark(name).protocols[protocol].aggregate
+    found = compare_columns(
+        aggregate, columns_of(scores, cases), cases, benchmark=name, title=name, protocol=protocol, draws=100
+    )
+    (pair,) = found.pairs
+    assert pair.gap is not None, pair.sentence
+    cluster = {case.id: case.cluster for case in cases}
+    swap = {"a": "b", "b": "a"}
+    gaps = []
+    for flips in product([False, True], repeat=CLUSTERS):
+        flipped = {str(i) for i, flip in enumerate(flips) if flip}
+        there = [s.model_copy(update={"model": swap[s.model]}) if cluster[s.case] in flipped else s for s in scores]
+        gaps.append(gap(aggregate, there, cases, found.metric))
+    assert pair.gap == pytest.approx(gaps[0])
+    assert pair.p == pytest.approx(np.mean(np.abs(gaps) >= abs(gaps[0]) - 1e-9))
+    assert len(set(np.round(np.abs(gaps), 9))) == 2 ** (CLUSTERS - 1)
+    for driver in pair.drivers:
+        assert np.isfinite(driver.contribution)
