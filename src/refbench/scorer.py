@@ -28,32 +28,95 @@ def score_evidence(
     settings: Mapping[str, str] | None = None,
 ) -> list[Score]:
     """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
-    by_id = {case.id: case for case in cases}
-    final = [output for output in outputs if output.step is None]
-    missing = {(o.case, o.model, o.seed): o.failure for o in final if o.failure is not None}
-    seeds: defaultdict[str, set[int]] = defaultdict(set)
-    for output in final:
-        seeds[output.model].add(output.seed)
-    found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
-    unsendable: dict[tuple[str, str, str, int], Failure] = {}
-    measured = _Measured()
-    models = dict.fromkeys(model for model, _ in systems)
-    expected: dict[System, None] = dict.fromkeys(systems)
-    for purpose, act in _whole_parts(evidence):
-        case = by_id.get(purpose.case)
-        if case is None:
-            continue
-        models[purpose.model] = None
-        seeds[purpose.model].add(purpose.seed)
-        if act.kind == "measure":
-            measured.add(purpose, act, protocols)
-            continue
-        expected[purpose.model, purpose.judge] = None
-        if purpose.part == "*":
-            unsendable[purpose.case, purpose.model, purpose.judge, purpose.seed] = act.failure or Failure(
-                kind="undefined"
-            )
-            continue
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings)
+    scores: list[Score] = []
+    for name in protocols:
+        for model, judge in read.systems:
+            drawn = read.seeds(model)
+            for case in cases:
+                of_seeds = [
+                    score
+                    for seed in drawn
+                    for score in _with_derived(
+                        bench, case, name, mean_of_repeats(read.scores(name, model, judge, case.id, seed))
+                    )
+                ]
+                scores += mean_of_seeds(of_seeds) if len(drawn) > 1 else of_seeds
+    return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
+
+
+def drawn_scores(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    evidence: Iterable[tuple[Purpose, Evidence]],
+    protocols: Sequence[str],
+    systems: Sequence[System] = (),
+    outputs: Iterable[Output] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Score]:
+    """The scores before they are averaged: for each seed and repeat every metric of every case, in some state.
+
+    What is measured has no repeats and says the same in each.
+    """
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings)
+    for name in protocols:
+        for model, judge in read.systems:
+            for seed in read.seeds(model):
+                for repeat in read.repeats(name, model, judge):
+                    for case in cases:
+                        found = read.scores(name, model, judge, case.id, seed, repeat)
+                        yield from _with_derived(bench, case, name, found)
+
+
+class _Reading:
+    """What the evidence says, score by score, and why nothing is said where it is silent."""
+
+    def __init__(
+        self,
+        bench: Benchmark,
+        cases: Sequence[AnyCase],
+        evidence: Iterable[tuple[Purpose, Evidence]],
+        protocols: Sequence[str],
+        systems: Sequence[System],
+        outputs: Iterable[Output],
+        settings: Mapping[str, str] | None,
+    ) -> None:
+        by_id = {case.id: case for case in cases}
+        final = [output for output in outputs if output.step is None]
+        self._missing = {(o.case, o.model, o.seed): o.failure for o in final if o.failure is not None}
+        self._seeds: defaultdict[str, set[int]] = defaultdict(set)
+        for output in final:
+            self._seeds[output.model].add(output.seed)
+        self._found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
+        self._unsendable: dict[tuple[str, str, str, int], Failure] = {}
+        self._measured = _Measured()
+        models = dict.fromkeys(model for model, _ in systems)
+        expected: dict[System, None] = dict.fromkeys(systems)
+        for purpose, act in _whole_parts(evidence):
+            case = by_id.get(purpose.case)
+            if case is None:
+                continue
+            models[purpose.model] = None
+            self._seeds[purpose.model].add(purpose.seed)
+            if act.kind == "measure":
+                self._measured.add(purpose, act, protocols)
+                continue
+            expected[purpose.model, purpose.judge] = None
+            if purpose.part == "*":
+                place = purpose.case, purpose.model, purpose.judge, purpose.seed
+                self._unsendable[place] = act.failure or Failure(kind="undefined")
+                continue
+            self._read(bench, case, purpose, act, protocols)
+        # Without any judge a model still has its measurements.
+        judged = {model for model, _ in expected}
+        expected |= {(model, None): None for model in models if model not in judged}
+        self.systems = sorted(expected, key=lambda system: (system[0], system[1] or ""))
+        unasked = bench.not_asked(settings or {})
+        self._away = {case.id: {**bench.not_applicable(case), **unasked} for case in cases}
+        self._metrics = [metric for of_part in bench.parts.values() for metric in of_part]
+        self._are_measured = bench.measured
+
+    def _read(self, bench: Benchmark, case: AnyCase, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
         repair = purpose.part.endswith("+repair")
         plain = purpose.model_copy(update={"part": purpose.part.removesuffix("+repair")}) if repair else purpose
         for name in protocols:
@@ -62,46 +125,45 @@ def score_evidence(
                 continue
             for score in bench.protocols[name].read(case, plain, act):
                 key = name, score.model, score.judge, score.case, score.metric, purpose.seed
-                place = found.setdefault(key, {})
+                place = self._found.setdefault(key, {})
                 if score.repeat not in place or (repair and place[score.repeat].failure is not None):
                     place[score.repeat] = score
-    # Without any judge a model still has its measurements.
-    judged = {model for model, _ in expected}
-    expected |= {(model, None): None for model in models if model not in judged}
-    unasked = bench.not_asked(settings or {})
-    away = {case.id: {**bench.not_applicable(case), **unasked} for case in cases}
-    metrics = [metric for of_part in bench.parts.values() for metric in of_part]
 
-    def without_reply(name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
-        """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
-        gone = missing.get((case, model, seed))
-        if gone is not None and gone.kind == "unsupported":
-            return {"not_applicable": gone.detail or "the model cannot take such a request"}
-        if metric in away[case]:
-            return {"not_applicable": away[case][metric]}
-        if metric in bench.measured:
-            return measured.get(name, model, case, metric, seed) or {"failure": gone or _UNMEASURED}
-        return {"failure": gone or unsendable.get((case, model, judge or "", seed)) or _ABSENT}
+    def seeds(self, model: str) -> list[int]:
+        return sorted(self._seeds[model]) or [0]
 
-    def of_seed(name: str, model: str, judge: str | None, case: AnyCase, seed: int) -> list[Score]:
+    def repeats(self, protocol: str, model: str, judge: str | None) -> list[int]:
+        found = {n for key, place in self._found.items() if key[:3] == (protocol, model, judge) for n in place}
+        return sorted(found) or [0]
+
+    def scores(
+        self, name: str, model: str, judge: str | None, case: str, seed: int, repeat: int | None = None
+    ) -> list[Score]:
+        """What is said of a case: by all repeats, or every metric as one of them has it."""
         here: list[Score] = []
-        for metric in metrics:
-            there = found.get((name, model, judge, case.id, metric, seed))
-            if there:
+        for metric in self._metrics:
+            there = self._found.get((name, model, judge, case, metric, seed))
+            if there and repeat is None:
                 here += there.values()
                 continue
-            state = without_reply(name, model, judge, case.id, metric, seed)
-            here.append(Score(case=case.id, model=model, judge=judge, metric=metric, protocol=name, **state))
-        return _with_derived(bench, case, name, mean_of_repeats(here))
+            if there and repeat in there:
+                here.append(there[repeat])
+                continue
+            state = {"failure": _ABSENT} if there else self._silent(name, model, judge, case, metric, seed)
+            draw = {} if repeat is None else {"seed": seed, "repeat": repeat}
+            here.append(Score(case=case, model=model, judge=judge, metric=metric, protocol=name, **draw, **state))
+        return here
 
-    scores: list[Score] = []
-    for name in protocols:
-        for model, judge in sorted(expected, key=lambda system: (system[0], system[1] or "")):
-            drawn = sorted(seeds[model]) or [0]
-            for case in cases:
-                of_seeds = [score for seed in drawn for score in of_seed(name, model, judge, case, seed)]
-                scores += mean_of_seeds(of_seeds) if len(drawn) > 1 else of_seeds
-    return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
+    def _silent(self, name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
+        """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
+        gone = self._missing.get((case, model, seed))
+        if gone is not None and gone.kind == "unsupported":
+            return {"not_applicable": gone.detail or "the model cannot take such a request"}
+        if metric in self._away[case]:
+            return {"not_applicable": self._away[case][metric]}
+        if metric in self._are_measured:
+            return self._measured.get(name, model, case, metric, seed) or {"failure": gone or _UNMEASURED}
+        return {"failure": gone or self._unsendable.get((case, model, judge or "", seed)) or _ABSENT}
 
 
 _ABSENT = Failure(kind="missing_reply", detail="no reply is recorded")

@@ -17,7 +17,7 @@ from refbench.result import Result
 from refbench.runs import Run, Shard
 from refbench.runs.run import cases_fingerprint
 from refbench.score import Score
-from refbench.scorer import score_evidence
+from refbench.scorer import drawn_scores, score_evidence
 from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Table, tabulate
 
 _COMMIT_EVERY = 500
@@ -96,10 +96,7 @@ def run_result(
     notes: Sequence[str] = (),
 ) -> Result:
     """The result of what a run holds, over the cases that it has been asked for so far."""
-    wanted = run.wanted()
-    if wanted is not None:
-        chosen = {case.id for case in fair_order(cases)[:wanted]}
-        cases = [case for case in cases if case.id in chosen]
+    cases = _wanted(run, cases)
     left_out = [f"{part} was not measured: {reason}" for part, reason in run.notes("not measured ").items() if reason]
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
@@ -116,6 +113,24 @@ def run_result(
         outputs,
         run.info.settings,
     )
+
+
+def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
+    """What a run holds before anything is averaged: the scores of each seed and each repeat."""
+    run = Run.open(Path(path))
+    bench = benchmark_of(run)
+    cases = _wanted(run, run.cases(bench.case_type))
+    chosen = _protocols(bench, protocol)
+    return drawn_scores(bench, cases, run.evidence(), chosen, (), run.outputs(), run.info.settings)
+
+
+def _wanted(run: Run, cases: Sequence[AnyCase]) -> Sequence[AnyCase]:
+    """The cases that the run has been asked for so far."""
+    wanted = run.wanted()
+    if wanted is None:
+        return cases
+    chosen = {case.id for case in fair_order(cases)[:wanted]}
+    return [case for case in cases if case.id in chosen]
 
 
 def _record(

@@ -39,6 +39,7 @@ COMMANDS = {
     "compare": "Is the gap real? Models in pairs on shared cases, ending in a sentence to paste",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
     "merge": "Merge runs of the same cases into one",
+    "precision": "Say how sure a run's numbers are: ranks, failures, variance, weights, copies",
     "agree": "Say how far judges agree with each other and with people, and whether one favours its own family",
     "blend": "Make multi-reference samples from pictures (RefBlend): rules, plans, datasets",
     "new": "Write a tested skeleton of a benchmark",

@@ -1,0 +1,127 @@
+"""Consistency among the outputs that follow the instruction: keeping everything is easy for a model that changes
+nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from refbench.case_values import case_values
+from refbench.columns import columns_of
+from refbench.record import Record, RefBenchError
+from refbench.result import Result
+from refbench.stats import Array, Design, bca_interval, leave_one_out, resample
+from refbench.table import DRAWS, SEED, filled_in, summaries
+
+PAIRS: Mapping[str, tuple[str, str, float]] = {
+    "creval": ("VC", "IF", 80.0),
+    "multibanana": ("reference_consistency", "instruction_alignment", 7.0),
+    "multiref": ("SF", "IF", 0.8),
+}
+"""By benchmark: what is asked, given what, and from which mark on an output counts as following the instruction; in
+the units of the table."""
+_MOST_FOR_ACCELERATION = 2000
+"""As in tables: above this many clusters the acceleration is too small to matter."""
+
+
+class Conditional(Record):
+    """A measure's overall value over the outputs whose other measure is high enough, and over all, for comparison.
+
+    Each model has its own such outputs: `n_shared` of the cases are in every model's.
+    """
+
+    model: str
+    judge: str | None
+    protocol: str
+    of: str
+    given: str
+    at_least: float
+    value: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    n_scored: int
+    n_shared: int
+    unconditional: float | None
+
+
+def conditional(
+    result: Result,
+    *,
+    of: str,
+    given: str,
+    at_least: float,
+    protocol: str,
+    judge: str | None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[Conditional]:
+    """`of` by the benchmark's own aggregate over the cases whose `given` is at least so much, model by model."""
+    aggregate = result.bench.protocols[protocol].aggregate
+    measures = {measure.name: measure for measure in aggregate.measures}
+    for name in (of, given):
+        if name not in measures:
+            raise RefBenchError(f"--given: {result.bench.title} has no measure {name}; it has {', '.join(measures)}")
+    chosen = [score for score in result.scores if score.protocol == protocol and score.judge == judge]
+    columns = columns_of(chosen, result.cases)
+    per_case = case_values(aggregate, columns, result.cases)
+    # A comparison with NaN is false: a case without the condition's value does not meet it.
+    meets = per_case[given] >= at_least
+    values = {metric: filled_in(columns, metric, aggregate.imputed) for metric in columns.values}
+    kept = {m: np.where(meets, v, np.nan) if m in measures[of].parts else v for m, v in values.items()}
+    overall = [where for where in aggregate.slices(result.cases) if where.level == "overall"][:1]
+    design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
+
+    def value(columns_: Mapping[str, Array], weights: Array) -> Array:
+        return summaries(aggregate, columns_, weights, overall)[0, of]
+
+    ones = np.ones((1, len(result.cases)))
+    point, everything = value(kept, ones)[:, 0], value(values, ones)[:, 0]
+    drawn = np.concatenate([value(kept, w) for w in resample(design, draws, seed)], axis=1)
+    left = np.zeros((len(point), 0))
+    if design.n_clusters <= _MOST_FOR_ACCELERATION:
+        left = np.concatenate([value(kept, w) for _, w in leave_one_out(design)], axis=1)
+    counted = meets & np.isfinite(per_case[of])
+    shared = int(counted.all(axis=0).sum())
+    found = []
+    for i, (model, by) in enumerate(columns.systems):
+        influence = np.nan_to_num(point[i] - left[i])
+        interval = bca_interval(point[i], drawn[i], influence, design.degrees_of_freedom(counted[i]))
+        found.append(
+            Conditional(
+                model=model,
+                judge=by,
+                protocol=protocol,
+                of=of,
+                given=given,
+                at_least=at_least,
+                value=_number(point[i]),
+                ci95=interval and (round(interval[0], 9), round(interval[1], 9)),
+                n=int(counted[i].sum()),
+                n_scored=int(np.isfinite(per_case[of][i]).sum()),
+                n_shared=shared,
+                unconditional=_number(everything[i]),
+            )
+        )
+    return sorted(found, key=lambda row: -(row.value if row.value is not None else float("-inf")))
+
+
+def conditions(result: Result, given: Sequence[str] = ()) -> list[tuple[str, str, float]]:
+    """The conditions asked for as `OF:GIVEN:AT_LEAST`, else the benchmark's own, else none."""
+    if not given:
+        return [PAIRS[result.bench.name]] if result.bench.name in PAIRS else []
+    return [_parsed(text) for text in given]
+
+
+def _parsed(text: str) -> tuple[str, str, float]:
+    try:
+        of, other, least = text.split(":")
+        return of, other, float(least)
+    except ValueError:
+        raise RefBenchError(
+            f"--given {text}: write MEASURE:CONDITION:AT_LEAST, for example VC:IF:80 in the units of the table"
+        ) from None
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 9) if np.isfinite(value) else None

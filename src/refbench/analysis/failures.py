@@ -1,0 +1,143 @@
+"""Failures: how much of each slice was scored, and whether failing depends on the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from refbench.columns import columns_of
+from refbench.failure import KINDS
+from refbench.record import Record
+from refbench.result import Result
+from refbench.stats.dependence import depends_on_system
+from refbench.table import SEED
+
+NOT_YET = ("missing_reply", "not_measured", "budget")
+"""Kinds that say that the work has not been done, not that it failed."""
+_DRAWS = 4999
+_LEVEL = 0.05
+
+
+class Coverage(Record):
+    """How many of a slice's cases have the summary measure."""
+
+    model: str
+    judge: str | None
+    protocol: str
+    measure: str
+    slice: Mapping[str, str]
+    n_expected: int
+    n_scored: int
+    failures: Mapping[str, int]
+
+
+class Standing(Record):
+    """One model's failures among the cases that all models were asked for."""
+
+    model: str
+    failed: int
+    expected_if_alike: float
+    p: float | None
+    """Allows for having looked at every model."""
+
+
+class FailureTest(Record):
+    """Whether failing depends on the model: Cochran's Q by exchanging models within clusters of cases."""
+
+    protocol: str
+    judge: str | None
+    measure: str
+    n_cases: int
+    n_left_out: int
+    """Cases that some model has not been asked for yet, or that do not concern it."""
+    models: tuple[Standing, ...]
+    p: float | None
+    statement: str
+
+
+def coverage(result: Result, protocol: str, judge: str | None) -> list[Coverage]:
+    """Every slice of the table with what was scored of it, in the table's order."""
+    measure = result.summary(protocol)
+    return [
+        Coverage(
+            model=row.model,
+            judge=row.judge,
+            protocol=protocol,
+            measure=measure,
+            slice=dict(row.slice),
+            n_expected=row.n_expected,
+            n_scored=row.n_scored,
+            failures=dict(row.failures),
+        )
+        for row in result.rows(protocol=protocol, metric=measure)
+        if row.judge == judge
+    ]
+
+
+def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int = SEED) -> FailureTest:
+    """Test the models that a judge (or none) has scored, on the cases that all of them were asked for."""
+    measure = result.summary(protocol)
+    made_of = next(m for m in result.bench.protocols[protocol].aggregate.measures if m.name == measure)
+    chosen = [s for s in result.scores if (s.protocol, s.judge) == (protocol, judge) and s.metric in made_of.parts]
+    columns = columns_of(chosen, result.cases)
+    there = list(columns.failures)
+    kinds = np.stack([columns.failures[part] for part in there])
+    away = np.stack([columns.inapplicable[part] for part in there])
+    waiting = np.isin(kinds, [KINDS.index(kind) for kind in NOT_YET])
+    # A part that has not been measured at all (its network is not here) is not what some models fail at.
+    begun = ~(waiting | away).all(axis=(1, 2))
+    kinds, away, waiting = kinds[begun], away[begun], waiting[begun]
+    asked = ~(away.all(axis=0) | waiting.any(axis=0)).any(axis=0)
+    # Of a measure over whichever parts are there, only a case without any part has failed.
+    failed = np.all((kinds >= 0) | away, axis=0) if made_of.any_part else np.any(kinds >= 0, axis=0)
+    failed = failed[:, asked]
+    names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
+    cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]
+    models = [model for model, _ in columns.systems]
+    found = depends_on_system(failed, cluster, draws=_DRAWS, seed=seed) if len(models) > 1 and asked.any() else None
+    counts = failed.sum(axis=1)
+    standings = tuple(
+        Standing(
+            model=model,
+            failed=int(counts[i]),
+            expected_if_alike=round(float(counts.mean()), 3),
+            p=None if found is None else float(found.p_each[i]),
+        )
+        for i, model in enumerate(models)
+    )
+    return FailureTest(
+        protocol=protocol,
+        judge=judge,
+        measure=measure,
+        n_cases=int(asked.sum()),
+        n_left_out=int((~asked).sum()),
+        models=standings,
+        p=None if found is None else found.p,
+        statement=_statement(standings, None if found is None else found.p, int(asked.sum())),
+    )
+
+
+def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
+    if n == 0:
+        return "there is no case yet that every model was asked for"
+    if len(models) < 2:
+        return f"{models[0].failed} of {n} cases failed; with one model there is nothing to compare"
+    if p is None:
+        if not any(model.failed for model in models):
+            return f"none of the {n} cases failed for any model"
+        return "the models failed on the same cases, so nothing depends on the model"
+    said = _p(p)
+    if p > _LEVEL:
+        return f"whether a case fails has not been shown to depend on the model ({said}, {n} cases)"
+    apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
+    words = [
+        f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
+        f"({model.failed} cases, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
+        for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
+    ]
+    return f"whether a case fails depends on the model ({said}, {n} cases)" + (f": {'; '.join(words)}" if words else "")
+
+
+def _p(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -1,0 +1,105 @@
+"""Everything that is to be said about how sure a run's numbers are, put together from the analyses beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from refbench.analysis.conditional import Conditional, conditional, conditions
+from refbench.analysis.failures import Coverage, FailureTest, coverage, failure_test
+from refbench.analysis.flags import CopyCheck, near_copies
+from refbench.analysis.precision import Rank, Variance, pooled, ranking, variances
+from refbench.analysis.ratings import Ratings
+from refbench.analysis.weights import WeightSweep, weight_sweep
+from refbench.record import Record, RefBenchError
+from refbench.result import Result
+from refbench.runs import Run
+from refbench.scoring import run_draws
+
+
+class JudgePrecision(Record):
+    """What there is to say of the numbers of one judge (None: measured ones)."""
+
+    judge: str | None
+    coverage: tuple[Coverage, ...]
+    failures: FailureTest
+    ranking: tuple[Rank, ...]
+    weights: WeightSweep | str
+    """A sentence where there are no weights to change."""
+    conditional: tuple[Conditional, ...]
+
+
+class PrecisionReport(Record):
+    """How sure one may be of a run's numbers, under one protocol."""
+
+    benchmark: str
+    title: str
+    fingerprint: str
+    protocol: str
+    measure: str
+    n_cases: int
+    judges: tuple[JudgePrecision, ...]
+    variances: tuple[Variance, ...]
+    shares: Mapping[str, float]
+    """Of the variance, by source: mean over the `n_pooled` models that tell most sources apart."""
+    n_pooled: int
+    copies: CopyCheck | str
+    """A sentence where there is nothing to compare outputs with."""
+
+
+def precision_report(
+    result: Result,
+    run: Run,
+    *,
+    protocol: str,
+    judge: str | None = None,
+    weights: Sequence[str] = (),
+    humans: Ratings | None = None,
+    given: Sequence[str] = (),
+    pictures: Path | None = None,
+) -> PrecisionReport:
+    """Analyse a run that has been scored. `pictures` is where the cases' pictures lie, None where nobody knows."""
+    there = list(dict.fromkeys(row.judge for row in result.rows(protocol=protocol)))
+    if judge is not None and judge not in there:
+        raise RefBenchError(f"--judge {judge}: the run has {', '.join(name or 'no judge' for name in there)}")
+    found = variances(result, run_draws(run.path, protocol=protocol), protocol)
+    shares, n_pooled = pooled(found) or ({}, 0)
+    wanted = conditions(result, given)
+    return PrecisionReport(
+        benchmark=result.bench.name,
+        title=result.bench.title,
+        fingerprint=result.table.fingerprint,
+        protocol=protocol,
+        measure=result.summary(protocol),
+        n_cases=len(result.cases),
+        judges=tuple(
+            JudgePrecision(
+                judge=name,
+                coverage=tuple(coverage(result, protocol, name)),
+                failures=failure_test(result, protocol, name),
+                ranking=tuple(ranking(result, protocol, name)),
+                weights=weight_sweep(result, protocol, name, weights, humans),
+                conditional=tuple(
+                    row
+                    for of, other, least in wanted
+                    for row in conditional(result, of=of, given=other, at_least=least, protocol=protocol, judge=name)
+                ),
+            )
+            for name in ([judge] if judge is not None else there)
+        ),
+        variances=tuple(found),
+        shares=shares,
+        n_pooled=n_pooled,
+        copies=_copies(result, run, pictures),
+    )
+
+
+def _copies(result: Result, run: Run, pictures: Path | None) -> CopyCheck | str:
+    outputs = [output for output in run.outputs() if output.pictures and output.step is None]
+    if not outputs:
+        return "not checked: the run holds no outputs"
+    if not any(case.request.pictures for case in result.cases):
+        return "nothing to check: no case has a source or reference"
+    if pictures is None:
+        return "not checked: where the sources and references lie is not known; give --data DIR"
+    return near_copies(run, result.cases, lambda picture: pictures / picture.name, outputs=outputs)

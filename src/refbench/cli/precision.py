@@ -1,0 +1,270 @@
+"""`refbench precision`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from refbench.analysis.precision import Variance
+    from refbench.analysis.precision_report import JudgePrecision, PrecisionReport
+    from refbench.analysis.weights import WeightSweep
+
+
+def precision_command(
+    run: Annotated[Path, Parameter(help="Run directory, as --out named it")],
+    *,
+    protocol: Annotated[
+        Literal["paper", "corrected"] | None, Parameter(help="Which numbers; by default the benchmark's first")
+    ] = None,
+    judge: Annotated[str | None, Parameter(help="Only the numbers of this judge")] = None,
+    weights: Annotated[
+        list[str] | None, Parameter(help="Weights of the criteria to try, for example 1:1:1; several times")
+    ] = None,
+    humans: Annotated[
+        Path | None, Parameter(help="CSV of human scores (case, model, score): how well each weighting goes with them")
+    ] = None,
+    given: Annotated[
+        list[str] | None, Parameter(help="MEASURE:CONDITION:AT_LEAST, for example VC:IF:80; several times")
+    ] = None,
+    data: Data = None,
+    json: Json = False,
+) -> int:
+    """Say how sure one may be of a run's numbers: failures, ranks, where the variance comes from, what one more seed,
+    judge or repeat would buy, weights, outputs that are copies, and consistency among outputs that follow."""
+    from refbench.analysis.human_scores import read_scores
+    from refbench.analysis.precision_report import precision_report
+    from refbench.record import RefBenchError
+    from refbench.report.site.sources import picture_root
+    from refbench.report.terminal import console
+    from refbench.runs import Run
+    from refbench.scoring import score_run
+
+    result = score_run(run, protocol=protocol or "both", draws=0)
+    opened = Run.open(run)
+    if humans is not None and not humans.is_file():
+        raise RefBenchError(f"--humans {humans}: there is no such file; give a CSV of human scores")
+    report = precision_report(
+        result,
+        opened,
+        protocol=protocol or result.table.rows[0].protocol,
+        judge=judge,
+        weights=weights or (),
+        humans=None if humans is None else read_scores(humans),
+        given=given or (),
+        pictures=picture_root([opened], result.bench, result.cases, data),
+    )
+    if json:
+        print(report.model_dump_json())
+    else:
+        _print(report, console())
+    return 0
+
+
+def _print(report: PrecisionReport, out: Console) -> None:
+    from rich.text import Text
+
+    out.print(
+        f"[bold]{report.title}[/bold]: {report.n_cases} cases, {report.protocol}, fingerprint {report.fingerprint}"
+    )
+    small = all(abs(rank.value) <= _SMALL for one in report.judges for rank in one.ranking)
+    digits = 4 if small else 2
+    for one in report.judges:
+        by = f" by {one.judge}" if one.judge else ""
+        out.print(Text(f"\nRanks in {report.measure}{by}", style="bold"))
+        _print_ranking(one, digits, out)
+        out.print(Text(f"\nFailures{by}", style="bold"))
+        _print_failures(one, out)
+        out.print(Text(f"\nWeights{by}", style="bold"))
+        if isinstance(one.weights, str):
+            _say(one.weights, out)
+        else:
+            _print_weights(one.weights, out)
+        _print_conditional(one, by, digits, out)
+    out.print("\n[bold]Where the variance comes from[/bold]")
+    _print_variance(report, digits, out)
+    out.print("\n[bold]Outputs that are copies[/bold]")
+    _print_copies(report, out)
+
+
+_SMALL = 1.5
+"""As on the leaderboard: scores from 0 to 1 have four digits, marks and percentages two."""
+
+
+def _print_ranking(one: JudgePrecision, digits: int, out: Console) -> None:
+    rows = []
+    for rank in one.ranking:
+        low, high = rank.rank95 or (0, 0)
+        reach = "-" if rank.rank95 is None else f"{low}" if low == high else f"{low} to {high}"
+        best = "-" if rank.best is None else f"{100 * rank.best:.0f} %"
+        rows.append((rank.model, _number(rank.value, digits), str(rank.rank), reach, best))
+    _rows(out, ("model", "value", "rank", "rank in 95 % of resamples", "best in"), rows)
+
+
+def _print_failures(one: JudgePrecision, out: Console) -> None:
+    rows = []
+    for whole in (c for c in one.coverage if c.slice["level"] == "overall"):
+        parts = [c for c in one.coverage if c.model == whole.model and c.n_expected and c is not whole]
+        least = min(parts, key=lambda c: c.n_scored / c.n_expected, default=None)
+        where = "-"
+        if least is not None and least.n_scored < least.n_expected:
+            name = " / ".join(value for key, value in least.slice.items() if key != "level")
+            where = f"{name}: {least.n_scored} of {least.n_expected}"
+        kinds = ", ".join(f"{n} {kind}" for kind, n in whole.failures.items())
+        rows.append((whole.model, f"{whole.n_scored} of {whole.n_expected}", kinds or "none", where))
+    _rows(out, ("model", "scored", "failed", "least covered slice"), rows)
+    _say(one.failures.statement, out)
+    if one.failures.n_left_out:
+        _say(f"{one.failures.n_left_out} cases that not every model was asked for are not in this test", out)
+
+
+def _print_weights(sweep: WeightSweep, out: Console) -> None:
+    winners = ", ".join(f"{model} in {100 * share:.0f} %" for model, share in list(sweep.winners.items())[:3])
+    _say(f"the weights of {sweep.measure} are {sweep.default.label} ({', '.join(sweep.criteria)})", out)
+    _say(f"over {sweep.n_grid} weightings on a grid, first is {winners}", out)
+    tau = ""
+    if sweep.tau_lowest is not None and sweep.tau_median is not None:
+        tau = f"; Kendall's tau with its own order: median {sweep.tau_median:.2f}, lowest {sweep.tau_lowest:.2f}"
+    _say(f"the whole order stays the same in {100 * sweep.same_order:.0f} % of them{tau}", out)
+    shown = [(f"{sweep.default.label} (own)", sweep.default), *((one.label, one) for one in sweep.given)]
+    if sweep.human_best is not None:
+        shown.append((f"{sweep.human_best.label} (best fit)", sweep.human_best))
+    if len(shown) > 1:
+        titles: tuple[str, ...] = ("weights", "tau")
+        if (fit := sweep.default.human) is not None:
+            titles += (f"r ({fit.n_models} models)", "rho", f"r ({fit.n_items} outputs)")
+        rows = []
+        for name, one in shown:
+            row: tuple[str, ...] = (name, _number(one.tau, 2))
+            if one.human is not None:
+                fits = one.human.pearson, one.human.spearman, one.human.item_pearson
+                row += tuple(_number(value, 3) for value in fits)
+            rows.append((*row, " > ".join(one.ranking)))
+        _rows(out, (*titles, "order"), rows, last="left")
+    if sweep.human_best is not None:
+        _say("the best fit with human scores was found by looking, so it flatters itself", out)
+    for remark in sweep.remarks:
+        _say(remark, out)
+
+
+def _print_conditional(one: JudgePrecision, by: str, digits: int, out: Console) -> None:
+    from rich.text import Text
+
+    for of, given, least in dict.fromkeys((row.of, row.given, row.at_least) for row in one.conditional):
+        mine = [row for row in one.conditional if (row.of, row.given, row.at_least) == (of, given, least)]
+        out.print(Text(f"\n{of} where {given} is at least {least:g}{by}", style="bold"))
+        rows = []
+        for row in mine:
+            ends = [_number(end, digits) for end in row.ci95 or ()]
+            outputs = f"{row.n} of {row.n_scored}"
+            over_all = _number(row.unconditional, digits)
+            rows.append((row.model, _number(row.value, digits), " to ".join(ends) or "-", outputs, over_all))
+        _rows(out, ("model", f"{of} there", "95 % interval", "outputs", f"{of} over all"), rows)
+        _say(f"each model has such outputs of its own; {mine[0].n_shared} cases are among every model's", out)
+
+
+def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
+    if not report.variances:
+        _say("too few scored cases to tell", out)
+        return
+    shares = ", ".join(f"{_SOURCES[source]} {100 * share:.0f} %" for source, share in report.shares.items())
+    _say(f"mean over {report.n_pooled} of {len(report.variances)} models: {shares}", out)
+    most = max(report.variances, key=lambda one: len(one.share))
+    for inside in dict.fromkeys(most.merged.values()):
+        hidden = [source for source in ("seed", "repeat") if most.merged.get(source) == inside]
+        if hidden:
+            _say(f"what {' and '.join(f'{source}s' for source in hidden)} add is within {_SOURCES[inside]}", out)
+    more = {m.of: any(dict(_errors(one))[m.of] for one in report.variances) for m in report.variances[0].one_more}
+    told = [of for of, known in more.items() if known]
+    level = any(one.level_error is not None for one in report.variances)
+    rows = []
+    for one in report.variances:
+        errors = dict(_errors(one))
+        cells = [one.error, *(errors[of] for of in told), *([one.level_error] if level else [])]
+        rows.append((one.model, *(_number(cell, digits) for cell in cells)))
+    _say(f"the standard error of a model's {report.measure}, now and with more", out)
+    titles = [f"+1 {of}" if of in _PLURAL else f"+{of}" for of in told]
+    _rows(out, ("model", "now", *titles, *(["judges' level"] if level else [])), rows)
+    if level:
+        _say("judges' level: what another panel of as many judges would add, by being stricter or milder", out)
+    for one_more in report.variances[0].one_more:
+        if one_more.of not in told:
+            _say(f"+1 {one_more.of}: {one_more.why}", out)
+    said: dict[str, list[str]] = {}
+    for one in report.variances:
+        for remark in one.remarks:
+            said.setdefault(remark, []).append(one.model)
+    for remark, models in said.items():
+        _say(f"{remark} ({', '.join(models)})", out)
+
+
+def _errors(one: Variance) -> list[tuple[str, float | None]]:
+    return [(more.of, more.error) for more in one.one_more]
+
+
+_SOURCES = {
+    "case": "cases",
+    "judge": "judges' levels",
+    "case_by_judge": "judges differing about cases",
+    "seed": "seeds",
+    "seed_by_judge": "judges differing about single outputs",
+    "repeat": "a judge asked again",
+}
+_PLURAL = ("seed", "judge", "repeat")
+
+
+def _print_copies(report: PrecisionReport, out: Console) -> None:
+    check = report.copies
+    if isinstance(check, str):
+        _say(check, out)
+        return
+    words = {"near_source": "nearly the source", "near_reference": "nearly a reference"}
+    for model, checked in check.checked.items():
+        for flag, said in words.items():
+            cases = [one.case for one in check.flags if (one.model, one.flag) == (model, flag)]
+            if cases:
+                more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
+                named = ", ".join(cases[:3])
+                _say(f"{model}: {len(cases)} of {checked} outputs are {said} ({named}{more})", out)
+    if not check.flags:
+        _say(f"none of {sum(check.checked.values())} outputs is nearly its source or a reference", out)
+    if check.not_checked:
+        first = check.not_checked[0]
+        named = f"{first.model}, {first.case}: {first.why}"
+        _say(f"not checked: {len(check.not_checked)} outputs (first: {named})", out)
+
+
+def _rows(
+    out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], last: Literal["left", "right"] = "right"
+) -> None:
+    """A plain table; names and words are text, whatever marks they contain."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    found = Grid(header_style="bold", box=None, pad_edge=True)
+    for i, title in enumerate(titles):
+        found.add_column(
+            title, justify="left" if i == 0 else last if i == len(titles) - 1 else "right", overflow="fold"
+        )
+    for row in rows:
+        found.add_row(*(Text(cell) for cell in row))
+    out.print(found)
+
+
+def _say(sentence: str, out: Console) -> None:
+    from rich.text import Text
+
+    # Only a word of ours is capitalised: a model's name stays as it is.
+    first = sentence.split(" ", 1)[0]
+    out.print(Text(f"  {sentence[0].upper() if first.isalpha() and first.islower() else sentence[0]}{sentence[1:]}."))
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"

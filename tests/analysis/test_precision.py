@@ -1,0 +1,252 @@
+"""How sure a ranking and a number are: ranks, components of a real run, and the command that prints them."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+import refbench
+from refbench.analysis.conditional import conditional
+from refbench.analysis.precision import pooled, rank_intervals, ranking, variances
+from refbench.benchmarks import benchmark
+from refbench.benchmarks.creval.published import released_scores
+from refbench.cli.precision import precision_command
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.record import RefBenchError
+from refbench.report.leaderboard import leaderboard
+from refbench.result import Result
+from refbench.runs import Run
+from refbench.score import Score
+from refbench.scoring import result_of, run_draws, score_run
+from support.checkout import METRICS, plain_items, reply_text, write_checkout
+
+
+@pytest.fixture(scope="module")
+def creval() -> Result:
+    cases, scores = released_scores("paper874")
+    return result_of(benchmark("creval"), cases, scores, draws=0)
+
+
+@pytest.fixture(scope="module")
+def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models, two judges, two seeds and three repeats on 27 items, one repeat missing and one unreadable."""
+    work = tmp_path_factory.mktemp("drawn")
+    items = plain_items(27)
+    root = write_checkout(work / "creval", items, pictures=False)
+    run = Run.create(work / "run", "creval", refbench.load("creval", root).cases)
+    rng = np.random.default_rng(3)
+    ease = {item.stem: rng.random() for item in items}
+    with run.writer() as writer:
+        for item in items:
+            for model, bonus in (("alpha", 0.1), ("beta", 0.0)):
+                for seed in (0, 1):
+                    right = np.clip(ease[item.stem] + bonus + rng.normal(0, 0.2), 0, 1)
+                    for judge in ("first", "second"):
+                        for repeat in range(3):
+                            for metric in METRICS:
+                                place = (item.stem, model, judge, metric, seed, repeat)
+                                if place == ("item_000.0", "alpha", "first", "IF", 0, 2):
+                                    continue
+                                answers = [
+                                    (question, "Yes" if rng.random() < right else "No")
+                                    for question, *_ in item.of(metric)
+                                ]
+                                broken = place == ("item_001.1", "beta", "second", "VC", 1, 0)
+                                purpose = Purpose(
+                                    case=item.stem, model=model, judge=judge, part=metric, seed=seed, repeat=repeat
+                                )
+                                reply = "I would rather not." if broken else reply_text(answers)
+                                act = Evidence(kind="chat", request={"place": list(map(str, place))}, reply=reply)
+                                writer.add(act, purpose)
+    return run.path
+
+
+def test_models_are_ranked_as_on_the_leaderboard(creval: Result) -> None:
+    found = ranking(creval, "paper", "gpt-4o")
+    lines = leaderboard(creval, {"level": "overall"})
+    assert [rank.model for rank in found] == [line.model for line in lines]
+    assert [rank.value for rank in found] == [line.main.value for line in lines]
+    assert [rank.rank for rank in found] == list(range(1, 9))
+    assert sum(rank.best or 0 for rank in found) == pytest.approx(1, abs=1e-5)
+
+
+def test_models_whose_gap_cannot_be_resolved_share_ranks(creval: Result) -> None:
+    """The two FLUX models differ by 0.19 with an interval about zero; Seedream leads by 3.6."""
+    found = rank_intervals(creval, "paper", "gpt-4o")
+    assert found["Flux1-Kontext-dev"] == found["Flux1-Kontext-Pro"] == (4, 5)
+    assert found["seedream4-0"] == (1, 1)
+    assert all(low <= high for low, high in found.values())
+
+
+def test_a_model_without_a_value_has_no_rank(creval: Result) -> None:
+    none = [
+        s.model_copy(update={"value": None, "failure": Failure(kind="timeout"), "protocol": "corrected"})
+        if s.model == "Bagel"
+        else s.model_copy(update={"protocol": "corrected"})
+        for s in creval.scores
+    ]
+    found = rank_intervals(result_of(creval.bench, creval.cases, none, draws=0), "corrected", "gpt-4o")
+    assert "Bagel" not in found
+    assert max(high for _, high in found.values()) == 7
+
+
+def test_the_means_of_the_draws_are_the_scores(drawn_run: Path) -> None:
+    """Repeats are averaged within a seed, then seeds: from the single draws one gets the table's scores again."""
+    drawn: defaultdict[tuple[str, ...], defaultdict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    count = 0
+    for score in run_draws(drawn_run, protocol="both"):
+        count += 1
+        if score.value is not None:
+            drawn[score.protocol, score.model, str(score.judge), score.case, score.metric][score.seed].append(
+                score.value
+            )
+    assert count == 2 * 2 * 2 * 2 * 3 * 27 * 3  # protocols, models, judges, seeds, repeats, cases, metrics
+    result = score_run(drawn_run, draws=0)
+    for score in result.scores:
+        place = score.protocol, score.model, str(score.judge), score.case, score.metric
+        assert score.value == pytest.approx(fmean(fmean(values) for values in drawn[place].values()))
+
+
+def test_what_is_missing_in_one_repeat_is_a_failure_of_that_repeat(drawn_run: Path) -> None:
+    failed = {
+        (s.case, s.model, s.judge, s.metric, s.seed, s.repeat): s.failure.kind
+        for s in run_draws(drawn_run, protocol="corrected")
+        if s.failure is not None
+    }
+    assert set(failed) == {
+        ("item_000.0", "alpha", "first", "IF", 0, 2),
+        ("item_001.1", "beta", "second", "VC", 1, 0),
+    }
+    assert failed["item_000.0", "alpha", "first", "IF", 0, 2] == "missing_reply"
+
+
+def test_all_sources_are_told_apart_in_a_run_that_has_two_of_each(drawn_run: Path) -> None:
+    result = score_run(drawn_run, protocol="corrected", draws=0)
+    found = variances(result, run_draws(drawn_run, protocol="corrected"), "corrected")
+    assert [(v.model, v.n_judges, v.n_seeds, v.n_repeats) for v in found] == [("alpha", 2, 2, 3), ("beta", 2, 2, 3)]
+    for one in found:
+        assert not one.merged
+        assert sum(one.share.values()) == pytest.approx(1)
+        # The judges flip the same coins, so what they add is the noise of asking again, and little else.
+        assert one.share["repeat"] > one.share["seed_by_judge"]
+        errors = {more.of: more.error for more in one.one_more}
+        assert one.error is not None
+        assert set(errors) == {"seed", "judge", "repeat", "100 cases"}
+        assert all(error is not None and error <= one.error for error in errors.values())
+        assert errors["100 cases"] == pytest.approx(one.error * (27 / 127) ** 0.5)
+    shares, models = pooled(found) or ({}, 0)
+    assert models == 2
+    assert shares["case"] == pytest.approx(fmean(one.share["case"] for one in found))
+
+
+def simulated(creval: Result, seeds: int) -> tuple[Result, list[Score]]:
+    """Every metric of an item has the same mark: 0.5 plus a case's part (sd 0.10) and a picture's (sd 0.15)."""
+    rng = np.random.default_rng(8)
+    drawn = [
+        Score(case=case.id, model="m", judge="j", metric=metric, protocol="corrected", seed=seed, value=value)
+        for case in creval.cases
+        for part in [rng.normal(0, 0.10)]
+        for seed in range(seeds)
+        for value in [0.5 + part + rng.normal(0, 0.15)]
+        for metric in METRICS
+    ]
+    by_case: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for score in drawn:
+        by_case[score.case, score.metric].append(score.value or 0)
+    means = [
+        Score(case=c, model="m", judge="j", metric=m, protocol="corrected", value=fmean(v))
+        for (c, m), v in by_case.items()
+    ]
+    return result_of(creval.bench, creval.cases, means, draws=0), drawn
+
+
+def test_known_components_come_out_in_the_units_of_the_table(creval: Result) -> None:
+    result, drawn = simulated(creval, seeds=2)
+    (found,) = variances(result, drawn, "corrected")
+    assert found.variance["case"] == pytest.approx(100, rel=0.15)  # (100 * 0.10) ** 2
+    assert found.variance["seed"] == pytest.approx(225, rel=0.15)
+    assert found.error == pytest.approx(((100 + 225 / 2) / 874) ** 0.5, rel=0.08)
+
+
+def test_what_one_more_seed_was_said_to_buy_it_buys(creval: Result) -> None:
+    before, drawn = simulated(creval, seeds=2)
+    (found,) = variances(before, drawn, "corrected")
+    promised = next(more.error for more in found.one_more if more.of == "seed")
+    after, drawn = simulated(creval, seeds=3)
+    (then,) = variances(after, drawn, "corrected")
+    assert promised == pytest.approx(then.error, rel=0.08)
+    assert (
+        next(more.why for more in found.one_more if more.of == "repeat") == "a run with at least two repeats can tell"
+    )
+
+
+def test_a_condition_selects_the_cases_and_nothing_else(creval: Result) -> None:
+    """CREval's overall is the mean over items, so the conditional one can be computed in a line."""
+    found = {
+        row.model: row
+        for row in conditional(creval, of="VC", given="IF", at_least=80, protocol="paper", judge="gpt-4o", draws=400)
+    }
+    marks = {(s.model, s.metric, s.case): s.value or 0 for s in creval.scores}
+    follows = {m: [c.id for c in creval.cases if marks[m, "IF", c.id] >= 0.8] for m in found}
+    for model, row in found.items():
+        assert row.n == len(follows[model])
+        assert row.value == pytest.approx(100 * fmean(marks[model, "VC", case] for case in follows[model]))
+        assert row.unconditional == creval.value(model=model, metric="VC", level="overall", protocol="paper")
+        assert row.ci95 is not None
+        assert row.ci95[0] < (row.value or 0) < row.ci95[1]
+        assert row.n_shared == len(set.intersection(*(set(ids) for ids in follows.values())))
+
+
+def test_a_condition_that_nothing_meets_gives_no_number(creval: Result) -> None:
+    found = conditional(creval, of="VC", given="IF", at_least=101, protocol="paper", judge="gpt-4o", draws=50)
+    assert {(row.value, row.ci95, row.n) for row in found} == {(None, None, 0)}
+    with pytest.raises(RefBenchError, match="has no measure XY"):
+        conditional(creval, of="XY", given="IF", at_least=1, protocol="paper", judge="gpt-4o")
+
+
+def test_the_command_says_it_all(drawn_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert precision_command(drawn_run, weights=["1:1:1"], given=["VQ:IF:50"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "Ranks in avg by first",
+        "Failures by second",
+        "The weights of avg are 4:4:2",
+        "VQ where IF is at least 50 by first",
+        "Mean over 2 of 2 models",
+        "+1 seed +1 judge +1 repeat +100 cases",
+        "Not checked: the run holds no outputs.",
+    ):
+        assert words in said
+    assert "nan" not in said.lower()
+
+
+def test_the_command_prints_one_json_object(drawn_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert precision_command(drawn_run, judge="first", protocol="paper", json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["protocol"], report["measure"], [j["judge"] for j in report["judges"]]) == (
+        "paper",
+        "avg",
+        ["first"],
+    )
+    assert {rank["model"] for rank in report["judges"][0]["ranking"]} == {"alpha", "beta"}
+    assert report["variances"][0]["one_more"][0]["of"] == "seed"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"judge": "nobody"}, "--judge nobody: the run has first, second"),
+        ({"weights": ["1:2"]}, "--weights 1:2"),
+        ({"given": ["VC>80"]}, "--given VC>80: write MEASURE:CONDITION:AT_LEAST"),
+        ({"humans": Path("nowhere.csv")}, "nowhere.csv"),
+    ],
+)
+def test_wrong_usage_is_a_sentence(drawn_run: Path, wrong: dict[str, object], sentence: str) -> None:
+    with pytest.raises(RefBenchError, match=sentence):
+        precision_command(drawn_run, **wrong)  # type: ignore[arg-type]
