@@ -21,13 +21,13 @@ app = App(
 )
 
 COMMANDS = {
-    "demo": "See what a table looks like: eight real models, no key, no download",
+    "demo": "See the whole flow: a real leaderboard, a gap that is none, a run of your own, its pages",
     "list": "List what there is: benchmarks, metrics, networks, extractors, judges, rubrics, kinds of failure",
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",
     "plan": "Say what a run will cost and what it can show, before it costs anything",
-    "doctor": "Try a judge with one real call: reachable, key, pictures, JSON",
+    "doctor": "Try a judge or a model with a real call: reachable, key, pictures, size, cost",
     "run": "Judge and measure models' outputs on a benchmark, resumably, and table them",
     "generate": "Make the models' pictures for every case, resumably, and nothing else",
     "steps": "Score and draw every step of a run's agents",
@@ -37,8 +37,11 @@ COMMANDS = {
     "rescore": "Read judge replies that are already there and table them",
     "table": "Print the table of a run",
     "compare": "Is the gap real? Models in pairs on shared cases, ending in a sentence to paste",
+    "view": "Look at the pictures behind the numbers: live pages, a static site, or a printable brief",
+    "grid": "Draw references and models' outputs side by side, as PNG or PDF",
     "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
     "merge": "Merge runs of the same cases into one",
+    "why": "Say why two numbers differ: what was not the same, and how much comes from where",
     "precision": "Say how sure a run's numbers are: ranks, failures, variance, weights, copies",
     "agree": "Say how far judges agree with each other and with people, and whether one favours its own family",
     "blend": "Make multi-reference samples from pictures (RefBlend): rules, plans, datasets",

@@ -16,3 +16,12 @@ Items = Annotated[
     Path | None,
     Parameter(help="Write one line for each case, model, metric and protocol to this .jsonl, .csv or .parquet"),
 ]
+EngineName = Annotated[
+    Literal["embedded", "ray"],
+    Parameter(
+        help="Where metrics, local models and local judges run: on this machine, or on the nodes of a Ray cluster"
+    ),
+]
+Address = Annotated[
+    str | None, Parameter(help="With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine")
+]

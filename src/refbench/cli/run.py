@@ -4,44 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Subset
+from refbench.cli.options import Address, Data, EngineName, Items, Json, Level, Subset
 from refbench.cli.settings import Setting, judging_settings
+from refbench.record import RefBenchError
 from refbench.runs import Shard
 
 
 def run_command(
     benchmark: Annotated[
-        str, Parameter(help="Name of a benchmark, a file that holds one (.py), or cases of your own (.jsonl, .csv)")
+        str,
+        Parameter(
+            help="Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
+            "(.toml) that says all this and what follows; options given here come first"
+        ),
     ],
     *,
     model: Annotated[
-        list[str], Parameter(help="[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models")
-    ],
+        list[str] | None,
+        Parameter(help="[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models"),
+    ] = None,
     judge: Annotated[
         list[str] | None,
         Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel"),
     ] = None,
-    out: Annotated[Path, Parameter(help="Run directory; the same command resumes it")],
+    out: Annotated[Path | None, Parameter(help="Run directory; the same command resumes it")] = None,
     data: Data = None,
     subset: Subset = None,
-    protocol: ProtocolName = "both",
+    protocol: Annotated[
+        Literal["paper", "corrected", "both"] | None, Parameter(help="Which numbers to give; both by default")
+    ] = None,
     limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
     shard: Annotated[
         str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's array variables by default")
     ] = None,
-    seeds: Annotated[int, Parameter(help="Outputs of each model and case, with the seeds 0, 1, ...")] = 1,
-    repeats: Annotated[int, Parameter(help="How often each judge is asked the same")] = 1,
+    seeds: Annotated[int | None, Parameter(help="Outputs of each model and case, with the seeds 0, 1, ...; 1")] = None,
+    repeats: Annotated[int | None, Parameter(help="How often each judge is asked the same; 1 by default")] = None,
     retry: Annotated[
         list[str] | None, Parameter(help="Also try again what failed finally in this way, for example refused")
     ] = None,
     budget: Annotated[str | None, Parameter(help="Most that the run may cost, for example 5usd")] = None,
-    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
-    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
+    concurrency: Annotated[int | None, Parameter(help="Most calls in flight at an endpoint; 32 by default")] = None,
+    timeout: Annotated[float | None, Parameter(help="Seconds to wait for a reply; 180 by default")] = None,
     setting: Setting = None,
     batch: Annotated[bool, Parameter(help="Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False,
     no_wait: Annotated[bool, Parameter(help="With --batch: do not wait for the results; run it again later")] = False,
@@ -55,9 +64,15 @@ def run_command(
     metrics: Annotated[
         list[str] | None, Parameter(help="Only these measured parts, or none; all that can run here by default")
     ] = None,
-    making: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
-    device: Annotated[str, Parameter(help="Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")] = "cpu",
-    dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Numbers of large networks; recorded")] = "float32",
+    making: Annotated[int | None, Parameter(help="Most pictures of a model in the making; 8 by default")] = None,
+    device: Annotated[
+        str | None, Parameter(help="Where large networks run: cpu (the default), cuda (all GPUs), cuda:0,cuda:1")
+    ] = None,
+    dtype: Annotated[
+        Literal["float32", "bfloat16"] | None, Parameter(help="Numbers of large networks, recorded; float32 by default")
+    ] = None,
+    engine: EngineName | None = None,
+    address: Address = None,
     by: Level = "overall",
     items: Items = None,
     allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
@@ -75,34 +90,35 @@ def run_command(
     settings |= {key: value for key, value in given.items() if value is not None}
     if show_instruction:
         settings["show_instruction"] = "yes"
-    evaluation = asyncio.run(
-        evaluate_async(
-            benchmark,
-            models=model,
-            judges=judge or (),
-            out=out,
-            data=data,
-            subset=subset,
-            settings=settings,
-            protocol=protocol,
-            limit=limit,
-            shard=shard_of(shard),
-            seeds=seeds,
-            repeats=repeats,
-            retry=retry or (),
-            budget=budget,
-            concurrency=concurrency,
-            rubric=rubric,
-            batch=batch,
-            wait=not no_wait,
-            metrics=metrics or (),
-            making=making,
-            device=device,
-            dtype=dtype,
-            timeout=timeout,
-            show=not json,
-        )
-    )
+    said: dict[str, Any] = {
+        "models": model,
+        "judges": judge,
+        "out": out,
+        "data": data,
+        "subset": subset,
+        "settings": settings,
+        "protocol": protocol,
+        "limit": limit,
+        "shard": shard,
+        "seeds": seeds,
+        "repeats": repeats,
+        "retry": retry,
+        "budget": budget,
+        "concurrency": concurrency,
+        "timeout": timeout,
+        "rubric": rubric,
+        "batch": batch or None,
+        "wait": False if no_wait else None,
+        "metrics": metrics,
+        "making": making,
+        "device": device,
+        "dtype": dtype,
+        "engine": engine,
+        "address": address,
+    }
+    benchmark, arguments = _arguments(benchmark, said)
+    out = arguments["out"]
+    evaluation = asyncio.run(evaluate_async(benchmark, **arguments, show=not json))
     write_result(evaluation.result, "json" if json else "terminal", by=by, items=items)
     if not json:
         print(f"\nNext: refbench table {out} --markdown, or the same command again to resume")
@@ -115,6 +131,27 @@ def run_command(
     if evaluation.batches is not None and evaluation.batches.outstanding:
         return 0  # not finished, and not failed
     return 1 if evaluation.result.failure_share(missing=True) > allow_failures else 0
+
+
+def _arguments(benchmark: str, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What `evaluate` is called with: the command line, then the experiment file, then its own defaults."""
+    arguments = {key: value for key, value in said.items() if value is not None and value != {}}
+    if benchmark.endswith(".toml"):
+        from refbench.cli.experiment import read_experiment
+
+        path = Path(benchmark)
+        written = read_experiment(path).model_dump(exclude_none=True)
+        if "benchmark" not in written:
+            raise RefBenchError(f'{path}: benchmark is missing: add benchmark = "NAME"')
+        benchmark = written.pop("benchmark")
+        both = {**written.get("settings", {}), **arguments.get("settings", {})}
+        arguments = {**written, **arguments, **({"settings": both} if both else {})}
+    if not arguments.get("models"):
+        raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
+    if "out" not in arguments:
+        raise RefBenchError("give --out DIR, the directory that the run is kept in")
+    arguments |= {key: Path(arguments[key]) for key in ("out", "data") if key in arguments}
+    return benchmark, {**arguments, "shard": shard_of(arguments.get("shard"))}
 
 
 def shard_of(text: str | None) -> Shard | None:

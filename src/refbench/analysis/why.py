@@ -1,0 +1,251 @@
+"""Why two numbers differ: the way from the first to the second in steps, each with its share of the difference.
+
+Every stop on the way is a number of the benchmark's own aggregate, so the steps add up to the difference exactly,
+whatever macro averages and gates are in it. The order of the steps is fixed and part of what is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.analysis.why_words import Mover, Step, Why, told
+from refbench.case import AnyCase
+from refbench.case_values import case_values
+from refbench.columns import Columns, columns_of
+from refbench.record import RefBenchError
+from refbench.score import Score
+from refbench.stats import Array
+from refbench.table import Aggregate, filled_in, summaries
+
+_UNIT = 1_000_000_000
+"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
+_ROUNDING = 1e-4
+"""Scores nearer to each other than this are the same: released ones have six digits."""
+MOST_MOVERS = 5
+
+
+@dataclass(frozen=True)
+class Account:
+    """One of the two numbers, with everything it is made of."""
+
+    name: str
+    model: str
+    judge: str | None
+    protocol: str
+    aggregate: Aggregate
+    cases: Sequence[AnyCase]
+    columns: Columns
+    """Of one system."""
+    outputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Hashes of the model's pictures by case; a case whose pictures are not recorded is not in it."""
+    ids_only: bool = False
+    """Whether its cases are known by id alone, so that their content cannot be compared."""
+
+    def values(self) -> dict[str, Array]:
+        """Each metric over the cases, with what the aggregate puts in place of failures."""
+        return {m: filled_in(self.columns, m, self.aggregate.imputed)[0] for m in self.columns.values}
+
+    def failed(self, measure: str) -> NDArray[np.bool_]:
+        """Cases of which some part of the measure failed."""
+        parts = next(m for m in self.aggregate.measures if m.name == measure).parts
+        found = np.zeros(len(self.cases), dtype=np.bool_)
+        for part in parts:
+            if part in self.columns.failures:
+                found |= self.columns.failures[part][0] >= 0
+        return found
+
+
+def account(
+    name: str,
+    scores: Sequence[Score],
+    cases: Sequence[AnyCase],
+    system: tuple[str, str | None],
+    protocol: str,
+    aggregate: Aggregate,
+    outputs: Mapping[str, frozenset[str]] | None = None,
+    *,
+    ids_only: bool = False,
+) -> Account:
+    """The account of one model by one judge under one protocol."""
+    mine = [s for s in scores if (s.model, s.judge) == system and s.protocol == protocol]
+    columns = columns_of(mine, cases)
+    return Account(name, *system, protocol, aggregate, cases, columns, outputs or {}, ids_only)
+
+
+def default_measure(first: Account, second: Account) -> str:
+    """The last measure that both have a value of: the one that tables are sorted by."""
+    for measure in reversed(first.aggregate.measures):
+        if all(_of(one.aggregate, one.cases, one.values(), measure.name) is not None for one in (first, second)):
+            return measure.name
+    raise RefBenchError(
+        f"{first.name}: {first.model} and {second.name}: {second.model} have no measure with a value on both sides"
+    )
+
+
+def explain(first: Account, second: Account, measure: str | None = None, differences: Sequence[str] = ()) -> Why:
+    """The way from the first number to the second."""
+    measure = measure or default_measure(first, second)
+    known = [m.name for m in first.aggregate.measures]
+    if measure not in known:
+        raise RefBenchError(f"--metric {measure}: there are {', '.join(known)}")
+    ends = [_of(one.aggregate, one.cases, one.values(), measure) for one in (first, second)]
+    if ends[0] is None or ends[1] is None:
+        without = first if ends[0] is None else second
+        raise RefBenchError(f"{without.name}: {without.model} has no {measure} to explain, nothing of it is scored")
+    way = _Way(first, second, measure)
+    if way.changed:
+        differences = [*differences, f"{way.changed} cases have the same id but other content: not the same cases"]
+    steps = way.steps(ends[1])
+    return told(
+        first=(first.name, first.model, first.judge, first.protocol),
+        second=(second.name, second.model, second.judge, second.protocol),
+        measure=measure,
+        values=(ends[0] / _UNIT, ends[1] / _UNIT),
+        steps=steps,
+        movers=way.movers(),
+        differences=differences,
+        n_shared=len(way.shared),
+    )
+
+
+def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Array], measure: str) -> int | None:
+    """The measure over the cases in whole units; None where it has no value."""
+    if not cases:
+        return None
+    overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
+    found = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
+    value = float(found[0, measure][0, 0]) if (0, measure) in found else math.nan
+    return round(value * _UNIT) if math.isfinite(value) else None
+
+
+class _Way:
+    """The stops between two accounts."""
+
+    def __init__(self, first: Account, second: Account, measure: str) -> None:
+        self.first, self.second, self.measure = first, second, measure
+        self.at_first = {case.id: i for i, case in enumerate(first.cases)}
+        self.at_second = {case.id: i for i, case in enumerate(second.cases)}
+        by_id = first.ids_only or second.ids_only
+        both = [case.id for case in first.cases if case.id in self.at_second]
+        self.shared = [
+            i for i in both if by_id or first.cases[self.at_first[i]].key == second.cases[self.at_second[i]].key
+        ]
+        self.changed = len(both) - len(self.shared)
+        failed_first, failed_second = first.failed(measure), second.failed(measure)
+        self.failed = [i for i in self.shared if failed_first[self.at_first[i]] or failed_second[self.at_second[i]]]
+        gone = set(self.failed)
+        self.clean = [i for i in self.shared if i not in gone]
+        self.same = [i for i in self.clean if self._output(i) == "same"]
+        self.unknown = [i for i in self.clean if self._output(i) == "unknown"]
+        self.other = [i for i in self.clean if self._output(i) == "other"]
+        mine, theirs = first.values(), second.values()
+        self.values = {m: (mine[m], theirs[m]) for m in mine if m in theirs}
+
+    def _output(self, case: str) -> str:
+        mine, theirs = self.first.outputs.get(case), self.second.outputs.get(case)
+        if mine is None or theirs is None:
+            return "unknown"
+        return "same" if mine == theirs else "other"
+
+    def steps(self, end: int) -> list[Step]:
+        """Differences between the stops, by cause. A stop without a value joins the steps before and after it."""
+        taken: set[str] = set()
+        stops: list[tuple[str, int | None]] = [("only_first", self._mixed(self.shared, set()))]
+        stops.append(("failures", self._mixed(self.clean, set())))
+        for cause, cases in (
+            ("same_output", self.same),
+            ("unknown_output", self.unknown),
+            ("other_output", self.other),
+        ):
+            taken |= set(cases)
+            stops.append((cause, self._mixed(self.clean, taken)))
+        stops.append(("failures", self._mixed(self.shared, set(self.shared))))
+        second = self.second
+        stops.append(("only_second", _of(self.first.aggregate, second.cases, second.values(), self.measure)))
+        stops.append(("aggregation", end))
+        before = _of(self.first.aggregate, self.first.cases, self.first.values(), self.measure)
+        assert before is not None
+        counts = self.counts()
+        found: dict[tuple[str, ...], int] = {}
+        waiting: list[str] = []
+        for cause, value in stops:
+            waiting.append(cause)
+            if value is not None:
+                # Causes that concern no case explain nothing, unless there is no other.
+                causes = tuple(dict.fromkeys(c for c in waiting if counts[c][0])) or (cause,)
+                found[causes] = found.get(causes, 0) + value - before
+                before, waiting = value, []
+        return [
+            Step(
+                causes=causes,
+                delta=units / _UNIT,
+                n=sum(counts[c][0] for c in causes),
+                of=max(counts[c][1] for c in causes),
+            )
+            for causes, units in found.items()
+            if units or any(counts[c][0] for c in causes if c != "aggregation")
+        ]
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """For each cause: how many cases it concerns, and of how many."""
+        first, second = len(self.first.cases), len(self.second.cases)
+        moved = {i for i in self.clean if self._differs(i)}
+        return {
+            "only_first": (first - len(self.shared), first),
+            "failures": (len(self.failed), len(self.shared)),
+            "same_output": (len(moved & set(self.same)), len(self.same)),
+            "unknown_output": (len(moved & set(self.unknown)), len(self.unknown)),
+            "other_output": (len(moved & set(self.other)), len(self.other)),
+            "only_second": (second - len(self.shared), second),
+            "aggregation": (int(self.first.aggregate is not self.second.aggregate), 1),
+        }
+
+    def _differs(self, case: str) -> bool:
+        i, j = self.at_first[case], self.at_second[case]
+        return any(not _equal(mine[i], theirs[j]) for mine, theirs in self.values.values())
+
+    def _mixed(self, cases: Sequence[str], taken: set[str]) -> int | None:
+        """The first's aggregate over the cases, with the second's values of those that are taken."""
+        values = {
+            m: np.array([theirs[self.at_second[i]] if i in taken else mine[self.at_first[i]] for i in cases])
+            for m, (mine, theirs) in self.values.items()
+        }
+        chosen = [
+            self.second.cases[self.at_second[i]] if i in taken else self.first.cases[self.at_first[i]] for i in cases
+        ]
+        return _of(self.first.aggregate, chosen, values, self.measure)
+
+    def movers(self) -> list[Mover]:
+        """The cases whose own value changed most, among those that both sides scored."""
+        if not self.clean:
+            return []
+        cases = [self.first.cases[self.at_first[i]] for i in self.clean]
+        rows, columns = [self.at_first[i] for i in self.clean], [self.at_second[i] for i in self.clean]
+        stacked = {m: np.stack([mine[rows], theirs[columns]]) for m, (mine, theirs) in self.values.items()}
+        fine = {m: np.full(v.shape, -1, dtype=np.int8) for m, v in stacked.items()}
+        apart = {m: np.isnan(v) for m, v in stacked.items()}
+        both = Columns((("first", None), ("second", None)), stacked, fine, apart)
+        found = case_values(self.first.aggregate, both, cases).get(self.measure)
+        if found is None:
+            return []
+        change = np.nan_to_num(found[1] - found[0])
+        order = sorted(range(len(cases)), key=lambda n: (-abs(change[n]), cases[n].id))[:MOST_MOVERS]
+        return [
+            Mover(
+                case=cases[n].id,
+                first=round(float(found[0, n]), 9),
+                second=round(float(found[1, n]), 9),
+                output=self._output(cases[n].id),
+            )
+            for n in order
+            if abs(change[n]) > _ROUNDING
+        ]
+
+
+def _equal(mine: float, theirs: float) -> bool:
+    return abs(mine - theirs) <= _ROUNDING or (math.isnan(mine) and math.isnan(theirs))

@@ -1,0 +1,168 @@
+"""What is said about the difference of two numbers: its steps, the cases that moved most, and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from refbench.record import Record
+
+Told = tuple[str, str, str | None, str]
+"""Where a number comes from: the run, the model, the judge, the protocol."""
+
+_SMALL = 1.5
+
+_TOGETHER = {
+    "only_first": "cases that only the first has",
+    "only_second": "cases that only the second has",
+    "failures": "failed cases",
+    "same_output": "other scores of the same outputs",
+    "unknown_output": "other scores",
+    "other_output": "other outputs",
+    "aggregation": "the aggregate of the protocol",
+}
+
+
+class Step(Record):
+    """One cause of the difference with its share. Several causes where they cannot be told apart."""
+
+    causes: tuple[str, ...]
+    delta: float
+    n: int
+    """Cases that it concerns, of `of`."""
+    of: int
+
+
+class Mover(Record):
+    """A case whose value is not the same on both sides. `output`: same, other, or unknown."""
+
+    case: str
+    first: float
+    second: float
+    output: str
+
+
+class Fix(Record):
+    """What one correction of the released code did to the number, and to how many of the scores."""
+
+    name: str
+    what: str
+    delta: float
+    items: int
+
+
+class Why(Record):
+    """Two numbers and the way from the first to the second; the steps add up to the difference."""
+
+    first: str
+    second: str
+    measure: str
+    first_value: float
+    second_value: float
+    difference: float
+    n_shared: int
+    steps: tuple[Step, ...]
+    movers: tuple[Mover, ...]
+    differences: tuple[str, ...]
+    """What was not the same when the numbers were made."""
+    sentence: str
+    fixes: tuple[Fix, ...] = ()
+    """From the paper's number to the corrected one, fix by fix, where the benchmark can say so."""
+
+    def words(self, step: Step) -> str:
+        """The step's cause in words."""
+        return cause_words(step, self.first, self.second)
+
+    def number(self, value: float) -> str:
+        return f"{value:.{_digits(self.first_value, self.second_value)}f}"
+
+    def signed(self, value: float) -> str:
+        return f"{value:+.{_digits(self.first_value, self.second_value)}f}"
+
+
+def _digits(*values: float) -> int:
+    return 4 if all(abs(value) <= _SMALL for value in values) else 2
+
+
+def told(
+    *,
+    first: Told,
+    second: Told,
+    measure: str,
+    values: tuple[float, float],
+    steps: Sequence[Step],
+    movers: Sequence[Mover],
+    differences: Sequence[str],
+    n_shared: int,
+) -> Why:
+    """Names that tell the two apart, and the sentence."""
+    names = _names(first, second)
+    difference = round(values[1] - values[0], 9)
+    sentence = _sentence(names, measure, values, difference, steps, n_shared)
+    return Why(
+        first=names[0],
+        second=names[1],
+        measure=measure,
+        first_value=values[0],
+        second_value=values[1],
+        difference=difference,
+        n_shared=n_shared,
+        steps=tuple(steps),
+        movers=tuple(movers),
+        differences=tuple(differences),
+        sentence=sentence,
+    )
+
+
+def _names(first: Told, second: Told) -> tuple[str, str]:
+    """The model, and of run, judge and protocol what is not the same on both sides."""
+    unlike = [n for n in (0, 2, 3) if first[n] != second[n]]
+
+    def name(one: Told) -> str:
+        extra = [f"judge {one[2] or 'none'}" if n == 2 else str(one[n]) for n in unlike]
+        return f"{one[1]} ({', '.join(extra)})" if extra else one[1]
+
+    return name(first), name(second)
+
+
+def cause_words(step: Step, first: str, second: str) -> str:
+    """What a step is about."""
+    if len(step.causes) > 1:
+        parts = [_TOGETHER.get(cause, cause) for cause in step.causes]
+        return f"{' and '.join(parts)}, which cannot be told apart here"
+    many = "case" if step.n == 1 else "cases"
+    if step.n == 0 and step.causes[0].endswith("_output"):
+        return "scores that differ in their rounding only"
+    changed = f"{step.n} of {step.of} cases"
+    return {
+        "only_first": f"{step.n} {many} that only {first} has",
+        "only_second": f"{step.n} {many} that only {second} has",
+        "failures": f"{step.n} {many} that failed on one side or both",
+        "same_output": f"{changed} with the same output and another score",
+        "unknown_output": f"{changed} with another score (for the same output or not is not recorded)",
+        "other_output": f"{changed} with another output and another score",
+        "aggregation": "how scores become a number (the aggregate of the protocol)",
+    }[step.causes[0]]
+
+
+def _sentence(
+    names: tuple[str, str],
+    measure: str,
+    values: tuple[float, float],
+    difference: float,
+    steps: Sequence[Step],
+    n_shared: int,
+) -> str:
+    digits = _digits(*values)
+    head = f"{measure} is {values[0]:.{digits}f} for {names[0]} and {values[1]:.{digits}f} for {names[1]}"
+    if not difference:
+        return f"{head}: there is no difference to explain."
+    ordered = sorted(steps, key=lambda step: -abs(step.delta))
+    said = [
+        f"{step.delta:+.{digits}f} from {cause_words(step, *names)}"
+        for step in ordered
+        if abs(step.delta) >= 0.5 * 10**-digits
+    ]
+    if not n_shared:
+        return f"{head}, a difference of {difference:+.{digits}f}: they share no cases, so nothing else can be said."
+    parts = "; ".join(said) or "in parts too small to print"
+    return f"{head}, a difference of {difference:+.{digits}f}: {parts}."

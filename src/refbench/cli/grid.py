@@ -1,0 +1,108 @@
+"""`refbench grid`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from cyclopts import Parameter
+
+from refbench.cli.options import Data, Json
+from refbench.record import RefBenchError
+
+
+def grid_command(
+    *runs: Annotated[Path, Parameter(help="Run directories, all of the same cases")],
+    out: Annotated[Path, Parameter(help="The sheet: a .png, or a .pdf with pages")],
+    cases: Annotated[str | None, Parameter(help="These cases, by id: ID,ID,...")] = None,
+    worst: Annotated[int | None, Parameter(help="The N cases with the worst values")] = None,
+    best: Annotated[int | None, Parameter(help="The N cases with the best values")] = None,
+    random: Annotated[int | None, Parameter(help="N cases by lot; 4 where nothing else is asked for")] = None,
+    disagree: Annotated[int | None, Parameter(help="The N cases on which the models are furthest apart")] = None,
+    of: Annotated[
+        str | None, Parameter(help="Worst and best for this model; default on average over those shown")
+    ] = None,
+    models: Annotated[str | None, Parameter(help="These models, in this order: A,B,...")] = None,
+    data: Data = None,
+    metric: Annotated[
+        str | None, Parameter(name=("--metric", "--measure"), help="The value under each picture; default the summary")
+    ] = None,
+    protocol: Annotated[str | None, Parameter(help="paper or corrected; default corrected")] = None,
+    judge: Annotated[str | None, Parameter(help="Whose values; default the first judge")] = None,
+    seed: Annotated[int, Parameter(help="Seed of --random, and which output of a model with several seeds")] = 0,
+    columns: Annotated[int, Parameter(help="Most models beside each other; more go on another line")] = 6,
+    size: Annotated[int, Parameter(help="Pixels of a picture on the sheet")] = 256,
+    font: Annotated[Path | None, Parameter(help="A font file for scripts that the fonts here lack")] = None,
+    json: Json = False,
+) -> int:
+    """Draw references and models' outputs side by side, as a sheet for a paper or a talk."""
+    if not runs:
+        raise RefBenchError("name a run directory, for example: refbench grid runs/x --out sheet.png --worst 4")
+    if out.suffix.lower() not in (".png", ".pdf"):
+        raise RefBenchError(f"--out {out}: name it .png or .pdf")
+    if columns < 1 or not 32 <= size <= 2048:
+        raise RefBenchError("--columns is a number from 1 up, and --size is from 32 to 2048 pixels")
+    from refbench.cli.printing import write_file
+    from refbench.report.grid import caption_of, open_board, sheet_rows
+    from refbench.report.grid_choice import choose, marks_of
+    from refbench.report.grid_sheet import Sheet, sheet_bytes
+
+    board = open_board(runs, protocol)
+    try:
+        there = [model.name for model in board.models]
+        shown = _named(models, there)
+        marks = marks_of(board.result, measure=metric, protocol=protocol, judge=judge)
+        chosen = choose(
+            board.cases,
+            marks,
+            shown,
+            ids=[name.strip() for name in cases.split(",") if name.strip()] if cases else (),
+            worst=worst,
+            best=best,
+            random=random,
+            disagree=disagree,
+            of=of,
+            seed=seed,
+        )
+        rows = sheet_rows(board, marks, chosen, shown, data)
+        sheet = Sheet(size=size, columns=columns, font=font)
+        caption = caption_of(board, marks, chosen)
+        pages = sheet.pages(board.bench.title, caption, rows, paged=out.suffix.lower() == ".pdf")
+    finally:
+        board.close()
+    absent = sum(shot.path is None and shot.failure is None for row in rows for shot in row.references)
+    if json:
+        write_file(out, sheet_bytes(pages, out), quiet=True)
+        said = {
+            "out": str(out),
+            "cases": [case.id for case in chosen.cases],
+            "models": shown,
+            "caption": caption,
+            "pages": len(pages),
+            "references_not_at_hand": absent,
+            "broken": sheet.broken,
+            "characters_without_a_font": list(sheet.missing),
+        }
+        print(orjson.dumps(said).decode())
+        return 0
+    write_file(out, sheet_bytes(pages, out))
+    print(caption)
+    if absent:
+        print(f"{absent} references are not at hand and stay empty boxes: give --data DIR", file=sys.stderr)
+    for line in sheet.broken:
+        print(f"cannot be shown: {line}", file=sys.stderr)
+    if sheet.missing:
+        print(f"{sheet.unwritten()}; give --font FILE, for example of Noto Sans", file=sys.stderr)
+    return 0
+
+
+def _named(text: str | None, there: list[str]) -> list[str]:
+    if text is None:
+        return there
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    stranger = next((name for name in names if name not in there), None)
+    if stranger is not None or not names:
+        raise RefBenchError(f"--models {stranger or text}: there are {', '.join(there)}")
+    return list(dict.fromkeys(names))

@@ -1,0 +1,151 @@
+"""Experiment files: what they say is what is run, the command line comes first, and mistakes name the key."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refbench.cli.app import main
+from refbench.cli.experiment import Experiment, one_line, read_experiment
+from refbench.engine import evaluate_async
+from refbench.models.nested import parse_model, parse_model_table
+from refbench.pictures import encode
+from refbench.record import RefBenchError
+from refbench.runs import Run
+from support.judge_server import JudgeServer
+
+NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_its_keys_are_the_arguments_of_evaluate() -> None:
+    arguments = set(inspect.signature(evaluate_async).parameters)
+    assert set(Experiment.model_fields) - {"benchmark"} == arguments - {"name", "show"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"kind": "baseline", "what": "copy"},
+        {"kind": "openai", "what": "gpt-image-1", "quality": "high", "base_url": "http://127.0.0.1:1/v1?x=1&y=ü"},
+        {"kind": "truncate", "model": "nano=gemini:nano-banana"},
+        {
+            "kind": "suffix",
+            "text": 'more; "quoted" (and) = bracketed\nline',
+            "model": {"kind": "baseline", "what": "blend"},
+        },
+        {
+            "kind": "ipr",
+            "planner": "openai:gpt-5?temperature=0",
+            "steps": 3,
+            "model": {"kind": "truncate", "model": {"kind": "openai", "what": "gpt-image-1", "n": 1}},
+        },
+        {"kind": "rephrase", "vlm": "anthropic:claude", "when": "always", "model": "diffusers:a/b?steps=2"},
+    ],
+)
+def test_a_model_as_a_table_is_the_same_in_one_line(table: dict[str, object]) -> None:
+    tree = parse_model_table(table, "A", "here")
+    assert parse_model(one_line(tree)) == tree
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sedds = 3", "sedds: there is no such key: did you mean seeds"),
+        ("name = 'x'", "did you mean benchmark"),
+        ("seeds = 'many'", "seeds: it should be a valid integer"),
+        ("batch = 'perhaps'", "batch: it should be a valid boolean"),
+        ("protocol = 'mine'", "protocol: it should be 'paper', 'corrected' or 'both'"),
+        ("models = 3", "models: it should be a list of specs"),
+        ("[models]\nA = 3", "models.A: a model is a spec"),
+        ("[models.A]\nkind = 'ipr'\nmodel = 'baseline:copy'", "models.A: ipr asks a VLM"),
+        ("[models.A]\nkind = 'turnz'\nmodel = 'baseline:copy'", "models.A: no wrapper is called 'turnz'"),
+        ("[models.A]\nkind = 'folder'", "models.A: folder needs what"),
+        ("[models.A]\nkind = 'folder'\nwhat = 'a?b'", "models.A: it cannot be written"),
+        ("judges = [1]", "judges: it should be a list of specs"),
+        ("[settings]\nx = [1]", "settings.x"),
+        ("seeds = ", "is no TOML"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    path = write(tmp_path / "experiment.toml", text)
+    with pytest.raises(RefBenchError) as error:
+        read_experiment(path)
+    assert str(error.value).startswith(str(path))
+    assert said in str(error.value)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    (tmp_path / "ref.png").write_bytes(encode(np.zeros((8, 8, 3), dtype=np.uint8)))
+    rows = [
+        {"id": f"c{n}", "instruction": "Paint.", "references": [{"path": "ref.png", "role": "style"}]} for n in range(4)
+    ]
+    return write(tmp_path / "cases.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def test_an_experiment_runs_and_the_command_line_comes_first(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    reply = json.dumps(dict.fromkeys(NAMES, 5))
+    with JudgeServer(reply=lambda text: reply) as server:
+        path = write(
+            tmp_path / "experiment.toml",
+            f"""
+            benchmark = "{cases}"
+            rubric = "five_criteria"
+            out = "{tmp_path / "run"}"
+            limit = 2
+            seeds = 2
+            judges = {{ j = "openai:gpt-4o?base_url={server.url}/v1" }}
+            [models]
+            plain = "baseline:copy"
+            [models.worded]
+            kind = "suffix"
+            text = "in oil; on canvas"
+            model = {{ kind = "baseline", what = "copy" }}
+            [settings]
+            max_side = 256
+            """,
+        )
+        code, out, err = run(
+            monkeypatch, capsys, "run", path, "--seeds", 1, "--limit", 3, "--set", "max_side=128", "--json"
+        )
+    assert (code, err) == (0, "")
+    table = json.loads(out)
+    assert {row["model"] for row in table["rows"]} == {"plain", "worded"}
+    assert next(row["n_expected"] for row in table["rows"]) == 3, "--limit comes before limit"
+    opened = Run.open(tmp_path / "run")
+    assert {output.seed for output in opened.outputs()} == {0}, "--seeds comes before seeds"
+    assert opened.info.settings["max_side"] == "128"
+
+
+def test_what_neither_file_nor_command_line_says_is_asked_for(
+    cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "experiment.toml", "seeds = 1")
+    assert "benchmark is missing" in run(monkeypatch, capsys, "run", path)[2]
+    write(path, f'benchmark = "{cases}"')
+    assert "give at least one --model" in run(monkeypatch, capsys, "run", path)[2]
+    code, _, err = run(monkeypatch, capsys, "run", path, "--model", "baseline:copy")
+    assert "give --out DIR" in err
+    assert code == 2
+    assert "cannot be read" in run(monkeypatch, capsys, "run", tmp_path / "absent.toml")[2]

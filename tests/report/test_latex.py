@@ -1,0 +1,309 @@
+"""Tables for a paper: what is marked and what never is, and that any name compiles and reads as it was."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import refbench
+from multibanana.factory import every_task, write_dataset
+from refbench import Failure, Score
+from refbench.benchmarks import Benchmark, benchmark
+from refbench.benchmarks.multibanana.details import CRITERIA
+from refbench.case import AnyCase
+from refbench.record import RefBenchError
+from refbench.report.latex import to_latex
+from refbench.report.openness import Openness, family_openness
+from refbench.report.paper_table import paper_table
+from refbench.report.tex_text import is_wide, tex
+from refbench.result import Result
+from refbench.scoring import result_of
+from support.latex import compiled
+
+METRICS = ("IF", "VC", "VQ")
+Marks = Mapping[str, Sequence[float | None]]
+"""By model: the same mark on every case for IF, VC, VQ; None is a failure on the first case and 0.5 on the others."""
+
+
+@pytest.fixture(scope="module")
+def released() -> Result:
+    bench = benchmark("creval")
+    assert bench.released is not None
+    cases, scores = bench.released()
+    return result_of(bench, cases, scores, draws=40)
+
+
+def made(marks: Marks, *, bench: Benchmark | None = None, judge: str = "j", protocol: str = "corrected") -> Result:
+    """A CREval table of a few cases, whose values are known without computing."""
+    bench = bench or benchmark("creval")
+    assert bench.released is not None
+    cases: list[AnyCase] = list(bench.released()[0][:6])
+    scores = []
+    for model, of_model in marks.items():
+        for n, case in enumerate(cases):
+            for metric, mark in zip(METRICS, of_model, strict=True):
+                failed = mark is None and n == 0
+                scores.append(
+                    Score(
+                        case=case.id, model=model, judge=judge, metric=metric, protocol=protocol,
+                        value=None if failed else 0.5 if mark is None else mark,
+                        failure=Failure(kind="unparsable") if failed else None,
+                    )
+                )  # fmt: skip
+    return result_of(bench, cases, scores, draws=0)
+
+
+def marked(result: Result, column: int) -> dict[str, str]:
+    table = paper_table(result, openness=Openness())
+    return {entry.name: entry.cells[column].mark for entry in table.entries if not entry.printed}
+
+
+def test_the_best_is_bold_and_the_second_underlined_in_every_column(released: Result) -> None:
+    text = to_latex(released, published="none")
+    for metric in (*METRICS, "avg"):
+        ranked = sorted(released.rows(level="overall", metric=metric), key=lambda row: -(row.value or 0))
+        first, second, third = (f"{row.value:.2f}" for row in ranked[:3])
+        assert rf"\textbf{{{first}}}" in text
+        assert rf"\underline{{{second}}}" in text
+        assert rf"\underline{{{third}}}" not in text
+        assert rf"\textbf{{{third}}}" not in text
+
+
+def test_numbers_that_are_printed_alike_are_marked_alike() -> None:
+    result = made({"a": (0.9, 0.1, 0.5), "b": (0.9000001, 0.2, 0.5), "c": (0.3, 0.2, 0.5)})
+    assert marked(result, 0) == {"a": "best", "b": "best", "c": ""}
+    assert marked(result, 1) == {"a": "", "b": "best", "c": "best"}, "no second behind two firsts"
+    assert marked(result, 2) == {"a": "", "b": "", "c": ""}, "all alike: none is best"
+
+
+def test_where_less_is_better_the_lowest_is_best_and_the_column_says_so() -> None:
+    bench = replace(benchmark("creval"), lower=frozenset({"VQ"}))
+    result = made({"a": (0.1, 0.1, 0.5), "b": (0.2, 0.2, 0.3), "c": (0.3, 0.3, 0.4)}, bench=bench)
+    assert marked(result, 2) == {"b": "best", "c": "second", "a": ""}
+    text = to_latex(result)
+    assert r"VQ $\downarrow$" in text
+    assert r"IF $\downarrow$" not in text
+
+
+def test_a_number_about_fewer_parts_is_not_ranked_with_the_others() -> None:
+    bench = benchmark("creval")
+    assert bench.released is not None
+    cases = [c for c in bench.released()[0] if c.groups["category"] == "Stylization"][::12]
+    dimensions = {case.groups["dimension"] for case in cases}
+    assert len(dimensions) > 1, "the case list must span several parts of the macro average"
+    gone = sorted(dimensions)[0]
+    scores = [
+        Score(
+            case=case.id, model=model, judge="j", metric=metric, protocol="corrected",
+            value=None if model == "partial" and case.groups["dimension"] == gone else mark,
+            failure=Failure(kind="refused") if model == "partial" and case.groups["dimension"] == gone else None,
+        )
+        for model, mark in (("partial", 0.9), ("low", 0.2), ("high", 0.4))
+        for case in cases
+        for metric in METRICS
+    ]  # fmt: skip
+    result = result_of(bench, cases, scores, draws=0)
+    table = paper_table(result, by="category", openness=Openness())
+    marks = {entry.name: entry.cells[0].mark for entry in table.entries}
+    assert marks == {"partial": "", "high": "best", "low": "second"}
+
+
+def test_judges_are_ranked_apart() -> None:
+    one, two = made({"a": (0.9, 0.9, 0.9), "b": (0.8, 0.8, 0.8)}, judge="j1"), made({"a": (0.1, 0.1, 0.1), "b": (0.2, 0.2, 0.2)}, judge="j2")  # fmt: skip
+    both = result_of(one.bench, one.cases, [*one.scores, *two.scores], draws=0)
+    table = paper_table(both, openness=Openness())
+    best = {(entry.name, entry.judge) for entry in table.entries if entry.cells[0].mark == "best"}
+    assert best == {("a", "j1"), ("b", "j2")}
+    assert " & judge & " in to_latex(both)
+
+
+def test_published_rows_are_marked_and_never_ranked(released: Result) -> None:
+    text = to_latex(released)
+    printed = [line for line in text.splitlines() if "dagger" in line and " & " in line]
+    assert len(printed) == 8
+    for line in printed:
+        assert r"\textbf" not in line
+        assert r"\underline" not in line
+    assert r"Seedream 4.0}$^{\dagger}$ & \textit{89.12}" in text, "Table S1 of the paper"
+    assert "As printed in Table S1 of arXiv 2603.26174, judged by GPT-4o: not measured here" in text
+    everyone = to_latex(released, published="all")
+    assert "Gemini 2.5 Flash Image" in everyone
+    assert "Gemini 2.5 Flash Image" not in text, "only numbers of that model were released, and it is not in the run"
+    assert "dagger" not in to_latex(released, published="none")
+
+
+def test_another_judge_and_another_protocol_are_said_beside_published_rows() -> None:
+    result = made({"Bagel": (0.9, 0.9, 0.9), "mine": (0.8, 0.8, 0.8)}, judge="my-judge")
+    text = to_latex(result, published="all")
+    assert "another judge" in text
+    assert "protocol corrected here" in text
+
+
+def test_open_and_closed_models_are_apart_and_the_unknown_are_not_guessed() -> None:
+    result = made({"Bagel": (0.9, 0.9, 0.9), "gpt-image-1": (0.8, 0.8, 0.8), "mine": (0.7, 0.7, 0.7)})
+    blocks = {
+        b.name: [e.name for e in b.entries] for b in paper_table(result, published="none", openness=Openness()).blocks
+    }
+    assert blocks == {"open": ["Bagel"], "closed": ["gpt-image-1"], "models": ["mine"]}
+    text = to_latex(result, published="none")
+    assert "% open: Bagel by bagel" in text
+    assert "neither known to be open nor closed (say --open NAME or --closed NAME): mine" in text
+    said = Openness(open=("mine",), closed=("Bagel",))
+    blocks = {b.name: [e.name for e in b.entries] for b in paper_table(result, published="none", openness=said).blocks}
+    assert blocks == {"open": ["mine"], "closed": ["Bagel", "gpt-image-1"]}
+    with pytest.raises(RefBenchError, match="--open nobody"):
+        paper_table(result, openness=Openness(open=("nobody",)))
+    with pytest.raises(RefBenchError, match="one of them"):
+        Openness(open=("x",), closed=("x",))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("FLUX.1 Kontext [pro]", "closed"),
+        ("FLUX.1 Kontext [dev]", "open"),
+        ("FLUX", None),
+        ("acetone", None),
+        ("ACE++", "open"),
+        ("seedream4-0", "closed"),
+        ("FLUX-1 + GPT-4o", None),
+        ("DALL-E 3 + GPT-4o", "closed"),
+        ("sd35-large", None),
+        ("Stable Diffusion 3", "open"),
+    ],
+)
+def test_families_are_known_by_whole_names(name: str, kind: str | None) -> None:
+    assert family_openness(name)[0] == kind
+
+
+def test_coverage_is_shown_where_it_is_not_complete() -> None:
+    whole = to_latex(made({"a": (0.1, 0.1, 0.1), "b": (0.2, 0.2, 0.2)}))
+    assert "scored" not in whole
+    text = to_latex(made({"a": (None, 0.1, 0.1), "b": (0.2, 0.2, 0.2)}))
+    assert "5/6" in text
+    assert "6/6" in text
+    assert "failures are in no mean" in text
+
+
+def test_the_footnote_says_what_the_table_rests_on(released: Result) -> None:
+    text = to_latex(released)
+    assert f"fingerprint {released.table.fingerprint}" in text
+    assert refbench.__version__ in text
+    assert "904 cases" in text
+    assert "Judge gpt-4o" in text
+    assert "Protocol paper (reader 1" in text
+
+
+def test_intervals_are_their_ends_or_half_their_width(released: Result) -> None:
+    row = next(r for r in released.rows(level="overall", metric="avg") if r.model == "seedream4-0")
+    assert row.ci95 is not None
+    low, high = row.ci95
+    assert f"[{low:.2f}, {high:.2f}]" in to_latex(released, interval="range", published="none")
+    assert rf"$\pm$\,{(high - low) / 2:.2f}" in to_latex(released, interval="half", published="none")
+    assert "scriptsize" not in to_latex(released, interval="none", published="none")
+
+
+def test_a_level_gives_a_column_for_each_slice(released: Result) -> None:
+    table = paper_table(released, by="category", openness=Openness())
+    categories = dict.fromkeys(case.groups["category"] for case in released.cases)
+    assert {column.title for column in table.columns} == {*categories, "overall"}
+    with pytest.raises(RefBenchError, match="--by colour: this table has the levels overall, category, dimension"):
+        to_latex(released, by="colour")
+
+
+EVIL = (
+    r"a_b&c%d#e$f{g}h~i^j\k",
+    "[star]*",
+    "*first",
+    "tab\tand\nline",
+    "--dash---,,<<>>?`!`",
+    "émile ő ñ ß Ø",
+    "\\input{/etc/passwd}",
+    "\\end{tabular}",
+)
+
+
+def names_table(names: Sequence[str]) -> Result:
+    return made({name: (0.1 + 0.05 * n, 0.2, 0.3) for n, name in enumerate(names)})
+
+
+def test_evil_names_compile_and_read_as_they_were(tmp_path: Path) -> None:
+    text = to_latex(names_table(EVIL))
+    # Plain TeX fonts draw an underscore as a rule, and have accents where others have tilde and caret.
+    shown = unicodedata.normalize("NFC", compiled(tmp_path, text)).translate(str.maketrans("˜ˆ", "~^"))
+    for word in (
+        r"a b&c%d#e$f{g}h~i^j\k",
+        "[star]*",
+        "*first",
+        "tab and line",
+        "\\end{tabular}",
+        "émile ő ñ ß Ø",
+        "--dash---",
+        "\\input{/etc/passwd}",
+    ):
+        assert word in shown, f"{word!r} is not in the PDF"
+
+
+def test_names_in_other_scripts_compile_everywhere_and_are_whole_where_fonts_are(tmp_path: Path) -> None:
+    text = to_latex(names_table(["文心一格", "模型_v2", "модель", "normal"]))
+    assert "xelatex and lualatex" in text
+    assert "文心一格" in text, "nothing is lost in the source"
+    shown = compiled(tmp_path, text)
+    assert "U+6587 U+5FC3 U+4E00 U+683C" in shown, "pdflatex names the letters that it does not have"
+    assert "?" not in shown
+    assert "xelatex" not in to_latex(names_table(["normal", "other"]))
+
+
+def test_a_title_in_another_script_does_not_break_a_list_of_tables(tmp_path: Path) -> None:
+    bench = replace(benchmark("creval"), title="评测")
+    text = to_latex(made({"a": (0.1, 0.2, 0.3), "b": (0.2, 0.3, 0.4)}, bench=bench))
+    for _ in range(2):  # the second time the list of tables is there
+        assert "U+8BC4" in compiled(tmp_path, f"\\listoftables\n{text}")
+
+
+def test_marks_of_direction_do_not_reach_the_source() -> None:
+    text = to_latex(names_table(["abc\u202edef", "x"]))
+    assert "\u202e" not in text
+    assert "U+202E" in text
+
+
+def test_released_figures_compile_in_every_shape(released: Result, tmp_path: Path) -> None:
+    tables = [
+        to_latex(released),
+        to_latex(released, by="dimension", published="all"),
+        to_latex(released, by="category", interval="range", wide=True),
+    ]
+    shown = compiled(tmp_path, "\n".join(tables))
+    row = next(r for r in released.rows(level="overall", metric="avg") if r.model == "gpt-image-1")
+    assert re.search(rf"gpt-image-1\s+\S+\s+\S+\s+\S+\s+{row.value:.2f}", shown)
+
+
+def test_a_benchmark_of_many_slices_and_no_published_overall_compiles(tmp_path: Path) -> None:
+    bench = benchmark("multibanana")
+    cases = list(refbench.load("multibanana", write_dataset(tmp_path / "data", every_task(1))).cases)
+    scores = [
+        Score(
+            case=case.id, model=model, judge="gpt", metric=criterion, protocol=protocol, value=float(1 + (n + k) % 10)
+        )
+        for protocol in ("corrected", "paper")
+        for k, model in enumerate(("Nano Banana", "my_model"))
+        for n, case in enumerate(cases)
+        for criterion in CRITERIA
+    ]
+    result = result_of(bench, cases, scores, draws=0)
+    (tmp_path / "tex").mkdir()
+    shown = compiled(tmp_path / "tex", "\n".join(to_latex(result, by=by) for by in ("overall", "group", "task")))
+    assert "my model" in shown
+    assert "(paper)" in shown
+    assert "DreamOmni2" in shown, "the paper has numbers by group"
+
+
+@pytest.mark.parametrize("text", ["plain", "a_b", "é", "x" * 40])
+def test_what_pdflatex_has_letters_for_needs_no_other(text: str) -> None:
+    assert not is_wide(text)
+    assert "refbenchwide" not in tex(text)
