@@ -98,6 +98,7 @@ class Result:
             draws=draws,
             seed=seed,
             seeds=seeds,
+            lower=self.bench.lower,
         )
 
     def items(self) -> Iterator[dict[str, Any]]:

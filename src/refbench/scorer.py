@@ -88,6 +88,7 @@ class _Reading:
         for output in final:
             self._seeds[output.model].add(output.seed)
         self._found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
+        self._without_reply: set[tuple[str, str, str | None, str, str, int, int]] = set()
         self._unsendable: dict[tuple[str, str, str, int], Failure] = {}
         self._measured = _Measured()
         models = dict.fromkeys(model for model, _ in systems)
@@ -126,8 +127,13 @@ class _Reading:
             for score in bench.protocols[name].read(case, plain, act):
                 key = name, score.model, score.judge, score.case, score.metric, purpose.seed
                 place = self._found.setdefault(key, {})
-                if score.repeat not in place or (repair and place[score.repeat].failure is not None):
+                # Of two acts for one purpose (the judge moved to another address) the one with a reply stands.
+                mended = act.failure is None and (*key, score.repeat) in self._without_reply
+                if score.repeat not in place or mended or (repair and place[score.repeat].failure is not None):
                     place[score.repeat] = score
+                    self._without_reply.discard((*key, score.repeat))
+                    if act.failure is not None:
+                        self._without_reply.add((*key, score.repeat))
 
     def seeds(self, model: str) -> list[int]:
         return sorted(self._seeds[model]) or [0]

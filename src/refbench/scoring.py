@@ -57,7 +57,7 @@ def rescore(
         notes.append(f"{len(found.unknown)} replies for items not in the data were skipped (first: {found.unknown[0]})")
     if out is not None:
         run = Run.create(Path(out), bench.name, dataset.cases, subset=subset)
-        conflicts = _record(run, found.replies(), dataset.cases, shard)
+        conflicts = _record(run, found.replies(), dataset, shard)
         if conflicts:
             notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
         return run_result(
@@ -133,12 +133,12 @@ def _wanted(run: Run, cases: Sequence[AnyCase]) -> Sequence[AnyCase]:
     return [case for case in cases if case.id in chosen]
 
 
-def _record(
-    run: Run, replies: Iterable[tuple[Purpose, Evidence]], cases: Sequence[AnyCase], shard: Shard | None
-) -> int:
+def _record(run: Run, replies: Iterable[tuple[Purpose, Evidence]], dataset: Dataset, shard: Shard | None) -> int:
     """Put imported replies into the run's ledger (those of the shard only); returns the number of conflicts."""
-    mine = {case.id for i, case in enumerate(cases) if shard is None or i % shard.count == shard.index - 1}
+    mine = {case.id for i, case in enumerate(dataset.cases) if shard is None or i % shard.count == shard.index - 1}
     with run.writer(shard) as writer:
+        writer.note("data", str(dataset.root.absolute()))
+        writer.note("pictures", str(dataset.picture_root.absolute()))
         for number, (purpose, evidence) in enumerate(replies, 1):
             if purpose.case in mine:
                 writer.add(evidence, purpose)

@@ -14,6 +14,7 @@ from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
+from refbench.runs import Run, merge
 from refbench.scoring import score_run
 from support.judge_server import JudgeServer
 
@@ -182,3 +183,44 @@ def test_shrunken_pictures_are_part_of_the_record(work: Path) -> None:
         assert all(p["image_url"]["url"].startswith("data:image/jpeg") for p in content if p["type"] == "image_url")
         with pytest.raises(RefBenchError, match="max_side: 4 then, None now"):
             evaluate(str(work / "cases.jsonl"), **arguments)
+
+
+def test_a_judge_that_moved_and_then_answered_is_not_held_to_its_first_failure(work: Path) -> None:
+    arguments = {"models": [f"A=folder:{work / 'out'}"], "out": work / "run", "rubric": "five_criteria"}
+    with JudgeServer(reply=marks, status=400, error={"error": {"message": "no such model"}}) as server:
+        failed = evaluate(str(work / "cases.jsonl"), **arguments, judges=judge_spec(server))
+    with JudgeServer(reply=marks) as server:
+        done = evaluate(str(work / "cases.jsonl"), **arguments, judges=judge_spec(server))
+    before, after = (next(iter(e.result.rows(level="overall", metric="total"))) for e in (failed, done))
+    assert (before.n_scored, before.failures) == (0, {"api_error": 6})
+    assert (after.n_scored, after.failures) == (6, {})
+
+
+def test_merged_runs_of_own_cases_keep_rubric_settings_and_notes(work: Path) -> None:
+    with JudgeServer(reply=marks) as server:
+        for name, limit in (("one", 2), ("two", 4)):
+            evaluate(
+                str(work / "cases.jsonl"),
+                models=[f"{name}=folder:{work / 'out'}"],
+                judges=judge_spec(server),
+                out=work / name,
+                rubric="five_criteria",
+                limit=limit,
+            )
+        merge([work / "one", work / "two"], work / "both")
+        result = score_run(work / "both", draws=0)
+        assert {row.model for row in result.table.rows} == {"one", "two"}
+        assert len(result.cases) == 4
+        merged, first = Run.open(work / "both"), Run.open(work / "one")
+        assert merged.info.settings == first.info.settings
+        assert merged.notes("family of ") == first.notes("family of ") != {}
+        evaluate(
+            str(work / "cases.jsonl"),
+            models=[f"other=folder:{work / 'out'}"],
+            judges=judge_spec(server),
+            out=work / "other",
+            rubric="viescore_pair",
+            limit=1,
+        )
+    with pytest.raises(RefBenchError, match="other settings"):
+        merge([work / "one", work / "other"], work / "third")

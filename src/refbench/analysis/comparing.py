@@ -63,6 +63,7 @@ def compare(
         seeds=joined.seeds,
         differences=joined.differences,
         notes=joined.notes,
+        lower=bench.lower,
     )
 
 

@@ -138,7 +138,7 @@ def _released(place: str, models: Sequence[str | None], protocol: str | None, da
     bench = benchmark(place)
     if bench.released is None:
         raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
-    cases, scores = bench.released()
+    cases, scores = bench.released(None)
     theirs = scores[0].protocol
     if protocol not in (None, theirs):
         raise RefBenchError(

@@ -95,16 +95,18 @@ def ranking(
     seed: int = SEED,
 ) -> list[Rank]:
     """The models that a judge has scored, best first. Models without a value have no rank and are not in it."""
-    systems, point, drawn = overall_draws(result, protocol, measure or result.summary(protocol), draws=draws, seed=seed)
+    name = measure or result.summary(protocol)
+    systems, point, drawn = overall_draws(result, protocol, name, draws=draws, seed=seed)
+    sign = -1 if name in result.bench.lower else 1
     chosen = [i for i, system in enumerate(systems) if system[1] == judge and np.isfinite(point[i])]
     if not chosen:
         return []
-    found = rank_draws(drawn[chosen])
+    found = rank_draws(sign * drawn[chosen])
     ranks = [
         Rank(
             model=systems[i][0],
             value=round(float(point[i]), 9),
-            rank=int(1 + (point[chosen] > point[i]).sum()),
+            rank=int(1 + (sign * point[chosen] > sign * point[i]).sum()),
             rank95=None if found is None else (int(found.low[n]), int(found.high[n])),
             best=None if found is None else round(float(found.best[n]), 6),
         )

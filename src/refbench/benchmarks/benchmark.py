@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.faults import Fault
 from refbench.benchmarks.published import PublishedValue
 from refbench.case import AnyCase, Picture
 from refbench.chat import ChatRequest
@@ -100,6 +101,21 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What a score answers, for a person who looks at the case; `metric` is the name of that score.
+
+    A metric with several questions has them in the order of `Score.answers`.
+    """
+
+    metric: str
+    text: str
+    expected: str | None = None
+    weight: float | None = None
+    gate: str | None = None
+    """What must hold for it to count, in words."""
+
+
+@dataclass(frozen=True)
 class Benchmark:
     """One benchmark. Everything in it is a pure function but the loaders, which read files."""
 
@@ -134,8 +150,9 @@ class Benchmark:
     not apply."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
-    released: Callable[[], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
-    """Released item scores of real models, where there are any: what precision to expect is read off them."""
+    released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
+    """Released item scores of real models (of a subset, or all), where there are any: what precision to expect is read
+    off them."""
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = field(default=lambda case: {})
     """Metrics that do not concern a case, with the reason."""
     not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = field(default=lambda settings: {})
@@ -150,3 +167,9 @@ class Benchmark:
     """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
     output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])
     """Where the official layout has a model's output, without extension, best first."""
+    questions: Callable[[AnyCase], list[Question]] = field(default=lambda case: [])
+    """What was asked about a case, so that a page can show it beside the answers."""
+    faults: Callable[[], list[Fault]] = field(default=list)
+    """What the released code gets wrong, and what each protocol does about it."""
+    lower: frozenset[str] = frozenset()
+    """Measures of which less is better."""

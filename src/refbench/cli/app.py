@@ -39,12 +39,13 @@ COMMANDS = {
     "compare": "Is the gap real? Models in pairs on shared cases, ending in a sentence to paste",
     "view": "Look at the pictures behind the numbers: live pages, a static site, or a printable brief",
     "grid": "Draw references and models' outputs side by side, as PNG or PDF",
-    "export": "Write the scores or evidence of a run as CSV, JSON lines or Parquet",
+    "export": "Write scores, evidence, outputs or annotations of a run as CSV, JSON lines or Parquet",
     "merge": "Merge runs of the same cases into one",
     "why": "Say why two numbers differ: what was not the same, and how much comes from where",
     "precision": "Say how sure a run's numbers are: ranks, failures, variance, weights, copies",
     "agree": "Say how far judges agree with each other and with people, and whether one favours its own family",
     "blend": "Make multi-reference samples from pictures (RefBlend): rules, plans, datasets",
+    "build": "Make a benchmark of your own from your pictures: CREval, MultiBanana, IDEA-Bench, MultiRef real-world",
     "new": "Write a tested skeleton of a benchmark",
 }
 

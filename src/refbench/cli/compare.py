@@ -74,7 +74,8 @@ def _show(found: Comparison, by: str | None) -> None:
     out = console()
     corrected = f", p corrected over {found.family} pairs (Holm)" if found.family > 1 else ""
     out.print(
-        f"[bold]{found.title}[/bold] {found.metric}, {found.protocol} protocol: first less second on the cases both "
+        f"[bold]{found.title}[/bold] {found.metric}{' (lower is better)' if found.lower_is_better else ''}, "
+        f"{found.protocol} protocol: first less second on the cases both "
         f"have{corrected}\n"
     )
     out.print(_pairs(found))

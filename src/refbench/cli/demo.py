@@ -32,7 +32,7 @@ def demo_command(
     judge = judge or os.environ.get("REFBENCH_JUDGE")
     show = console()
     show.rule("1. What is published: GPT-4o's released verdicts on eight models, with what the paper leaves out")
-    _typed("table", "creval", "--protocol", "paper")
+    _typed("table", "creval", "--subset", "paper874")
     show.rule("2. Is the gap real?")
     _typed("compare", *(f"creval:{model}" for model in _RANKED))
     show.rule("3. A run of your own: subjects and backgrounds from nine photographs, three models, no judge")

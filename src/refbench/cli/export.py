@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,10 +14,12 @@ def export_command(
     run: Annotated[Path, Parameter(help="Run directory, as --out named it")],
     *,
     out: Annotated[Path, Parameter(help="File to write: .csv, .jsonl or .parquet")],
-    what: Annotated[Literal["scores", "evidence", "outputs"], Parameter(help="Which rows")] = "scores",
+    what: Annotated[Literal["scores", "evidence", "outputs", "annotations"], Parameter(help="Which rows")] = "scores",
 ) -> int:
-    """Write what a run holds for other tools: its scores in both protocols, the raw replies, or the outputs."""
+    """Write what a run holds for other tools: its scores in both protocols, the raw replies, the outputs, or what
+    was noted about cases in refbench view."""
     from refbench.runs import Run, write_rows
+    from refbench.runs.annotations import read_annotations
     from refbench.scoring import score_run
 
     rows: Iterable[dict[str, Any]]
@@ -27,6 +30,11 @@ def export_command(
             {**purpose.model_dump(), "evidence": act.id, **act.model_dump(mode="json")}
             for purpose, act in Run.open(run).evidence()
         )
+    elif what == "annotations":
+        found = read_annotations(Run.open(run).path)
+        if found.unread:
+            print(f"{found.unread} lines of annotations.jsonl could not be read and are left out", file=sys.stderr)
+        rows = (annotation.model_dump(mode="json") for annotation in found.standing.values())
     else:
         rows = (output.model_dump(mode="json") for output in Run.open(run).outputs())
     print(f"{write_rows(rows, out)} rows in {out}")

@@ -20,6 +20,9 @@ def table_command(
     ],
     *,
     protocol: ProtocolName = "both",
+    subset: Annotated[
+        str | None, Parameter(help="Of released item scores: only those of a named subset, for example paper874")
+    ] = None,
     by: Level = "overall",
     json: Json = False,
     csv: Annotated[bool, Parameter(help="Print every row as CSV")] = False,
@@ -48,7 +51,7 @@ def table_command(
         raise RefBenchError(f"--out {out}: say in which format, with --json, --csv, --markdown or --latex")
     from refbench.cli.printing import write_result
 
-    result = _result(run, protocol)
+    result = _result(run, protocol, subset)
     if latex:
         from refbench.cli.printing import write_text
         from refbench.report.latex import to_latex
@@ -68,20 +71,23 @@ def table_command(
     return 0
 
 
-def _result(run: str, protocol: str) -> Result:
+def _result(run: str, protocol: str, subset: str | None) -> Result:
     """What a run holds, scored; or the item scores that a benchmark's authors released."""
     from refbench.benchmarks import benchmark, names
     from refbench.scoring import result_of, score_run
 
     if run not in names() or (Path(run) / "run.json").exists():
+        if subset is not None:
+            raise RefBenchError(f"--subset {subset}: a run has the cases that it was made with")
         return score_run(Path(run), protocol=protocol)
     bench = benchmark(run)
     if bench.released is None:
         raise RefBenchError(f"no item scores of {bench.title} were released: give a run directory")
-    cases, scores = bench.released()
+    if subset is not None and subset not in bench.subsets:
+        raise RefBenchError(f"--subset {subset}: {bench.title} has {', '.join(bench.subsets) or 'none'}")
+    cases, scores = bench.released(subset)
     theirs = scores[0].protocol
     if protocol not in ("both", theirs):
         raise RefBenchError(f"--protocol {protocol}: the released scores of {bench.title} are of {theirs} only")
-    return result_of(
-        bench, cases, scores, notes=["these are the item scores that were released, as the authors' scripts gave them"]
-    )
+    note = "these are the item scores that were released, as the authors' scripts gave them"
+    return result_of(bench, cases, scores, subset=subset, notes=[note])

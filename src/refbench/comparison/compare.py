@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -43,10 +43,12 @@ def compare_columns(
     seeds: Mapping[str, int] | None = None,
     differences: Sequence[str] = (),
     notes: Sequence[str] = (),
+    lower: Collection[str] = (),
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
-    A pair without two shared cases, or without a value, is in the result with its reason, and in no family.
+    `lower` names the measures of which less is better, which the sentence then says. A pair without two shared cases,
+    or without a value, is in the result with its reason, and in no family.
     """
     points = _points(aggregate, columns, cases)
     name = metric or _summary_measure(aggregate, points)
@@ -74,19 +76,21 @@ def compare_columns(
     adjusted = dict(zip(map(id, tested), holm([drawn[id(p)].p or 0.0 for p in tested]), strict=True))
     sizes = [abs(float(v)) for v in points.get(name, np.zeros(0)) if np.isfinite(v)]
     digits = 4 if all(size <= _SMALL for size in sizes) else 2
+    on = f"{title} {name}{' (lower is better)' if name in lower else ''}"
     pairs = []
     for pairing in pairings:
         pair = _blank(columns, pairing, seeds or {})
         if id(pairing) in adjusted:
             pair = _filled(pair, drawn[id(pairing)], adjusted[id(pairing)], len(tested))
             pair = pair.model_copy(update=_case_by_case(singles, pairing, cases))
-        words = sentence(pair, title=title, metric=name, protocol=protocol, family=len(tested), digits=digits)
+        words = sentence(pair, on=on, protocol=protocol, family=len(tested), digits=digits)
         pairs.append(pair.model_copy(update={"sentence": words}))
     return Comparison(
         benchmark=benchmark,
         title=title,
         protocol=protocol,
         metric=name,
+        lower_is_better=name in lower,
         digits=digits,
         draws=draws,
         permutations=permutations,

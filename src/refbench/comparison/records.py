@@ -82,6 +82,7 @@ class Comparison(Record):
     title: str
     protocol: str
     metric: str
+    lower_is_better: bool = False
     digits: int
     draws: int
     permutations: int

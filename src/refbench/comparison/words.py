@@ -5,9 +5,9 @@ from __future__ import annotations
 from refbench.comparison.records import Pair
 
 
-def sentence(pair: Pair, *, title: str, metric: str, protocol: str, family: int, digits: int) -> str:
-    """What may be said about the pair. An unresolved gap is never called equality: it names what could be seen."""
-    on = f"{title} {metric}"
+def sentence(pair: Pair, *, on: str, protocol: str, family: int, digits: int) -> str:
+    """What may be said about the pair on a measure. An unresolved gap is never called equality: it names what could be
+    seen."""
     if pair.gap is None or pair.p_adjusted is None:
         why = pair.failure.detail if pair.failure else "no value"
         return f"{pair.first} and {pair.second} cannot be compared on {on} ({protocol}): {why}."

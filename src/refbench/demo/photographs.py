@@ -29,7 +29,7 @@ BACKGROUNDS = {
     "gravel": ("gravel", "the gravel"),
     "sky": ("hubble_deep_field", "the night sky"),
 }
-_SIDE = 512
+_SIDE = 384
 
 
 def write_set(out: Path) -> int:
@@ -57,7 +57,7 @@ def _read(data: Any, photograph: str) -> Any:
 
 
 def _square(pixels: Any) -> Any:
-    """The middle of the photograph, in colour, 512 pixels wide: the smallest of them has no more to give."""
+    """The middle of the photograph, in colour, small enough for pages that one would send to somebody."""
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
     side = min(pixels.shape[:2])

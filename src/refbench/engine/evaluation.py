@@ -18,7 +18,7 @@ from refbench.chat.local import LocalVLM
 from refbench.chat.request import ChatRequest
 from refbench.chat.vlm import VLM
 from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.embedded import EmbeddedExecutor
+from refbench.engine.engines import started
 from refbench.engine.gallery import Gallery
 from refbench.engine.judging import JudgingRun, Repair, first_error
 from refbench.engine.measuring import MeasuringRun, check_parts
@@ -74,18 +74,20 @@ async def evaluate_async(
     device: str = "cpu",
     dtype: str = "float32",
     making: int = 8,
+    engine: str = "embedded",
+    address: str | None = None,
     show: bool = False,
 ) -> Evaluation:
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
 
     `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none. With
     `batch`, calls are handed in as provider batches at half the price; without `wait`, their results are left to a
-    later command.
+    later command. With `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
     """
     for kind in retry:
         if kind not in KINDS:
             raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
-    async with Transport(concurrency=concurrency, timeout=timeout) as transport:
+    async with started(engine, address, out) as on, Transport(concurrency=concurrency, timeout=timeout) as transport:
         setup = set_up(
             name,
             transport,
@@ -97,10 +99,15 @@ async def evaluate_async(
             limit=limit,
             shard=shard,
             rubric=rubric,
+            place=on.cluster,
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
         chosen = _chosen_metrics(bench, metrics)
+        if on.cluster is not None:
+            await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
+            if chosen is not None and device != "cpu":
+                on.cluster.wants_gpu()
         run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source)
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
@@ -109,6 +116,9 @@ async def evaluate_async(
         report: BatchReport | None = None
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
+            # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
+            writer.note("data", str(setup.dataset.root.absolute()))
+            writer.note("pictures", str(setup.dataset.picture_root.absolute()))
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(model for model in setup.models if isinstance(model, ImageModel))
             gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)
@@ -134,7 +144,8 @@ async def evaluate_async(
                 models=setup.models,
                 gallery=gallery,
                 recorder=recorder,
-                executor=EmbeddedExecutor(),
+                executor=on.executor,
+                cluster=on.cluster.layout() if on.cluster is not None else None,
                 parts=chosen or (),
                 seeds=seeds,
                 device=device,

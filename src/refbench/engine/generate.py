@@ -9,6 +9,7 @@ from pathlib import Path
 
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
+from refbench.engine.engines import started
 from refbench.engine.judging import first_error
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
@@ -46,10 +47,12 @@ async def generate_async(
     making: int = 8,
     timeout: float = 600.0,
     rubric: str | None = None,
+    engine: str = "embedded",
+    address: str | None = None,
     show: bool = False,
 ) -> Generation:
     """Make the pictures of every case that are not in the run yet."""
-    async with Transport(concurrency=making, timeout=timeout) as transport:
+    async with started(engine, address, out) as on, Transport(concurrency=making, timeout=timeout) as transport:
         setup = set_up(
             name,
             transport,
@@ -61,16 +64,21 @@ async def generate_async(
             shard=shard,
             rubric=rubric,
             scored=False,
+            place=on.cluster,
         )
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):
             raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
         bench, cases = setup.bench, setup.dataset.cases
+        if on.cluster is not None:
+            await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
         _, recorded = judging_of(setup)
         run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source)
         progress = Progress()
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
+            writer.note("data", str(setup.dataset.root.absolute()))
+            writer.note("pictures", str(setup.dataset.picture_root.absolute()))
             money = Budget.parse(budget, run.spent_usd())
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)

@@ -230,7 +230,7 @@ def _precision(bench: Benchmark, n_cases: int, like: Path | None) -> Precision |
         cases, scores = result.cases, [s for s in result.scores if s.protocol == protocol]
         source = f"the scores in {like}"
     elif bench.released is not None:
-        cases, scores = bench.released()
+        cases, scores = bench.released(None)
         protocol, source = scores[0].protocol, "the released item scores"
     else:
         return None

@@ -12,6 +12,7 @@ from time import perf_counter
 from refbench.case import AnyCase, Picture
 from refbench.chat.spec import Spec
 from refbench.failure import Failure
+from refbench.machine import cores
 from refbench.models.grid import all_pixels, covering, grid
 from refbench.models.model import Commission, Painted, Shown, Traits
 from refbench.models.wrapped import unsupported
@@ -53,6 +54,8 @@ class BaselineModel:
         self.name = spec.name
         self.what = spec.what
         self.traits = Traits(usd_a_picture=0.0)
+        # More at once than there are cores would only make each picture's time a number about the others.
+        self._places = asyncio.Semaphore(cores())
         if spec.what == "blend" and (reason := why_not(NETWORK)) is not None:
             raise RefBenchError(f"--model {spec.name}: {reason}")
 
@@ -61,18 +64,20 @@ class BaselineModel:
         return {"kind": "baseline", "what": self.what, "version": "1", **network}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        start = perf_counter()
         # A mask is no picture to show: where it belongs to a source, the source is there too.
         shown = [picture for picture in commission.pictures if picture.role != "mask"]
         if not shown:
             return Painted(failure=unsupported(f"{self.what} needs a picture and the request has none"), cost_usd=0.0)
-        given = await asyncio.to_thread(_PAINTERS[self.what], shown, commission.size)
+        async with self._places:
+            start = perf_counter()
+            given = await asyncio.to_thread(_PAINTERS[self.what], shown, commission.size)
+            seconds = perf_counter() - start
         if isinstance(given, Failure):
             return Painted(failure=given, cost_usd=0.0)
         picture, note = given
         return Painted(
             pictures=(picture,) * commission.n_pictures,
-            seconds=perf_counter() - start,
+            seconds=seconds,
             cost_usd=0.0,
             provenance={"baseline": note},
         )

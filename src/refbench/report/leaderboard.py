@@ -59,7 +59,8 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 digits=4 if all(abs(row.value or 0) <= _SMALL for row in rows if row.metric == summary) else 2,
             )
         )
-    return sorted(lines, key=lambda line: -(line.main.value if line.main.value is not None else float("-inf")))
+    sign = 1 if summary in result.bench.lower else -1
+    return sorted(lines, key=lambda line: float("inf") if line.main.value is None else sign * line.main.value)
 
 
 def summary_measure(rows: Sequence[Row], measures: Sequence[Measure]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
+from refbench.report.charts import dot, line, padded, text
 from refbench.report.leaderboard import summary_measure
 from refbench.result import Result
 from refbench.table import Row
@@ -32,9 +32,7 @@ def rows_by_step(result: Result, agents: Mapping[str, Sequence[str]]) -> dict[st
 def step_plot(lines: Mapping[str, Sequence[Row]]) -> str:
     """The SVG. A step without a value leaves a gap in its line."""
     values = [v for rows in lines.values() for row in rows for v in (row.value, *(row.ci95 or ())) if v is not None]
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
-    pad = (high - low) * 0.1 or 0.5
-    low, high = low - pad, high + pad
+    low, high = padded(values)
     most = max((len(rows) for rows in lines.values()), default=1)
     measure = next((row.metric for rows in lines.values() for row in rows), "")
 
@@ -48,15 +46,15 @@ def step_plot(lines: Mapping[str, Sequence[Row]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" {_FONT}>',
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-        _text((_LEFT, 22), title, extra='font-weight="bold"'),
+        text((_LEFT, 22), title, extra='font-weight="bold"'),
     ]
     for tick in range(5):
         value = low + (high - low) * tick / 4
-        parts.append(_line((_LEFT, y(value)), (_WIDTH - _RIGHT, y(value)), "#ddd"))
-        parts.append(_text((_LEFT - 8, y(value) + 4), f"{value:.3g}", extra='text-anchor="end"'))
+        parts.append(line((_LEFT, y(value)), (_WIDTH - _RIGHT, y(value)), "#ddd"))
+        parts.append(text((_LEFT - 8, y(value) + 4), f"{value:.3g}", extra='text-anchor="end"'))
     for step in range(most):
         name = "result" if step == most - 1 else f"step {step + 1}"
-        parts.append(_text((x(step), _HEIGHT - 20), name, extra='text-anchor="middle"'))
+        parts.append(text((x(step), _HEIGHT - 20), name, extra='text-anchor="middle"'))
     for number, (agent, rows) in enumerate(lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         before: tuple[float, float] | None = None
@@ -66,20 +64,10 @@ def step_plot(lines: Mapping[str, Sequence[Row]]) -> str:
                 continue
             here = x(step), y(row.value)
             if before is not None:
-                parts.append(_line(before, here, colour, 2))
+                parts.append(line(before, here, colour, 2))
             if row.ci95 is not None:
-                parts.append(_line((here[0], y(row.ci95[0])), (here[0], y(row.ci95[1])), colour))
-            parts.append(f'<circle cx="{here[0]:.1f}" cy="{here[1]:.1f}" r="4" fill="{colour}"/>')
+                parts.append(line((here[0], y(row.ci95[0])), (here[0], y(row.ci95[1])), colour))
+            parts.append(dot(here, colour))
             before = here
-        parts.append(_text((_WIDTH - _RIGHT + 12, _TOP + 18 * number + 8), agent, extra=f'fill="{colour}"'))
+        parts.append(text((_WIDTH - _RIGHT + 12, _TOP + 18 * number + 8), agent, extra=f'fill="{colour}"'))
     return "\n".join([*parts, "</svg>", ""])
-
-
-def _line(start: tuple[float, float], end: tuple[float, float], colour: str, width: int = 1) -> str:
-    (x1, y1), (x2, y2) = start, end
-    places = f'x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"'
-    return f'<line {places} stroke="{colour}" stroke-width="{width}"/>'
-
-
-def _text(place: tuple[float, float], text: str, extra: str = "") -> str:
-    return f'<text x="{place[0]:.1f}" y="{place[1]:.1f}" {extra}>{escape(text)}</text>'

@@ -9,9 +9,13 @@ from pathlib import Path
 from refbench.case import AnyCase
 from refbench.output import Output
 from refbench.record import Record, RefBenchError
+from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
 from refbench.runs.run import Run
 from refbench.runs.standing import disagreements, standing_evidence, standing_outputs
+
+_OF_ONE_LEDGER = frozenset({"journal", "wanted"})
+"""Notes that are about the file they stand in, or are not simply taken over."""
 
 
 class MergeReport(Record):
@@ -23,7 +27,7 @@ class MergeReport(Record):
 
 
 def merge(sources: Sequence[Path], out: Path) -> MergeReport:
-    """Bring the evidence, outputs and pictures of `sources` into `out` (new, or a run of the same cases).
+    """Bring the evidence, outputs, pictures and annotations of `sources` into `out` (new, or a run of the same cases).
 
     Success beats failure, then the earliest wins. The sources stay as they are.
     """
@@ -37,7 +41,21 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
                 f"{other.path} ({other.info.benchmark}, {other.info.n_cases} cases) has other cases than "
                 f"{first.path} ({first.info.benchmark}, {first.info.n_cases} cases): only runs of the same data merge"
             )
-    target = Run.create(out, first.info.benchmark, first.cases(AnyCase), subset=first.info.subset)
+        if other.info.settings != first.info.settings:
+            keys = sorted(dict(other.info.settings.items() ^ first.info.settings.items()))
+            raise RefBenchError(
+                f"{other.path} and {first.path} were judged with other settings ({', '.join(keys)}): one table of both "
+                "would mix two questions"
+            )
+    kept = {path.name: path.read_text("utf-8") for path in sorted((first.path / "benchmark").glob("*"))}
+    target = Run.create(
+        out,
+        first.info.benchmark,
+        first.cases(AnyCase),
+        subset=first.info.subset,
+        settings=first.info.settings,
+        keep=kept,
+    )
     ledgers = [ledger for run in runs for ledger in run.ledgers()]
     counts = {"new": 0, "known": 0, "conflict": 0}
     with target.writer() as writer:
@@ -52,6 +70,12 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
                 counts["conflict"] += 1
         for run in runs:
             _copy_blobs(run, target)
+            for name, value in run.notes("").items():
+                if name not in _OF_ONE_LEDGER:
+                    writer.note(name, value)
+            if run.ledgers():
+                writer.want(run.wanted())
+    take_over(target, runs)
     conflicts = counts["conflict"] + disagreements(ledgers)
     return MergeReport(new=counts["new"], known=counts["known"], conflicts=conflicts)
 

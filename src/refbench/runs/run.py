@@ -22,7 +22,7 @@ from refbench.runs.standing import distinct_evidence, standing_evidence, standin
 from refbench.version import __version__
 
 _OURS = re.compile(
-    r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|sent|benchmark|batches\.jsonl|\.part-.*"
+    r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|sent|benchmark|(batches|annotations)\.jsonl|\.part-.*"
 )
 
 

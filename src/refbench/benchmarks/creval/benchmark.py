@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
 from refbench.benchmarks.creval import aggregate
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
 from refbench.benchmarks.creval.changes import explain_changes
@@ -15,8 +15,10 @@ from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_scores
 from refbench.benchmarks.creval.imports import import_replies
 from refbench.benchmarks.creval.load import is_checkout, load
 from refbench.benchmarks.creval.published import published, released_scores
+from refbench.benchmarks.creval.replies import read_choice
 from refbench.benchmarks.creval.requests import SETTINGS, judging
 from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.faults import read_faults
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -32,6 +34,20 @@ def describe(dataset: Dataset) -> dict[str, Any]:
             "weights": {str(weight): n for weight, n in sorted(weights.items())},
         }
     return {"questions": found}
+
+
+def questions(case: CREvalCase) -> list[Question]:
+    """The item's yes/no questions with reference and weight as `corrected` takes them."""
+    return [
+        Question(
+            metric,
+            question.text,
+            (read_choice(question.reference) or question.reference).capitalize(),
+            question.written_weight or question.weight,
+        )
+        for metric in METRICS
+        for question in case.details.questions[metric]
+    ]
 
 
 BENCHMARK = Benchmark(
@@ -67,4 +83,6 @@ BENCHMARK = Benchmark(
     judging=judging,
     released=released_scores,
     settings=SETTINGS,
+    questions=questions,
+    faults=partial(read_faults, "refbench.benchmarks.creval"),
 )

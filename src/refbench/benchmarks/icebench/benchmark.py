@@ -6,8 +6,9 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
 from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.faults import read_faults
 from refbench.benchmarks.icebench import aggregate
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
 from refbench.benchmarks.icebench.details import ICECase, not_applicable
@@ -34,6 +35,14 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 def output_names(case: ICECase) -> list[str]:
     """The official result file maps ids to any path; folders by id, or by id inside a folder of the task."""
     return [case.id, f"{case.groups['code']}/{case.id}", f"{case.groups['task']}/{case.id}"]
+
+
+_ASKED = "Is the edit the one that was asked for, with nothing else changed that nobody asked for?"
+
+
+def questions(case: ICECase) -> list[Question]:
+    """The judge's one question, where the task has one."""
+    return [] if QA in not_applicable(case) else [Question(QA, _ASKED, "1")]
 
 
 BENCHMARK = Benchmark(
@@ -71,4 +80,7 @@ BENCHMARK = Benchmark(
     settings=SETTINGS,
     not_applicable=not_applicable,
     output_names=output_names,
+    questions=questions,
+    faults=partial(read_faults, "refbench.benchmarks.icebench"),
+    lower=frozenset({"l1_raw"}),
 )

@@ -6,8 +6,9 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
 from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.faults import read_faults
 from refbench.benchmarks.ideabench import aggregate
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
 from refbench.benchmarks.ideabench.details import CATEGORIES, PARTS, IdeaCase
@@ -40,6 +41,20 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 def output_names(case: IdeaCase) -> list[str]:
     """The release wants `<case>/0001.jpg`, `0002.jpg`, ...: the folder, numbers are put behind it."""
     return [case.id]
+
+
+GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["questions 1 to 4 earned"] * 2)
+"""What must hold, in the same call, for each of the six questions to count."""
+
+
+def questions(case: IdeaCase) -> list[Question]:
+    """The six questions in each of the three calls: a call has its own gates, so each answer stands for itself."""
+    if not case.details.judged:
+        return []
+    return [
+        Question(name, case.details.auto[number - 1].text, "1", gate=GATES[number - 1])
+        for name, (number, _) in PARTS.items()
+    ]
 
 
 BENCHMARK = Benchmark(
@@ -77,4 +92,7 @@ BENCHMARK = Benchmark(
     not_applicable=not_applicable,
     notes=notes,
     output_names=output_names,
+    questions=questions,
+    faults=partial(read_faults, "refbench.benchmarks.ideabench"),
+    lower=frozenset({FAILURE_RATE}),
 )

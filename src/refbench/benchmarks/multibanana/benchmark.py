@@ -6,11 +6,12 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
 from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.faults import read_faults
 from refbench.benchmarks.multibanana import aggregate
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
-from refbench.benchmarks.multibanana.details import CRITERIA, GROUPS, TAGS, TASKS, MultiBananaCase
+from refbench.benchmarks.multibanana.details import CRITERIA, GROUPS, LABELS, TAGS, TASKS, WEIGHTS, MultiBananaCase
 from refbench.benchmarks.multibanana.grade import PART, read_scores
 from refbench.benchmarks.multibanana.imports import import_replies
 from refbench.benchmarks.multibanana.load import is_checkout, load
@@ -37,6 +38,11 @@ def output_names(case: MultiBananaCase) -> list[str]:
     """Where the released scripts expect a model's picture: beside the references, or under the task's usual name."""
     details = case.details
     return [f"{details.task_dir}/{details.number}_generated", f"{case.groups['task']}/{details.number}_generated"]
+
+
+def questions(case: MultiBananaCase) -> list[Question]:
+    """The five criteria, each a mark from 1 to 10; the same for every set."""
+    return [Question(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
 
 
 BENCHMARK = Benchmark(
@@ -72,4 +78,6 @@ BENCHMARK = Benchmark(
     settings=SETTINGS,
     judges_mean=True,
     output_names=output_names,
+    questions=questions,
+    faults=partial(read_faults, "refbench.benchmarks.multibanana"),
 )

@@ -6,11 +6,12 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol
+from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
 from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.faults import read_faults
 from refbench.benchmarks.multiref import aggregate
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.details import AXES, CATEGORIES, TYPES, MultiRefCase
+from refbench.benchmarks.multiref.details import AXES, CATEGORIES, ERRORS, TYPES, MultiRefCase
 from refbench.benchmarks.multiref.grade import OVERALL_PART, REFERENCES_PART, read_scores
 from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.load import is_checkout, load
@@ -46,6 +47,18 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 def output_names(case: MultiRefCase) -> list[str]:
     """The release fixes no layout for outputs: the case's id, or its name alone."""
     return [case.id, case.id.partition("/")[2]]
+
+
+_ASKED = (
+    "Image quality: the picture as such, whatever was asked for",
+    "Instruction following: all of what was asked for, and nothing against it",
+    "Source fidelity: each reference, or what was taken from the inputs, as it should be",
+)
+
+
+def questions(case: MultiRefCase) -> list[Question]:
+    """The judge's three marks from 1 to 5; the same for every case."""
+    return [Question(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
 
 
 BENCHMARK = Benchmark(
@@ -94,4 +107,7 @@ BENCHMARK = Benchmark(
     not_asked=not_asked,
     further_rows=ratio_to_truth,
     output_names=output_names,
+    questions=questions,
+    faults=partial(read_faults, "refbench.benchmarks.multiref"),
+    lower=ERRORS,
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from refbench.benchmarks.benchmark import Benchmark, Material
+from refbench.benchmarks.benchmark import Benchmark, Material, Question
 from refbench.benchmarks.dataset import Dataset
 from refbench.benchmarks.own.details import OwnCase
 from refbench.benchmarks.own.load import load_cases
@@ -14,7 +15,7 @@ from refbench.benchmarks.own.requests import check_questions, requests
 from refbench.benchmarks.simple import Total, simple_benchmark
 from refbench.chat import ChatRequest
 from refbench.failure import Failure
-from refbench.judges import parse_rubric
+from refbench.judges import Text, parse_rubric
 from refbench.record import RefBenchError
 
 
@@ -37,7 +38,19 @@ def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
             raise RefBenchError(f"{rubric_name} has no part {part!r}: the replies were given under another rubric")
         return measures_in(rubric, case, by_name[part], reply)
 
-    return simple_benchmark(
+    def questions(case: OwnCase) -> list[Question]:
+        """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
+        found = []
+        for part in rubric.parts:
+            found += [
+                Question(criterion.name, criterion.description or criterion.label, weight=weight)
+                for criterion, weight in zip(part.criteria, part.weights, strict=True)
+                if not isinstance(criterion.kind, Text)
+            ]
+            found += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
+        return found
+
+    made = simple_benchmark(
         name="own",
         title=rubric.title,
         load=load,
@@ -49,3 +62,4 @@ def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
         layout="it holds no cases",
         recorded={"rubric": rubric.name, "wording": rubric.sha256},
     )
+    return replace(made, questions=questions)

@@ -53,6 +53,8 @@ class BoardHead(TypedDict):
     """By protocol; only those that have a value somewhere."""
     summary: Mapping[str, str]
     """By protocol: the measure that the leaderboard is sorted by."""
+    rows_apart: bool
+    """Whether `<board>/rows` exists, see BoardChunk."""
     levels: Sequence[str]
     """Levels of rows: overall first, then the benchmark's own, then number of references, tag."""
     fingerprint: str
@@ -102,7 +104,11 @@ class PublishedRow(TypedDict):
 
 
 class BoardChunk(TypedDict):
-    """Chunk `<board>/board`: everything of the overview and the methods page but pictures."""
+    """Chunk `<board>/board`: everything of the overview and the methods page but pictures.
+
+    Of a benchmark with very many rows (`BoardHead.rows_apart`) it has the overall rows and those of the summary
+    measure; the others, each measure on each slice, are in `<board>/rows`, so that the first view stays small.
+    """
 
     rows: Sequence[BoardRow]
     published: Sequence[PublishedRow]
@@ -112,9 +118,15 @@ class BoardChunk(TypedDict):
     prompts: Sequence[Mapping[str, str]]
     """`{title, text}`: one real request to each judge for each part, as it was sent."""
     faults: Sequence[Mapping[str, str]]
-    """`{fault, effect}`: what the released code gets wrong and what `corrected` does about it."""
+    """`{fault, effect, paper}`: what the released code gets wrong, what `corrected` and what `paper` do about it."""
     painting: Sequence[Mapping[str, Any]]
     """`{model, n, seconds, cost_usd, refusals}`: seconds and dollars a picture, None where not known."""
+
+
+class RowsChunk(TypedDict):
+    """Chunk `<board>/rows`, where `BoardHead.rows_apart`: what `BoardChunk.rows` leaves out."""
+
+    rows: Sequence[BoardRow]
 
 
 class GapRow(TypedDict):
@@ -155,6 +167,8 @@ class FailuresChunk(TypedDict):
     """`{protocol, judge, statement, p}`: whether failures depend on the model."""
     flags: Sequence[Mapping[str, Any]]
     """`{model, flag, n, of, cases: [ids]}`: outputs nearly equal to a source or reference."""
+    unchecked: str
+    """Which outputs could not be compared with what their model was given, or not yet; empty where all were."""
     examples: Sequence[Mapping[str, Any]]
     """`{case, model, judge, metric, kind, detail}`, at most a few hundred, all kinds and models present."""
 
@@ -166,7 +180,8 @@ class AgreementChunk(TypedDict):
     """`{first, second, level, metric, group, n, pearson, spearman, kendall, mse, mae, kappa, qwk, alpha, icc}`, each
     figure `{value, ci95}` or None"""
     components: Sequence[Mapping[str, Any]]
-    """`{model, judge, metric, source, share, variance, buys}`: variance by case, seed, judge, repeat."""
+    """`{model, judge, metric, source, share, variance, buys}`: variance by case, seed, judge, repeat. `judge` is None
+    (over all judges), `buys` what one more of the source would do, in words, or None."""
     notes: Sequence[str]
 
 
@@ -236,6 +251,10 @@ class ReplyView(TypedDict):
 
 
 class QuestionView(TypedDict):
+    """A question that a judge answered. Those of one metric are in the order of `ScoreView.answers`; where a metric
+    has one question and no answers (marks, IDEA-Bench's `q3#1`: question 3 in the first of three calls), its value
+    is the answer."""
+
     metric: str
     text: str
     expected: str | None

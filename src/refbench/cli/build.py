@@ -1,0 +1,80 @@
+"""`refbench build`: one command for each benchmark that can be made anew, imported when it is used; and the one way
+in which a build reports itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from refbench.builders import BuildReport
+
+COMMANDS = {
+    "creval": "Creative edits: instructions in nine dimensions, and yes/no questions to judge them by",
+    "multibanana": "Compositions of several references: filtered pictures, tasks, instructions",
+    "ideabench": "Design tasks: six graded questions for each case",
+    "multiref-real": "Real-world edits of several pictures: instructions with tokens, from before and after",
+}
+
+build_command = App(
+    name="build",
+    help="Make a benchmark of your own from your own pictures, in the official layout, with a data card.",
+    default_parameter=Parameter(negative=()),
+)
+
+for _name, _help in COMMANDS.items():
+    _module = _name.replace("-", "_")
+    build_command.command(f"refbench.cli.build_{_module}:{_module}_command", name=_name, help=_help)
+
+
+def report_build(report: BuildReport, *, max_dropped: float, json: bool) -> int:
+    """Print how a build went; the exit code is 3 for a spent budget, 1 when nothing or too little was made."""
+    if json:
+        import orjson
+
+        print(orjson.dumps({**report.model_dump(), "lost_share": round(report.lost_share, 4)}).decode())
+    else:
+        _print_report(report, max_dropped)
+    if report.stopped == "budget":
+        return 3
+    if not report.made or report.stopped:
+        return 1
+    return 1 if report.lost_share > max_dropped else 0
+
+
+def _print_report(report: BuildReport, max_dropped: float) -> None:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from refbench.report.terminal import console
+
+    out = console()
+    said = f"{report.made:,} of {report.wanted:,} items made in {report.out}"
+    out.print(Text(said, style="bold"))
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for name in ("left out at", "why", "how many"):
+        grid.add_column(name, overflow="fold", justify="right" if name == "how many" else "left")
+    for stage, reasons in report.dropped.items():
+        for reason, number in reasons.items():
+            grid.add_row(Text(stage), Text(reason), f"{number:,}")
+    if report.dropped:
+        out.print(grid)
+    for name, reason in report.missing.items():
+        out.print(Text(f"Not covered: {name}: {reason}"))
+    for note in report.notes:
+        out.print(Text(f"Note: {note}"))
+    paid = "price not known" if report.cost_usd is None else f"{report.cost_usd:.4f} usd in all"
+    out.print(Text(f"{report.asked:,} calls this time, {paid}."))
+    if report.stopped == "budget":
+        out.print(
+            Text("The budget ended it: what is complete is there. Raise --budget and run the same command again.")
+        )
+    elif report.unfinished:
+        out.print(Text(f"{report.unfinished:,} could not be finished for want of replies: run the same command again."))
+    elif report.begun and report.lost_share > max_dropped:
+        out.print(Text(f"More was dropped than --max-dropped {max_dropped:g} allows: dropped.jsonl says why."))
+    if report.made:
+        out.print(Text(f"\nNext: look at {report.out}/README.md, decide in {report.out}/review.jsonl, then"))
+        for data in report.data:
+            out.print(Text(f"  refbench check {report.benchmark} --data {data}"))

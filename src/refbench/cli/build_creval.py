@@ -1,0 +1,80 @@
+"""`refbench build creval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from refbench.cli.options import Json
+
+
+def creval_command(
+    source: Annotated[Path, Parameter(help="Folder of pictures, searched to its bottom")],
+    *,
+    out: Annotated[Path, Parameter(help="Folder for the benchmark; the same command resumes it")],
+    writer: Annotated[str, Parameter(help="VLM that looks at pictures and writes instructions: openai:MODEL, ...")],
+    checker: Annotated[
+        str | None,
+        Parameter(name=("--checker", "--questioner"), help="VLM that writes the questions; better not the writer"),
+    ] = None,
+    auditor: Annotated[
+        str | None,
+        Parameter(help="VLM that is asked the questions of the unedited pictures; the checker, or none for no audit"),
+    ] = None,
+    size: Annotated[int | None, Parameter(help="Items wanted, balanced over nine dimensions; one a picture")] = None,
+    seed: Annotated[int, Parameter(help="Another seed deals the pictures to other dimensions")] = 0,
+    budget: Annotated[str | None, Parameter(help="Most that the build may cost, for example 5usd")] = None,
+    review: Annotated[
+        Path | None, Parameter(help="What you decided in review.jsonl (accept, edit, reject), or a CSV of that")
+    ] = None,
+    examples: Annotated[
+        Path | None,
+        Parameter(help="Instructions you like, as JSON with class_id and input_prompt, shown to the writer"),
+    ] = None,
+    test_share: Annotated[
+        float | None, Parameter(help="Make two splits, dev and test, with this share of each dimension in test")
+    ] = None,
+    flagged: Annotated[
+        Literal["drop", "keep"], Parameter(help="Questions that cannot tell an edit from none: left out, or listed")
+    ] = "drop",
+    max_dropped: Annotated[float, Parameter(help="Share of begun items lost above which the exit code is 1")] = 0.5,
+    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 16,
+    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
+    retry: Annotated[
+        list[str] | None, Parameter(help="Also ask again what failed finally in this way, for example refused")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Make a CREval of your own pictures: an instruction for each, and the questions to judge its edits by.
+
+    Stop it as you like; the same command goes on where it was, and no reply is paid for twice.
+    """
+    import asyncio
+    import sys
+
+    from refbench.builders.creval.build import build
+    from refbench.cli.build import report_build
+
+    report = asyncio.run(
+        build(
+            source,
+            out,
+            writer=writer,
+            checker=checker,
+            auditor=auditor,
+            size=size,
+            seed=seed,
+            budget=budget,
+            review=review,
+            examples=examples,
+            test_share=test_share,
+            flagged=flagged,
+            concurrency=concurrency,
+            timeout=timeout,
+            retry=retry or (),
+            show=None if json else lambda line: print(line, file=sys.stderr),
+        )
+    )
+    return report_build(report, max_dropped=max_dropped, json=json)

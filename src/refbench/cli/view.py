@@ -1,0 +1,93 @@
+"""`refbench view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from refbench.cli.options import ProtocolName
+from refbench.record import RefBenchError
+
+
+def view_command(
+    *runs: Annotated[Path, Parameter(help="Run directories; runs of the same cases stand side by side")],
+    out: Annotated[
+        Path | None, Parameter(help="Write the pages into this folder, to keep and to send; without it they are served")
+    ] = None,
+    data: Annotated[
+        Path | None, Parameter(help="Directory of the cases' pictures; where the run found them by default")
+    ] = None,
+    port: Annotated[int, Parameter(help="Port to serve on; a free one by default")] = 0,
+    protocol: ProtocolName = "both",
+    pictures: Annotated[
+        Literal["full", "thumbs"], Parameter(help="With --out: pictures as they are, or small ones only")
+    ] = "full",
+    brief: Annotated[bool, Parameter(help="With --out: one page to print instead of the site")] = False,
+) -> int:
+    """Look at runs in a browser: leaderboard, pictures side by side, judges' words, comparisons, failures.
+
+    Without --out a server on this machine shows them live; it answers only to the address it prints. With --out the
+    same pages are written as files that open without a server.
+    """
+    if not runs:
+        raise RefBenchError("give at least one run directory, for example refbench view runs/x")
+    if brief:
+        return _brief(runs, out, data, protocol)
+    if out is None:
+        return _serve(runs, data=data, port=port, protocol=protocol)
+    from refbench.report.site.write import write_site
+    from refbench.report.terminal import console
+
+    with console(stderr=True).status("scoring the runs") as status:
+        done = write_site(runs, out, data=data, protocol=protocol, pictures=pictures, said=status.update)
+    print(f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB. Open {done.index.resolve()}")
+    if done.absent:
+        print(f"{len(done.absent)} pictures of the cases are not at hand (first: {done.absent[0]}): give --data")
+    for name, why in list(done.broken.items())[:5]:
+        print(f"{name} cannot be shown: {why}")
+    if len(done.broken) > 5:
+        print(f"and {len(done.broken) - 5} more")
+    return 0
+
+
+def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str) -> int:
+    raise RefBenchError("--brief is not there yet")
+
+
+def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str) -> int:
+    import asyncio
+
+    from refbench.report.site.live import LiveSite
+    from refbench.report.site.server import Server
+    from refbench.report.terminal import console
+
+    with console(stderr=True).status("scoring the runs"):
+        site = LiveSite(runs, data=data, protocol=protocol)
+
+    async def serve() -> None:
+        server = Server(site, port)
+        await server.start()
+        print(f"Open {server.url}", flush=True)
+        print("On another machine, first: " + tunnel(server.port), flush=True)
+        print("Notes about cases are saved in the run. Stop with Ctrl-C.", flush=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await server.stop()
+
+    try:
+        asyncio.run(serve())
+    except KeyboardInterrupt:
+        print()
+    finally:
+        site.close()
+    return 0
+
+
+def tunnel(port: int) -> str:
+    """What to type where the browser is, when the run lies elsewhere."""
+    import socket
+
+    return f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"

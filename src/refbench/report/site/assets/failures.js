@@ -1,0 +1,108 @@
+/** What has no value and why: by kind, by slice, whether it depends on the model, and outputs that only copy. */
+"use strict";
+
+(() => {
+  const rb = window.refbench;
+  const { h, route, format, charts, controls } = rb;
+  const FLAGGED = { near_source: "nearly equal to the source", near_reference: "nearly equal to a reference" };
+  const FIRST = 40;
+
+  function byKind(ctx, rows) {
+    const kinds = [...new Set(rows.filter((row) => row.n > 0).map((row) => row.kind))];
+    const models = [...new Set(rows.map((row) => row.model))].sort((a, b) => a - b);
+    if (!kinds.length) {
+      return rb.note("Nothing failed: every case that was expected has a value.");
+    }
+    const body = models.map((model) => {
+      const mine = rows.filter((row) => row.model === model);
+      const expected = Math.max(...mine.map((row) => row.n_expected));
+      const total = mine.reduce((sum, row) => sum + row.n, 0);
+      return [rb.modelName(ctx, model), ...kinds.map((kind) => {
+        const n = mine.find((row) => row.kind === kind)?.n ?? 0;
+        return n ? h("a", { href: route.to("cases", { params: { filter: "failures", model, kind } }) }, format.whole(n)) : h("span", { class: "quiet" }, "0");
+      }), h("strong", {}, `${format.whole(total)} of ${format.whole(expected)}`)];
+    });
+    return [
+      rb.table([{ title: "Model" }, ...kinds.map((kind) => ({ title: format.words(kind), number: true })), { title: "failed", number: true }], body, { caption: "Failures by kind" }),
+      rb.more("What the kinds mean", h("dl", { class: "facts" }, kinds.map((kind) => [h("dt", {}, format.words(kind)), h("dd", {}, ctx.site.failure_kinds[kind] ?? "")]))),
+    ];
+  }
+
+  function bySlice(ctx, rows) {
+    const levels = [...new Set(rows.map((row) => row.level))].filter((level) => level !== "overall");
+    if (!levels.length) {
+      return null;
+    }
+    const level = levels.includes(ctx.params.get("level")) ? ctx.params.get("level") : levels[0];
+    const here = rows.filter((row) => row.level === level);
+    const models = [...new Set(here.map((row) => row.model))].sort((a, b) => a - b);
+    const names = [...new Set(here.map((row) => row.name))];
+    const body = names.map((name) => [name, ...models.map((model) => {
+      const row = here.find((one) => one.model === model && one.name === name);
+      return row ? charts.coverage(row.n_scored, row.n_expected, {}) : format.NONE;
+    })]);
+    return rb.section("Coverage by slice",
+      controls.bar(controls.choice("level", "Level", levels.map((value) => ({ value, text: format.words(value) })), level, { otherwise: levels[0] })),
+      rb.table([{ title: format.words(level) }, ...models.map((model) => ({ title: rb.modelName(ctx, model) }))], body, { caption: `Scored of expected by ${format.words(level)}` }));
+  }
+
+  function flags(ctx, list, unchecked) {
+    const there = list.filter((one) => one.n > 0);
+    const rest = unchecked ? rb.note(unchecked) : null;
+    if (!there.length) {
+      return list.length || rest ? rb.section("Outputs that copy", list.length > 0 && rb.note("No output is nearly equal to its source or to a reference."), rest) : null;
+    }
+    return rb.section("Outputs that copy", rest, there.map((one) => h("div", { class: "flag" },
+      h("p", {}, h("strong", {}, rb.modelName(ctx, one.model)), `: ${format.whole(one.n)} of ${format.whole(one.of)} outputs ${FLAGGED[one.flag] ?? format.words(one.flag)}. `,
+        h("a", { href: route.to("cases", { params: { filter: one.flag, model: one.model } }) }, "See them")),
+      h("p", { class: "links" }, one.cases.slice(0, FIRST).map((id) => h("a", { href: route.to("case", { rest: id, params: { filter: one.flag, model: one.model } }) }, id)),
+        one.cases.length > FIRST && h("span", { class: "quiet" }, `and ${format.whole(one.cases.length - FIRST)} more`)))));
+  }
+
+  /** One line for what several measures say of the same output. */
+  function joined(list) {
+    const found = new Map();
+    for (const one of list) {
+      const key = JSON.stringify([one.case, one.model, one.judge, one.kind, one.detail]);
+      found.set(key, found.has(key) ? { ...one, metrics: [...found.get(key).metrics, one.metric] } : { ...one, metrics: [one.metric] });
+    }
+    return [...found.values()];
+  }
+
+  function examples(ctx, list) {
+    const rows = joined(list).filter((one) => one.judge === null || one.judge === undefined || one.judge === ctx.judge || one.judge === ctx.mute);
+    if (!rows.length) {
+      return null;
+    }
+    const kinds = [...new Set(rows.map((one) => one.kind))];
+    const kind = kinds.includes(ctx.params.get("kind")) ? ctx.params.get("kind") : "";
+    const chosen = rows.filter((one) => !kind || one.kind === kind);
+    const all = ctx.params.get("all") === "yes";
+    const body = chosen.slice(0, all ? undefined : FIRST).map((one) => [
+      h("a", { href: route.to("case", { rest: one.case, params: { filter: "failures", model: one.model, at: one.model } }) }, one.case), rb.modelName(ctx, one.model),
+      one.metrics.length > 2 ? format.count(one.metrics.length, "measure") : one.metrics.map(format.words).join(", "), format.words(one.kind), h("span", { class: "detail", dir: "auto" }, one.detail),
+    ]);
+    return rb.section("Examples",
+      controls.bar(controls.choice("kind", "Kind", [{ value: "", text: "all" }, ...kinds.map((value) => ({ value, text: format.words(value) }))], kind, { otherwise: "" })),
+      rb.table([{ title: "Case" }, { title: "Model" }, { title: "Measure" }, { title: "Kind" }, { title: "Detail", wide: true }], body, { caption: "Failures, one by one" }),
+      chosen.length > body.length && h("p", {}, h("a", { href: route.changed({ all: "yes" }) }, `Show all ${format.whole(chosen.length)}`)));
+  }
+
+  async function build(ctx) {
+    const chunk = await rb.load(`${ctx.board.id}/failures`);
+    const mine = (rows) => rb.judged(ctx, rows.filter((row) => row.protocol === ctx.protocol));
+    const metrics = [...new Set(mine(chunk.by_kind).map((row) => row.metric))];
+    const metric = metrics.includes(ctx.params.get("measure")) ? ctx.params.get("measure") : metrics.includes(ctx.summary) ? ctx.summary : metrics[0];
+    const tests = mine(chunk.test);
+    const node = h("div", { class: "page" },
+      h("h1", { class: "offscreen" }, "Failures"),
+      h("p", { class: "headline" }, "A failure is a state, never a number: it lowers coverage and widens the bounds, and no average contains it."),
+      controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.choice("measure", "Measure", metrics.map((value) => ({ value, text: format.words(value) })), metric, { otherwise: ctx.summary })),
+      rb.section("By kind", byKind(ctx, mine(chunk.by_kind).filter((row) => row.metric === metric))),
+      tests.length > 0 && rb.section("Do failures depend on the model?", tests.map((one) => h("p", {}, format.label(one.statement), one.p !== null && one.p !== undefined && !/\bp [=<]/.test(one.statement) && h("span", { class: "quiet" }, ` p ${one.p < 0.001 ? "" : "= "}${format.pValue(one.p)}`)))),
+      bySlice(ctx, mine(chunk.by_slice)), flags(ctx, chunk.flags, chunk.unchecked), examples(ctx, chunk.examples));
+    return { node };
+  }
+
+  rb.pages.failures = { title: "Failures", build };
+})();

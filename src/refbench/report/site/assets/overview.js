@@ -1,0 +1,87 @@
+/** The overview: who leads and how surely, what was not scored, where models differ, what the corrections changed. */
+"use strict";
+
+(() => {
+  const rb = window.refbench;
+  const { h, route, format, controls, leaderboard } = rb;
+
+  function legend(ctx, printed, bounded) {
+    return h("ul", { class: "legend" },
+      h("li", {}, h("span", { class: "key dotkey" }), "value with its 95 % interval"),
+      bounded && h("li", {}, h("span", { class: "key boundkey" }), "where it could lie, whatever the failures had scored"),
+      printed.length > 0 && h("li", {}, h("span", { class: "key diamondkey" }),
+        `published figure: ${ctx.board.paper}, Table ${[...new Set(printed.map((one) => one.table))].join(", ")}. Compare it with the paper protocol, on the cases the paper is about.`));
+  }
+
+  function changes(ctx, chunk) {
+    const steps = chunk.changes.filter((one) => one.items);
+    if (!steps.length) {
+      return null;
+    }
+    const names = [...new Map(chunk.changes.map((one) => [one.change, one.what])).entries()];
+    const judge = ctx.board.judges[ctx.judge];
+    const here = chunk.changes.filter((one) => (one.judge ?? null) === (typeof one.judge === "number" ? ctx.judge : judge));
+    const models = [...new Set(here.map((one) => one.model))];
+    const measure = ctx.measure.name in (here[0]?.delta ?? {}) ? ctx.measure.name : ctx.summary;
+    const { digits } = rb.measureOf(ctx, measure);
+    const rows = models.map((model) => {
+      const deltas = names.map(([name]) => here.find((one) => one.model === model && one.change === name)?.delta?.[measure] ?? null);
+      const total = deltas.includes(null) ? null : deltas.reduce((sum, delta) => sum + delta, 0);
+      return [rb.modelName(ctx, model), ...deltas.map((delta) => format.signed(delta, digits)), h("strong", {}, format.signed(total, digits))];
+    });
+    if (!rows.length) {
+      return null;
+    }
+    return rb.section("From paper to corrected",
+      rb.note(`Change of ${format.words(measure)}, step by step in this order; the steps add up.`),
+      rb.table([{ title: "Model" }, ...names.map(([name]) => ({ title: format.words(name), number: true })), { title: "total", number: true }], rows, { caption: "Change by cause" }),
+      rb.more("What each step is", h("dl", { class: "facts" }, names.map(([name, what]) => [h("dt", {}, format.words(name)), h("dd", {}, what)]))));
+  }
+
+  function painting(ctx, chunk) {
+    if (!chunk.painting.some((one) => one.n || one.refusals)) {
+      return null;
+    }
+    const rows = chunk.painting.map((one) => [rb.modelName(ctx, one.model), format.whole(one.n), format.seconds(one.seconds), format.dollars(one.cost_usd), format.whole(one.refusals ?? 0)]);
+    const known = chunk.painting.some((one) => one.seconds !== null || one.cost_usd !== null);
+    return rb.section("Making the pictures",
+      rb.table([{ title: "Model" }, { title: "Pictures", number: true }, { title: "Seconds a picture", number: true }, { title: "Dollars a picture", number: true }, { title: "Refused", number: true }], rows, { caption: "Time, money, refusals" }),
+      !known && rb.note("Time and price are not known: the pictures came from a folder."));
+  }
+
+  function ends(text) {
+    return /[.!?]$/.test(text) ? text : `${text}.`;
+  }
+
+  /** The board, and where it leaves other measures than the summary apart, those too when one is chosen. */
+  async function boardOf(ctx) {
+    const chunk = await rb.load(`${ctx.board.id}/board`);
+    if (!ctx.board.rows_apart || ctx.measure.name === ctx.summary) {
+      return chunk;
+    }
+    const apart = await rb.load(`${ctx.board.id}/rows`);
+    return { ...chunk, rows: [...chunk.rows, ...apart.rows] };
+  }
+
+  async function build(ctx) {
+    const chunk = await boardOf(ctx);
+    const all = leaderboard.lines(ctx, chunk);
+    const printed = all.flatMap((line) => (line.printed ? [line.printed] : line.published));
+    const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
+    const remarks = all.filter((line) => line.main?.remark).map((line) => `${rb.modelName(ctx, line.model)}: ${line.main.remark}`);
+    const bounded = all.some((line) => line.main?.bounds && line.main.n_scored < line.main.n_expected);
+    const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
+      leaderboard.headline(ctx, all),
+      controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.measures(ctx),
+        elsewhere && controls.choice("published", "Published", [{ value: "yes", text: "beside" }, { value: "no", text: "hidden" }], ctx.params.get("published") ?? "yes", { otherwise: "yes" })),
+      all.length ? leaderboard.draw(ctx, all) : rb.note("Nothing has been scored under this protocol by this judge."),
+      legend(ctx, printed, bounded),
+      remarks.length > 0 && h("ul", { class: "remarks" }, remarks.map((text) => h("li", {}, ends(text)))),
+      rb.plots(ctx, chunk), changes(ctx, chunk), painting(ctx, chunk),
+      chunk.notes.length > 0 && rb.section("Notes", h("ul", { class: "remarks" }, chunk.notes.map((text) => h("li", {}, ends(text))))),
+      h("p", { class: "next" }, h("a", { href: route.to("cases") }, `Look at the ${format.count(ctx.board.n_cases, "case")} behind these numbers`)));
+    return { node };
+  }
+
+  rb.pages.overview = { title: "Overview", build };
+})();

@@ -1,0 +1,42 @@
+/** Tables of text and numbers that scroll in their own frame on narrow screens, and sections with headings. */
+"use strict";
+
+(() => {
+  const { h } = window.refbench;
+
+  /**
+   * `columns` are `{title, number, wide}`; cells are text or elements. The first column is the heading of its row.
+   * `groups` of `{title, rows}` stand in place of rows where the table has parts. The caption is read aloud, not seen:
+   * tables stand under headings.
+   */
+  function table(columns, rows, { caption = "", className = "", groups = null } = {}) {
+    const kinds = (column) => [column.number ? "num" : "", column.wide ? "wide" : ""].filter(Boolean).join(" ") || null;
+    const head = h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kinds(column) }, column.title)));
+    const row = (cells) => h("tr", {}, cells.map((cell, place) => h(place ? "td" : "th", { scope: place ? null : "row", class: kinds(columns[place]) }, cell)));
+    const bodies = groups
+      ? groups.map((group) => h("tbody", {}, h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: columns.length }, group.title)), group.rows.map(row)))
+      : [h("tbody", {}, rows.map(row))];
+    return h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": caption || "table" },
+      h("table", { class: className || null }, caption && h("caption", { class: "offscreen" }, caption), h("thead", {}, head), bodies));
+  }
+
+  function section(title, ...children) {
+    const there = children.flat().filter(Boolean);
+    return there.length ? h("section", {}, h("h2", {}, title), there) : null;
+  }
+
+  function note(...children) {
+    return h("p", { class: "note" }, children);
+  }
+
+  function more(summary, ...children) {
+    return h("details", {}, h("summary", {}, summary), children);
+  }
+
+  /** Judges' replies and prompts: whole, with their own line breaks, as text. */
+  function verbatim(text) {
+    return h("pre", { class: "verbatim", dir: "auto", tabindex: "0" }, text);
+  }
+
+  Object.assign(window.refbench, { table, section, note, more, verbatim });
+})();

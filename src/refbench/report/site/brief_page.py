@@ -1,0 +1,260 @@
+"""The sheet as markup: what the verdicts, traits and pictures look like on paper."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib import resources
+
+from refbench.report import charts
+from refbench.report.site import brief_words as words
+from refbench.report.site.brief_markup import Markup, clipped, jpeg, name_of, tag, together
+from refbench.report.site.brief_pictures import Gallery, Scene, Shown
+from refbench.report.site.brief_traits import Trait, Traits
+from refbench.report.site.brief_verdicts import Verdict, Verdicts
+from refbench.report.site.brief_view import View
+from refbench.report.site.overview import painting_rows
+from refbench.table import Row
+from refbench.version import __version__
+
+MARK = "refbench view --brief"
+"""In the head of the page, so that a later brief knows what it may replace."""
+_MOST_MODELS = 10
+_MOST_TRAITS = 3
+_INSTRUCTION = 170
+_UNKNOWN = tag("td", "–")
+_ACCENT, _OTHER = "#1f50bd", "#6f7480"
+
+
+def document(titles: Sequence[str], sheets: Sequence[str]) -> str:
+    """The whole page. Nothing in it can run or be loaded, whatever the texts are."""
+    style = (resources.files("refbench.report.site") / "brief.css").read_text(encoding="utf-8")
+    known = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{known}'; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="generator", content=MARK),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"Which model? {', '.join(dict.fromkeys(titles))}"),
+        tag("style", Markup(style)),
+    )
+    body = tag("body", *(Markup(one) for one in sheets))
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def sheet(view: View, said: Verdicts, stands_out: Traits, pictures: Gallery, *, left_out: int) -> Markup:
+    """One A4 page."""
+    return tag(
+        "article",
+        _head(view, said),
+        _leaderboard(view, said),
+        _choices(view, said, left_out),
+        _traits(view, stands_out),
+        _pictures(view, pictures),
+        _limits(view, said),
+        _foot(view),
+        cls="sheet",
+    )
+
+
+def _head(view: View, said: Verdicts) -> Markup:
+    board = view.board
+    subset = f", {board.runs[0].info.subset}" if board.runs[0].info.subset else ""
+    judge = f"judge {view.judge}" if view.judge else "no judge"
+    facts = f"{words.counted(len(view.cases), 'case')} · {words.counted(len(view.rows), 'model')} · {judge}"
+    return tag(
+        "header",
+        tag("p", tag("b", f"{board.bench.title}{subset}"), tag("span", clipped(facts, 110)), cls="about"),
+        tag("h1", clipped(words.headline(view, said.overall), 150)),
+        tag("p", " ".join(words.confidence(view, said)), cls="sure"),
+    )
+
+
+def _leaderboard(view: View, said: Verdicts) -> Markup:
+    """Numbers with intervals, coverage, refusals, seconds and price, best first."""
+    rows = view.rows[:_MOST_MODELS]
+    axis = charts.padded([v for row in rows for v in (row.value, *(row.ci95 or ())) if v is not None], 0.06)
+    best = set() if said.overall is None else {said.overall.first, *said.overall.rivals}
+    if len(best) == len(view.scored):
+        best = set()
+    lines = [_line(view, row, axis, row.model in best) for row in rows]
+    known = [title for title in lines[0] if any(line[title] != _UNKNOWN for line in lines)]
+    axis_title = tag("th", Markup(charts.scale(axis, max(0, view.digits - 1))))
+    head = [axis_title if title == "strip" else tag("th", title) for title in known]
+    body = [
+        tag("tr", *(line[title] for title in known), cls="best" if row.model in best else None)
+        for row, line in zip(rows, lines, strict=True)
+    ]
+    more = len(view.rows) - len(rows)
+    notes = [
+        "Less is better." if view.sign(view.measure) < 0 else None,
+        f"{more} more models are in the full table." if more else None,
+        *words.failures(view),
+        f"Not known for these runs: {', '.join(t for t in lines[0] if t not in known)}."
+        if len(known) < len(lines[0])
+        else None,
+    ]
+    return tag(
+        "section",
+        tag("h2", "How they score"),
+        tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), cls="scores"),
+        tag("p", " ".join(note for note in notes if note), cls="note"),
+    )
+
+
+def _line(view: View, row: Row, axis: tuple[float, float], best: bool) -> dict[str, Markup]:
+    """The cells of a model by the titles of their columns."""
+    painted = next(one for one in painting_rows(view.board) if view.board.models[one["model"]].name == row.model)
+    asked = any(view.board.outputs[view.board.models[painted["model"]].run])
+    rank = view.ranks.get(row.model)
+    return {
+        "model": tag("th", name_of(row.model, 30), scope="row"),
+        "strip": tag("td", Markup(charts.strip(row.value, row.ci95, axis, _ACCENT if best else _OTHER)), cls="strip"),
+        view.measure: tag("td", tag("b", "–" if row.value is None else words.number(view, row.value))),
+        "95 % interval": _cell(None if row.ci95 is None else " to ".join(words.number(view, e) for e in row.ci95)),
+        "place": _cell(None if rank is None or rank.rank95 is None else _range(rank.rank95)),
+        "scored": tag(
+            "td", f"{row.n_scored} of {row.n_expected}", cls="less" if row.n_scored < row.n_expected else None
+        ),
+        # How often the model declined to paint; a run of judges' replies alone does not know.
+        "refusals": _cell(str(painted["refusals"]) if asked else None),
+        "seconds a picture": _cell(_seconds(painted["seconds"])),
+        "$ a picture": _cell(_price(painted["cost_usd"])),
+    }
+
+
+def _cell(text: str | None) -> Markup:
+    return _UNKNOWN if text is None else tag("td", text)
+
+
+def _range(place: tuple[int, int]) -> str:
+    return str(place[0]) if place[0] == place[1] else f"{place[0]} to {place[1]}"
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else "< 0.1"
+
+
+def _price(value: float | None) -> str | None:
+    return None if value is None else "0" if value == 0 else f"{value:.3f}" if value >= 0.001 else "< 0.001"
+
+
+def _choices(view: View, said: Verdicts, left_out: int) -> Markup:
+    """A line for each part in which somebody stands out; the others are named together."""
+    open_ones = [one for one in said.parts if len(one.rivals) == len(one.leads)]
+    lines = [
+        tag("tr", *_choice(view, verdict), cls="clear" if verdict.settled else None)
+        for verdict in said.parts
+        if verdict not in open_ones
+    ]
+    titles = ("for", "best score", "cannot be told from it", "lead over the next, and what fits the data")
+    head = tag("tr", *(tag("th", title) for title in titles))
+    table = tag("table", tag("thead", head), tag("tbody", *lines), cls="choices") if lines else None
+    nobody = None
+    if open_ones and view.scored[1:]:
+        names = ", ".join(clipped(words.title_of(one.part), 40) for one in open_ones)
+        nobody = tag("p", tag("b", "No model stands out for: "), names, ".")
+    note = "The cases have no parts to tell apart." if not said.parts else None
+    if said.n_pairs_of_parts:
+        note = (
+            "A model that cannot be told from the best may be as good, or better. All "
+            f"{said.n_pairs_of_parts} comparisons behind this list are corrected together"
+        )
+        note += f"; {words.counted(left_out, 'finer part')} more in the full table." if left_out else "."
+    return tag(
+        "section", tag("h2", "Which model for what"), table, nobody, tag("p", note, cls="note") if note else None
+    )
+
+
+def _choice(view: View, verdict: Verdict) -> list[Markup]:
+    part = verdict.part
+    size = "" if part.kind == "criterion" else f" {words.counted(part.n_cases, 'case')}"
+    what = together(name_of(words.title_of(part), 38), tag("small", size))
+    return [
+        tag("th", what, scope="row"),
+        tag("td", name_of(verdict.first, 30)),
+        tag("td", words.rivals_of(verdict)),
+        tag("td", words.lead_of(view, verdict)),
+    ]
+
+
+def _traits(view: View, stands_out: Traits) -> Markup:
+    """A line for each model at which something stands out; the even ones are named together."""
+    lines, even = [], []
+    for row in view.scored[:_MOST_MODELS]:
+        mine = stands_out.of(row.model)
+        up = [_trait(view, trait, "up") for trait in mine if trait.distance > 0][:_MOST_TRAITS]
+        down = [_trait(view, trait, "down") for trait in mine if trait.distance < 0][:_MOST_TRAITS]
+        if mine:
+            lines.append(tag("div", tag("dt", name_of(row.model, 30)), tag("dd", *up, *down)))
+        else:
+            even.append(clipped(row.model, 30))
+    listed = tag("dl", *lines, cls="traits") if lines else None
+    said = tag("p", tag("b", "Even, as far as these cases can tell: "), ", ".join(even), ".") if even else None
+    against = "its score" if stands_out.alone else "its distance to the mean of the other models"
+    note = (
+        f"By how many points {against} is better (▲) or worse (▼) there than over all cases. Named only where noise is "
+        f"an unlikely cause, with all {stands_out.looked_at} figures that were looked at counted together."
+    )
+    return tag("section", tag("h2", "Strengths and weaknesses"), listed, said, tag("p", note, cls="note"))
+
+
+def _trait(view: View, trait: Trait, way: str) -> Markup:
+    mark = "▲" if way == "up" else "▼"
+    title = clipped(words.title_of(trait.part), 44)
+    return tag("span", f"{mark} {title} {words.signed(view, trait.distance)}", cls=way)
+
+
+def _pictures(view: View, pictures: Gallery) -> Markup:
+    if not pictures.scenes:
+        return tag("section", tag("h2", "Pictures"), tag("p", pictures.rule, cls="note"), cls="pictures none")
+    scenes = [_scene(view, scene) for scene in pictures.scenes]
+    return tag(
+        "section",
+        tag("h2", "Pictures"),
+        tag("p", clipped(pictures.rule, 380), cls="note"),
+        tag("div", *scenes, cls="scenes alone" if len(pictures.scenes) > 3 else "scenes"),
+        cls="pictures",
+    )
+
+
+def _scene(view: View, scene: Scene) -> Markup:
+    asked = scene.case.request.instruction
+    references = [
+        tag("img", src=jpeg(data), alt=f"reference {number}") for number, data in enumerate(scene.references, 1)
+    ]
+    return tag(
+        "figure",
+        tag("p", tag("b", clipped(scene.why, 48)), " · ", name_of(scene.case.id, 24), cls="why"),
+        tag("p", clipped(asked, _INSTRUCTION) if asked else "no instruction", cls="asked"),
+        tag("div", *references, cls="references") if references else None,
+        tag("div", *(_shown(view, scene, one) for one in scene.shown), cls="outputs"),
+    )
+
+
+def _shown(view: View, scene: Scene, shown: Shown) -> Markup:
+    if shown.jpeg is None:
+        picture = tag("p", "the picture cannot be opened", cls="soft")
+    else:
+        picture = tag("img", src=jpeg(shown.jpeg), alt=f"{shown.model} on {scene.case.id}")
+    return tag("div", tag("p", name_of(shown.model, 22), " ", tag("b", words.number(view, shown.value))), picture)
+
+
+def _limits(view: View, said: Verdicts) -> Markup:
+    lines = [tag("li", clipped(line, 240)) for line in words.limits(view, said)[:8]]
+    return tag("section", tag("h2", "How to read this, and what it does not say"), tag("ul", *lines), cls="limits")
+
+
+def _foot(view: View) -> Markup:
+    table = view.board.result.table
+    runs = clipped(", ".join(view.board.run_names), 60)
+    chance = "" if not view.draws else f" · intervals from {view.draws} redraws of the cases (seed {view.seed})"
+    said = f"Runs {runs} · protocol {view.protocol} · judge {view.judge or 'none'} · measure {view.measure}{chance}"
+    return tag(
+        "footer",
+        tag("p", clipped(said, 200)),
+        tag("p", f"RefBench {__version__} · fingerprint ", tag("code", table.fingerprint)),
+    )

@@ -1,0 +1,138 @@
+"""Six pictures by a rule that the sheet states: the two best models on a typical case, and where they are furthest
+apart, either way. Chosen pictures would only show what somebody wanted to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refbench.case import AnyCase
+from refbench.failure import Failure
+from refbench.output import Output
+from refbench.report.grid_choice import marks_of
+from refbench.report.site.album import Album, thumbnail
+from refbench.report.site.brief_view import View
+from refbench.stats import Array
+
+PICTURES = 6
+_MOST_REFERENCES = 4
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A model's picture of a case (None where it cannot be opened) with what it was given for it."""
+
+    model: str
+    value: float
+    jpeg: bytes | None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One case: why it is there, what was asked, and the pictures."""
+
+    why: str
+    case: AnyCase
+    references: tuple[bytes, ...]
+    shown: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    rule: str
+    scenes: tuple[Scene, ...]
+
+
+def gallery(view: View, album: Album) -> Gallery:
+    """The pictures of the two best models that have any; of a single one, six from its worst case to its best."""
+    outputs = _outputs(view)
+    models = [row.model for row in view.scored if outputs.get(row.model)][:2]
+    if not models:
+        return Gallery("The runs hold no pictures that the models made: there are only replies of judges to score.", ())
+    marks = marks_of(view.result, measure=view.measure, protocol=view.protocol, judge=view.judge)
+    values = view.sign(view.measure) * np.stack([marks.values[model] for model in models])
+    there = [
+        n
+        for n, case in enumerate(view.cases)
+        if np.isfinite(values[:, n]).all() and all(case.id in outputs[model] for model in models)
+    ]
+    if not there:
+        who = " and ".join(models)
+        return Gallery(
+            f"There is no case of which {who} {'both ' if len(models) > 1 else ''}have picture and score.", ()
+        )
+    chosen, rule = _rule(view, values, there, models)
+    if any(len(seeds) > 1 for model in models for seeds in outputs[model].values()):
+        rule += " Of several seeds the first is shown; the score is their mean."
+    scenes = [
+        Scene(
+            why=why,
+            case=view.cases[n],
+            references=_references(view, album, view.cases[n]),
+            shown=tuple(
+                Shown(
+                    model, float(marks.values[model][n]), _jpeg(view, album, model, outputs[model][view.cases[n].id][0])
+                )
+                for model in models
+            ),
+        )
+        for why, n in chosen
+    ]
+    return Gallery(rule, tuple(scenes))
+
+
+def _outputs(view: View) -> dict[str, dict[str, list[Output]]]:
+    """By model and case, the final outputs that have pictures, lowest seed first."""
+    found: dict[str, dict[str, list[Output]]] = {}
+    for case, of_case in view.board.outputs_by_case.items():
+        for number, output in of_case:
+            if output.step is None and output.pictures:
+                found.setdefault(view.board.models[number].name, {}).setdefault(case, []).append(output)
+    return found
+
+
+def _rule(view: View, values: Array, there: Sequence[int], models: Sequence[str]) -> tuple[list[tuple[str, int]], str]:
+    """The chosen cases with why each is there, and the rule in words; more is better in `values`."""
+
+    def order(key: Array) -> list[int]:
+        return sorted(there, key=lambda n: (float(key[n]), view.cases[n].id))
+
+    if len(models) == 1:
+        ranked = order(values[0])
+        places = sorted({round(k * (len(ranked) - 1) / (PICTURES - 1)) for k in range(PICTURES)})
+        last = len(ranked)
+        chosen = [(f"place {last - place} of {last}", ranked[place]) for place in places]
+        return chosen, f"Cases of {models[0]} at equal steps from its worst score to its best; ties by case id."
+    first, second = models
+    middle = order(values.mean(axis=0))[(len(there) - 1) // 2]
+    chosen = [("Typical", middle)]
+    apart = [n for n in order(values[0] - values[1]) if n != middle]
+    if apart and values[0, apart[-1]] > values[1, apart[-1]]:
+        chosen.append((f"{first} furthest ahead", apart[-1]))
+    if apart and values[0, apart[0]] < values[1, apart[0]]:
+        chosen.append((f"{second} furthest ahead", apart[0]))
+    rule = (
+        f"Chosen by rule, not by eye: of the {len(there)} cases with pictures and scores of both {first} and {second}, "
+        "the one in the middle by their mean score, and the two in which either is furthest ahead; ties by case id."
+    )
+    return chosen, rule
+
+
+def _references(view: View, album: Album, case: AnyCase) -> tuple[bytes, ...]:
+    found = []
+    for picture in case.request.pictures[:_MOST_REFERENCES]:
+        shot = album.input_shot(picture, view.board.picture_root)
+        data = None if shot is None else thumbnail(shot)
+        if isinstance(data, bytes):
+            found.append(data)
+    return tuple(found)
+
+
+def _jpeg(view: View, album: Album, model: str, output: Output) -> bytes | None:
+    board = view.board
+    shot = album.output_shot(output.pictures[0], board.runs[board.models[board.model_numbers[model]].run])
+    data = None if shot is None else thumbnail(shot)
+    return None if isinstance(data, Failure) else data

@@ -1,0 +1,246 @@
+"""What one sheet is about: a board under one protocol by one judge, its models best first, and the parts of its cases
+that a sheet has room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.analysis.precision import Rank, ranking
+from refbench.case import AnyCase
+from refbench.columns import Columns, columns_of
+from refbench.comparison import Comparison, compare_columns
+from refbench.judges.panel import MEAN
+from refbench.record import RefBenchError
+from refbench.report.site.boards import Board
+from refbench.result import Result
+from refbench.stats import Array, WeightedMeans
+from refbench.table import DRAWS, SEED, Aggregate, Mean, Row, Slice, Summary, filled_in
+
+_LEVEL_WORDS = {"n_refs": "references"}
+OVERALL = {"level": "overall"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a model may be better or worse at: some of the cases in the summary measure, or one measure on all."""
+
+    kind: str
+    """The level of the slice, or `criterion`."""
+    title: str
+    members: NDArray[np.bool_]
+    measure: str
+    where: Mapping[str, str]
+    """Label of the slice whose aggregate it is; the overall one, kept to the members, for what no slice is of."""
+
+    @property
+    def n_cases(self) -> int:
+        return int(self.members.sum())
+
+
+@dataclass(frozen=True)
+class View:
+    """A board under one protocol by one judge, in the measure that its leaderboard is sorted by."""
+
+    board: Board
+    protocol: str
+    judge: str | None
+    result: Result
+    """With the scores of this protocol and judge only."""
+    draws: int = DRAWS
+    seed: int = SEED
+
+    @cached_property
+    def measure(self) -> str:
+        return self.board.result.summary(self.protocol)
+
+    @property
+    def cases(self) -> tuple[AnyCase, ...]:
+        return self.board.cases
+
+    @property
+    def aggregate(self) -> Aggregate:
+        return self.board.bench.protocols[self.protocol].aggregate
+
+    @cached_property
+    def columns(self) -> Columns:
+        return columns_of(self.result.scores, self.cases)
+
+    @cached_property
+    def filled(self) -> dict[str, Array]:
+        """The scores of each metric, with what the official aggregate puts in place of failures."""
+        return {metric: filled_in(self.columns, metric, self.aggregate.imputed) for metric in self.columns.values}
+
+    @cached_property
+    def slices(self) -> dict[tuple[tuple[str, str], ...], Slice]:
+        """The slices of the table by their labels."""
+        return {tuple(where.label.items()): where for where in self.aggregate.slices(self.cases)}
+
+    def sign(self, measure: str) -> int:
+        """What turns a difference into how much better: -1 where less is better."""
+        return -1 if measure in self.board.bench.lower else 1
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The overall row of each model, best first; those without a value last."""
+        found = [
+            row
+            for row in self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
+            if row.judge == self.judge
+        ]
+        sign = self.sign(self.measure)
+        return tuple(sorted(found, key=lambda row: (row.value is None, -sign * (row.value or 0.0), row.model)))
+
+    @property
+    def scored(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.value is not None)
+
+    @property
+    def digits(self) -> int:
+        """Enough to tell models apart on a sheet, and no more."""
+        largest = max((abs(row.value or 0.0) for row in self.rows), default=0.0)
+        return 3 if largest <= 1.5 else 2 if largest < 20 else 1
+
+    @cached_property
+    def ranks(self) -> dict[str, Rank]:
+        """Where each model stands when the cases are redrawn; empty where that is not known."""
+        if not self.draws:
+            return {}
+        found = ranking(self.result, self.protocol, self.judge, measure=self.measure, draws=self.draws, seed=self.seed)
+        return {rank.model: rank for rank in found}
+
+    def value(self, model: str, part: Part) -> float | None:
+        """A model's value on a part, as the tables have it."""
+        point = self.points(part)
+        system = self.columns.systems.index((model, self.judge))
+        return None if np.isnan(point[system]) else float(point[system])
+
+    def points(self, part: Part) -> Array:
+        return summary_of(self, [part], np.ones((1, len(self.cases))))[0][:, 0]
+
+    def compare(self, part: Part | None = None) -> Comparison | None:
+        """All pairs of models on a part, or overall; None where there is one model. The family is this part alone."""
+        if len({model for model, _ in self.columns.systems}) < 2:
+            return None
+        where = part or self.overall
+        kept = [case for case, keep in zip(self.cases, where.members, strict=True) if keep]
+        ids = {case.id for case in kept}
+        return compare_columns(
+            narrowed(self.aggregate, where.where),
+            columns_of([score for score in self.result.scores if score.case in ids], kept),
+            kept,
+            benchmark=self.board.bench.name,
+            title=self.board.bench.title,
+            protocol=self.protocol,
+            metric=where.measure,
+            draws=self.draws,
+            seed=self.seed,
+        )
+
+    @cached_property
+    def overall(self) -> Part:
+        return Part("overall", "Overall", np.ones(len(self.cases), dtype=np.bool_), self.measure, OVERALL)
+
+
+def open_view(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> View:
+    """The board under its first protocol, by the judge who has scored most models; the mean of the judges where that
+    is the benchmark's own number."""
+    if not board.protocols:
+        raise RefBenchError(f"{', '.join(board.run_names)}: nothing is scored yet, so there is nothing to decide by")
+    protocol = board.protocols[0]
+    measure = board.result.summary(protocol)
+    rows = board.result.rows(protocol=protocol, metric=measure, level="overall")
+
+    def weight(judge: str | None) -> tuple[bool, int, bool, int]:
+        mine = [row for row in rows if row.judge == judge and row.value is not None]
+        of_all = board.bench.judges_mean and judge == MEAN
+        return of_all, len(mine), judge is not None, sum(row.n_scored for row in mine)
+
+    judge = max(board.judges, key=weight)
+    return view_of(board, protocol, judge, draws=draws, seed=seed)
+
+
+def view_of(board: Board, protocol: str, judge: str | None, *, draws: int, seed: int) -> View:
+    scores = tuple(s for s in board.result.scores if (s.protocol, s.judge) == (protocol, judge))
+    return View(board, protocol, judge, replace(board.result, scores=scores), draws, seed)
+
+
+def narrowed(aggregate: Aggregate, label: Mapping[str, str]) -> Aggregate:
+    """The aggregate of one slice of the table, as if it were all there is: comparisons test the overall slice."""
+    level = label["level"]
+
+    def slices(cases: Sequence[AnyCase]) -> list[Slice]:
+        found = [replace(one, level="overall") for one in aggregate.slices(cases) if one.label == dict(label)]
+        return found[:1] or [Slice("overall", {}, np.zeros(len(cases), dtype=np.bool_))]
+
+    def summarise(mean: Mean, where: Slice) -> Summary:
+        return aggregate.summarise(mean, replace(where, level=level))
+
+    return replace(aggregate, slices=slices, summarise=summarise)
+
+
+def summary_of(view: View, parts: Sequence[Part], weights: Array) -> list[Array]:
+    """Each part's measure under weights of the cases, systems x draws; NaN where there is no value."""
+    nothing = np.full((len(view.columns.systems), len(weights)), np.nan)
+    mean = WeightedMeans(view.filled, weights)
+    found = []
+    for part in parts:
+        # Cases that no slice is of are weighed in the overall one, where those of weight 0 take no part.
+        of_slice = part.where != OVERALL or part.members.all()
+        own = mean if of_slice else WeightedMeans(view.filled, weights * part.members)
+        found.append(view.aggregate.summarise(own, view.slices[tuple(part.where.items())]).get(part.measure, nothing))
+    return found
+
+
+def parts_of(view: View) -> list[Part]:
+    """Every slice of the benchmark's table, the numbers of references, and every criterion; all with a value."""
+    found = [
+        Part(where.level, _title(where, view), where.members, view.measure, where.label)
+        for where in view.slices.values()
+        if where.level != "overall" and where.members.any()
+    ]
+    if all(part.kind != "n_refs" for part in found):
+        counts = np.array([len(case.request.pictures) for case in view.cases])
+        found += [Part("n_refs", str(n), counts == n, view.measure, OVERALL) for n in sorted(set(counts.tolist())) if n]
+    found = [part for part in found if sum(other.kind == part.kind for other in found) > 1]
+    everything = view.overall.members
+    found += [
+        Part("criterion", measure.name, everything, measure.name, OVERALL)
+        for measure in view.aggregate.measures
+        if measure.name != view.measure
+    ]
+    return [part for part in found if np.isfinite(view.points(part)).any()]
+
+
+def _title(where: Slice, view: View) -> str:
+    """The last name of a slice, which is its own; with those above it where that is not enough to tell it."""
+    names = list(where.names.values())
+    alike = [one for one in view.slices.values() if list(one.names.values())[-1:] == names[-1:]]
+    return names[-1] if len(alike) == 1 else " / ".join(names)
+
+
+def level_words(kind: str) -> str:
+    return _LEVEL_WORDS.get(kind, kind.replace("_", " "))
+
+
+def parts_with_room(parts: Sequence[Part], slices: int, criteria: int) -> list[Part]:
+    """As many as a sheet has room for: whole levels, those of fewest slices first; where not even one fits, its
+    largest slices; then the first criteria."""
+    levels: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.kind != "criterion":
+            levels.setdefault(part.kind, []).append(part)
+    by_size = sorted(levels.values(), key=len)
+    found: list[Part] = []
+    for of_level in by_size:
+        if len(found) + len(of_level) <= slices:
+            found += of_level
+    if not found and by_size:
+        found = sorted(by_size[0], key=lambda part: -part.n_cases)[:slices]
+    found.sort(key=parts.index)
+    return found + [part for part in parts if part.kind == "criterion"][:criteria]

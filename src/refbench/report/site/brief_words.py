@@ -1,0 +1,253 @@
+"""What a sheet says in words, for a reader who decides and is no statistician. An open question is never called a
+draw, and a lead that may be luck is never called a lead without saying so.
+"""
+
+from __future__ import annotations
+
+from refbench.analysis.failures import failure_test
+from refbench.judges.panel import MEAN
+from refbench.report.site.brief_markup import clipped
+from refbench.report.site.brief_verdicts import Lead, Verdict, Verdicts
+from refbench.report.site.brief_view import Part, View, level_words, view_of
+from refbench.table import Row
+
+_NAMED = 3
+"""Names in a row; more are counted."""
+_LEVEL = 0.05
+_MOST_OF = 0.9
+"""A model scored on less than this share of what another has is about other cases."""
+_LEANS = 75
+"""Times in a hundred from which on an open question may be called a lean."""
+CRITERIA = {"IF": "instruction following", "VC": "visual consistency", "VQ": "visual quality"}
+"""Abbreviations of papers, spelled out."""
+KINDS = {
+    "missing_output": "no picture",
+    "missing_reply": "not judged",
+    "unparsable": "reply not readable",
+    "empty_reply": "empty reply",
+    "unreadable_picture": "broken picture",
+}
+"""Kinds of failure in the fewest words; others are called what they are called."""
+
+
+def headline(view: View, verdict: Verdict | None) -> str:
+    """The answer in one line."""
+    if verdict is None:
+        return "No model has a score yet"
+    if not verdict.leads:
+        return f"{verdict.first} scores {number(view, verdict.value)}; there is no other model to choose from"
+    if verdict.settled:
+        return f"Choose {verdict.first}"
+    if len(verdict.rivals) == len(verdict.leads):
+        return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
+    return f"Choose {either(verdict)}: these cases cannot tell them apart"
+
+
+def either(verdict: Verdict) -> str:
+    """The first with all that cannot be told from it, as a choice."""
+    names = [verdict.first, *verdict.rivals]
+    if len(names) <= _NAMED:
+        return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{', '.join(names[:_NAMED])} or {len(names) - _NAMED} more"
+
+
+def confidence(view: View, said: Verdicts) -> list[str]:
+    """How sure one may be of the headline."""
+    verdict = said.overall
+    if verdict is None or verdict.closest is None:
+        return []
+    found = [_over_next(view, verdict.first, verdict.closest, said.n_pairs)]
+    rank = view.ranks.get(verdict.first)
+    if rank is not None and rank.best is not None and not verdict.settled:
+        share = round(100 * rank.best)
+        lean = ": a lean, not a proof" if share >= _LEANS else ""
+        found.append(f"With the cases redrawn at random, {verdict.first} comes first {share} times in 100{lean}.")
+    behind = len(verdict.leads) - len(verdict.rivals)
+    if verdict.settled:
+        others = "the other model" if len(verdict.leads) == 1 else f"each of the other {len(verdict.leads)} models"
+        found.append(f"It is ahead of {others} by more than chance explains.")
+    elif behind:
+        others = "The other model is" if behind == 1 else f"The other {behind} models are"
+        found.append(f"{others} behind {verdict.first} by more than chance explains.")
+    return found
+
+
+def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
+    """The lead over the next model with what fits the data; pairs that cannot be compared say so."""
+    if lead.gap is None:
+        return f"{first} and the next, {lead.over}, were scored on too few of the same cases to be compared."
+    way = "above" if lead.gap >= 0 else "below"
+    where = "" if lead.gap >= 0 else f" on the {lead.n_cases} cases that both have scores for"
+    head = f"{first} is {amount(view, abs(lead.gap))} {way} the next, {lead.over}{where}"
+    if lead.ci95 is None:
+        return f"{head}; there are too few differences to say how sure that is."
+    text = f"{head}; {span(view, lead.ci95)} fits the data"
+    if not lead.clear and not lead.ci95[0] <= 0 <= lead.ci95[1]:
+        text += f", which may still be luck when {pairs} pairs of models are looked at"
+    return f"{text}."
+
+
+def lead_of(view: View, verdict: Verdict) -> str:
+    """The lead over the next model and what fits the data, in a few signs."""
+    lead = verdict.closest
+    if lead is None or lead.gap is None or lead.ci95 is None:
+        return "too few shared cases that differ"
+    low, high = (signed(view, end) for end in lead.ci95)
+    return f"{signed(view, lead.gap)} ({low} to {high})"
+
+
+def rivals_of(verdict: Verdict) -> str:
+    """Who cannot be told from the first of a line."""
+    if verdict.settled:
+        return "nobody: clearly the best"
+    if len(verdict.rivals) < _NAMED:
+        return " and ".join(clipped(name, 30) for name in verdict.rivals)
+    return f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
+
+
+def title_of(part: Part) -> str:
+    """What a part is called in running text."""
+    name = CRITERIA.get(part.title, part.title.replace("_", " "))
+    return f"{name} {level_words(part.kind)}" if part.kind == "n_refs" else name
+
+
+def span(view: View, ci95: tuple[float, float]) -> str:
+    """An interval of a lead, in words."""
+    low, high = ci95
+    if low < 0 < high:
+        return f"anything from {number(view, -low)} behind to {number(view, high)} ahead"
+    side = "ahead" if high > 0 else "behind"
+    ends = sorted((abs(low), abs(high)))
+    return f"anything from {number(view, ends[0])} to {number(view, ends[1])} {side}"
+
+
+def failures(view: View) -> list[str]:
+    """What has no score and why, by model, and whether that depends on the model."""
+    lacking = [row for row in view.rows if row.failures]
+    if not lacking:
+        return ["Every case has a score from every model."]
+    listed = [f"{row.model} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking[:_NAMED]]
+    more = f", and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+    found = [f"Cases without a score: {', '.join(listed)}{more}."]
+    test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
+    if test.p is not None and test.p <= _LEVEL:
+        found += [
+            f"{one.model} fails {'more' if one.failed > one.expected_if_alike else 'less'} often than chance explains "
+            f"({one.failed} cases; {one.expected_if_alike:.1f} if all models were alike)."
+            for one in test.models
+            if one.p is not None and one.p <= _LEVEL
+        ][:2]
+    first = view.scored[0] if view.scored else None
+    if first is not None and first.failures and first.bounds is not None:
+        low, high = (number(view, end) for end in first.bounds)
+        found.append(f"Were the missing cases of {first.model} all worst, or all best, it would have {low} to {high}.")
+    return found
+
+
+def _kinds(view: View, row: Row) -> str:
+    """What kept cases from having a score, the most frequent first."""
+    ordered = sorted(row.failures.items(), key=lambda place: (-place[1], place[0]))
+    declined = any(
+        output.model == model.of_run and output.failure is not None and output.failure.kind == "refused"
+        for model in view.board.models
+        if model.name == row.model
+        for output in view.board.outputs[model.run]
+    )
+    names = {**KINDS, "refused": "declined" if declined else "declined by the judge"}
+    said = [(n, names.get(kind, kind.replace("_", " "))) for kind, n in ordered]
+    return said[0][1] if len(said) == 1 else ", ".join(f"{n} {kind}" for n, kind in said)
+
+
+def limits(view: View, said: Verdicts) -> list[str]:
+    """What the numbers do not say."""
+    board = view.board
+    found = [_judged(view), *_other_judges(view)]
+    closest = said.overall.closest if said.overall else None
+    size = f"There are {len(view.cases)} cases"
+    if closest is not None and closest.detectable is not None:
+        size += (
+            f": a true difference between two models of less than about {amount(view, closest.detectable, rough=True)} "
+            "will usually be missed, and on parts of the cases larger ones"
+        )
+    found.append(f"{size}. Prompts and subjects unlike these are not covered.")
+    found += [*_uneven(view), *_other_protocols(view)]
+    if said.n_pairs:
+        found.append(
+            '"More than chance explains" is held so strictly that fewer than one in twenty such leaderboards would '
+            f"hold a false claim (Holm's correction, {counted(said.n_pairs, 'pair')} of models)."
+        )
+    seeds = {output.seed for outputs in board.outputs for output in outputs}
+    if len(seeds) == 1:
+        found.append("Each model had one try at each case: another seed gives other pictures and other scores.")
+    if any(board.outputs):
+        found.append("Seconds and prices are those of this run, on its machine and endpoints.")
+    # What boards say about runs that were not judged alike.
+    found += [f"{note[0].upper()}{note[1:]}." for note in board.result.notes if note.startswith("the runs ")][:2]
+    return found
+
+
+def _judged(view: View) -> str:
+    if view.judge is None:
+        return "Scores are measurements by formulas and networks, not the opinion of people."
+    if view.judge == MEAN and view.board.bench.judges_mean:
+        return "Scores are the mean of models that act as judges, not the opinion of people."
+    return f"Scores are the opinion of one judge, the model {view.judge}, not of people."
+
+
+def _other_judges(view: View) -> list[str]:
+    """Whether the other judges would choose the same."""
+    found = []
+    first = view.scored[0].model if view.scored else None
+    for judge in view.board.judges:
+        if judge in (view.judge, None):
+            continue
+        rows = view_of(view.board, view.protocol, judge, draws=view.draws, seed=view.seed).scored
+        if len(rows) == 1 and len(view.scored) > 1:
+            found.append(f"Judge {judge} has scored {rows[0].model} only.")
+        elif len(rows) > 1:
+            also = "too" if rows[0].model == first else f"({number(view, rows[0].value or 0.0)})"
+            found.append(f"Judge {judge}, who has scored {len(rows)} models, puts {rows[0].model} first {also}.")
+    return found[:2]
+
+
+def _uneven(view: View) -> list[str]:
+    """Scores on other cases are not to be compared line by line."""
+    most = max((row.n_scored for row in view.scored), default=0)
+    fewer = [row for row in view.scored if row.n_scored < _MOST_OF * most]
+    if not fewer:
+        return []
+    who = ", ".join(f"{clipped(row.model, 30)} ({row.n_scored})" for row in fewer[:_NAMED])
+    more = f" and {len(fewer) - _NAMED} more" if len(fewer) > _NAMED else ""
+    return [
+        f"{who}{more} of {most} cases: these scores are about fewer cases than the others. Leads are on shared cases only."
+    ]
+
+
+def _other_protocols(view: View) -> list[str]:
+    found = []
+    first = view.scored[0].model if view.scored else None
+    for protocol in view.board.protocols[1:]:
+        rows = view_of(view.board, protocol, view.judge, draws=view.draws, seed=view.seed).scored
+        if rows:
+            who = f"{rows[0].model} comes first too" if rows[0].model == first else f"{rows[0].model} comes first"
+            found.append(f"Read as the released code does ({protocol}), which has faults, {who}.")
+    return found
+
+
+def number(view: View, value: float) -> str:
+    return f"{value:.{view.digits}f}"
+
+
+def signed(view: View, value: float) -> str:
+    text = f"{value:+.{view.digits}f}"
+    return f"±{text[1:]}" if float(text) == 0 else text.replace("-", "−")
+
+
+def amount(view: View, value: float, *, rough: bool = False) -> str:
+    """A difference on the benchmark's scale; marks and percentages are points."""
+    text = f"{float(f'{value:.2g}'):g}" if rough else number(view, value)
+    return text if view.digits == 3 else f"{text} points"
+
+
+def counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,98 @@
+"""Chunk `<board>/failures`: what failed, where, whether it depends on the model, and what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refbench.analysis.failures import failure_test
+from refbench.report.site.boards import Board
+from refbench.report.site.contract import FailuresChunk
+from refbench.report.site.copies import Copies
+from refbench.table import Row
+
+_MOST_EXAMPLES = 300
+
+
+def failures_chunk(
+    board: Board, rows: Sequence[Row], summary: Mapping[str, str], copies: Copies, *, seed: int
+) -> FailuresChunk:
+    """Failures by kind and by slice, whether they depend on the model, near copies, and examples to look at."""
+    return FailuresChunk(
+        by_kind=_by_kind(board, rows),
+        by_slice=_by_slice(board, rows, summary),
+        test=_tests(board, seed),
+        flags=copies.rows,
+        unchecked=copies.unchecked,
+        examples=_examples(board),
+    )
+
+
+def _tests(board: Board, seed: int) -> list[dict[str, Any]]:
+    found = []
+    for protocol in board.protocols:
+        for judge in board.judges:
+            test = failure_test(board.result, protocol, judge, seed=seed)
+            number = board.judge_numbers[judge]
+            found.append({"protocol": protocol, "judge": number, "statement": test.statement, "p": test.p})
+    return found
+
+
+def _by_kind(board: Board, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": board.model_numbers[row.model],
+            "judge": board.judge_numbers[row.judge],
+            "protocol": row.protocol,
+            "metric": row.metric,
+            "kind": kind,
+            "n": count,
+            "n_expected": row.n_expected,
+        }
+        for row in rows
+        if row.slice["level"] == "overall"
+        for kind, count in row.failures.items()
+    ]
+
+
+def _by_slice(board: Board, rows: Sequence[Row], summary: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "model": board.model_numbers[row.model],
+            "judge": board.judge_numbers[row.judge],
+            "protocol": row.protocol,
+            "level": row.slice["level"],
+            "name": " / ".join(value for key, value in row.slice.items() if key != "level"),
+            "n_expected": row.n_expected,
+            "n_scored": row.n_scored,
+        }
+        for row in rows
+        if row.slice["level"] != "overall" and row.metric == summary[row.protocol]
+    ]
+
+
+def _examples(board: Board) -> list[dict[str, Any]]:
+    """Failed scores in turn from every kind and model, so that a common failure does not hide a rare one."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    seen: set[tuple[str, str, str | None, str]] = set()
+    for score in board.result.scores:
+        if score.failure is None:
+            continue
+        # One reply that failed fails every measure that was to be read from it, in both protocols.
+        place = score.case, score.model, score.judge, score.failure.kind
+        of_kind = found.setdefault((score.failure.kind, score.model), [])
+        if place in seen or len(of_kind) >= _MOST_EXAMPLES:
+            continue
+        seen.add(place)
+        of_kind.append(
+            {
+                "case": score.case,
+                "model": board.model_numbers[score.model],
+                "judge": board.judge_numbers[score.judge],
+                "metric": score.metric,
+                "kind": score.failure.kind,
+                "detail": score.failure.detail,
+            }
+        )
+    turns = [of_kind[turn] for turn in range(_MOST_EXAMPLES) for of_kind in found.values() if turn < len(of_kind)]
+    return turns[:_MOST_EXAMPLES]

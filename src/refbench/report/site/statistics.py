@@ -1,0 +1,158 @@
+"""Chunks `compare` and `agreement`, and ranks: what the analyses say about a board, for the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from refbench.analysis.agreement import agreement_rows
+from refbench.analysis.comparing import compare_result
+from refbench.analysis.precision import Variance, ranking, variances
+from refbench.record import RefBenchError
+from refbench.report.site.boards import Board
+from refbench.report.site.contract import AgreementChunk, CompareChunk, GapRow
+from refbench.report.site.overview import Ranks
+from refbench.score import Score
+from refbench.scoring import run_draws
+
+_MOST_DRIVERS = 8
+_LIMITS = (
+    "A pair is compared on the cases that both models have a score for, in the benchmark's own aggregate.",
+    "Adjusted p-values are Holm's over all pairs of one judge and protocol; intervals are of single pairs.",
+    "A gap that is not resolved is not proof that two models are equal.",
+)
+
+
+def ranks_of(board: Board, *, draws: int, seed: int) -> Ranks:
+    """The ranks that each model holds in 95 % of resamples, under every protocol and judge."""
+    if not draws:
+        return {}
+    return {
+        (protocol, judge, rank.model): rank.rank95
+        for protocol in board.protocols
+        for judge in board.judges
+        for rank in ranking(board.result, protocol, judge, draws=draws, seed=seed)
+        if rank.rank95 is not None
+    }
+
+
+def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
+    """All pairs of models under every protocol and judge, in the summary measure."""
+    pairs: list[GapRow] = []
+    limits: list[str] = list(_LIMITS)
+    seeds = _seeds(board)
+    for protocol, judge in _families(board):
+        try:
+            found = compare_result(board.result, protocol, judge, draws=draws, seed=seed, seeds=seeds)
+        except RefBenchError as error:
+            limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
+            continue
+        limits += [said for said in (*found.differences, *found.notes) if said not in limits]
+        for pair in found.pairs:
+            if pair.gap is None:
+                limits.append(f"{pair.first} and {pair.second} ({protocol}, {judge or 'no judge'}): {pair.failure}")
+                continue
+            pairs.append(
+                GapRow(
+                    first=board.model_numbers[pair.first],
+                    second=board.model_numbers[pair.second],
+                    judge=board.judge_numbers[judge],
+                    protocol=protocol,
+                    metric=found.metric,
+                    gap=pair.gap,
+                    ci95=pair.ci95,
+                    p=pair.p,
+                    p_adjusted=pair.p_adjusted,
+                    effect=pair.effect,
+                    n=pair.n_cases,
+                    sentence=pair.sentence,
+                    drivers=[
+                        {"slice": dict(one.slice), "gap": one.gap, "share": one.share, "n": one.n_cases}
+                        for one in pair.drivers[:_MOST_DRIVERS]
+                    ],
+                )
+            )
+    return CompareChunk(pairs=pairs, limits=limits)
+
+
+def _families(board: Board) -> Iterator[tuple[str, str | None]]:
+    """Protocol and judge wherever a judge has seen at least two models."""
+    systems = {(score.protocol, score.judge, score.model) for score in board.result.scores}
+    for protocol in board.protocols:
+        for judge in board.judges:
+            if sum(place[:2] == (protocol, judge) for place in systems) > 1:
+                yield protocol, judge
+
+
+def _seeds(board: Board) -> dict[str, int]:
+    """How many seeds each model has painted with; those of whom no outputs are known are left out."""
+    found: dict[str, set[int]] = {}
+    for run, outputs in enumerate(board.outputs):
+        for output in outputs:
+            number = board.numbers_by_run.get((run, output.model))
+            if number is not None:
+                found.setdefault(board.models[number].name, set()).add(output.seed)
+    return {model: len(seeds) for model, seeds in found.items()}
+
+
+def agreement_chunk(board: Board) -> AgreementChunk:
+    """Judges against each other, and where the variance of each model's marks comes from; first protocol only."""
+    protocol = board.protocols[0]
+    notes = [f"Under the {protocol} protocol."]
+    pairs = agreement_rows(board.result, protocol)
+    if not pairs:
+        notes.append("There is one judge: agreement needs at least two, or scores of people (refbench agree).")
+    components: list[dict[str, Any]] = []
+    for run in range(len(board.runs)):
+        for one in _variances(board, run, protocol):
+            components += _component_rows(board, one)
+            notes += [f"{one.model}: {remark}." for remark in one.remarks]
+    return AgreementChunk(pairs=pairs, components=components, notes=list(dict.fromkeys(notes)))
+
+
+def _variances(board: Board, run: int, protocol: str) -> list[Variance]:
+    """The components of one run's models, on the cases that this run was asked for."""
+    called = {model.of_run: model.name for model in board.models if model.run == run}
+    drawn: list[Score] = [
+        score.model_copy(update={"model": called[score.model]})
+        for score in run_draws(board.runs[run].path, protocol=protocol)
+        if score.model in called
+    ]
+    there = {score.case for score in drawn}
+    names = set(called.values())
+    of_run = replace(
+        board.result,
+        cases=tuple(case for case in board.cases if case.id in there),
+        scores=tuple(s for s in board.result.scores if s.model in names and s.case in there),
+    )
+    return variances(of_run, drawn, protocol) if drawn else []
+
+
+def _component_rows(board: Board, one: Variance) -> list[dict[str, Any]]:
+    more = {said.of.split()[-1].removesuffix("s"): said for said in one.one_more}
+    rows = []
+    for source, variance in one.variance.items():
+        # Another judge evens out how judges differ from case to case; how strict the panel is, it leaves open.
+        said = more.get({"case_by_judge": "judge", "judge": ""}.get(source, source))
+        buys = None
+        if said is not None and said.error is not None and one.error is not None:
+            buys = f"standard error {one.error:.3g} now, {said.error:.3g} with {_more(said.of)}"
+        elif said is not None:
+            buys = said.why
+        rows.append(
+            {
+                "model": board.model_numbers[one.model],
+                "judge": None,
+                "metric": one.measure,
+                "source": source.replace("_", " "),
+                "share": one.share[source],
+                "variance": variance,
+                "buys": buys,
+            }
+        )
+    return rows
+
+
+def _more(of: str) -> str:
+    return f"{of} more" if of[0].isdigit() else f"one more {of}"

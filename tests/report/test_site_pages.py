@@ -1,0 +1,205 @@
+"""The pages of `refbench view` in a real browser, from the file system: what they show is what the chunks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from support.site_browser import PAGES, Site, start_browser
+from support.site_figures import GROUPS, JUDGES, MARKUP, MODELS, Figures
+from support.site_fixture import ASSETS, write_fixture
+
+N_CASES = 60
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    driver, running = start_browser()
+    yield running
+    running.close()
+    driver.stop()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Figures]:
+    root = tmp_path_factory.mktemp("a site with spaces")
+    return root, write_fixture(root, N_CASES)
+
+
+@pytest.fixture
+def site(browser: Any, written: tuple[Path, Figures]) -> Iterator[Site]:
+    context = browser.new_context(viewport={"width": 1280, "height": 6000})
+    yield Site(*written, context.new_page())
+    context.close()
+
+
+def test_no_page_complains_and_none_leaves_the_folder(site: Site) -> None:
+    asked: list[str] = []
+    site.page.on("request", lambda request: asked.append(request.url))
+    case = f"case/{quote(site.figures.ids[0], safe='')}"
+    for address in (*PAGES, case, f"{case}?zoom=ref-0&with=out-1-0-f-0&mode=slide", "overview?protocol=paper&judge=1"):
+        site.open(address)
+        site.page.wait_for_timeout(150)
+    assert site.complaints == []
+    assert all(url.startswith(("file:", "about:")) for url in asked)
+
+
+def test_the_policy_of_the_page_forbids_inline_scripts_and_foreign_addresses() -> None:
+    page = (ASSETS / "index.html").read_text()
+    policy = page.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    scripts = "".join(path.read_text() for path in ASSETS.glob("*.js"))
+    assert not any(
+        word in scripts for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
+    )
+
+
+def test_texts_with_markup_stay_text_everywhere(site: Site) -> None:
+    case = quote(site.figures.ids[0], safe="")
+    for address in (*PAGES, f"case/{case}"):
+        page = site.open(address)
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        page.wait_for_timeout(100)
+        assert "broken" not in page.title()
+        assert page.evaluate("document.querySelectorAll('main b, main i, main u, main script, img[src=x]').length") == 0
+    words = site.page.locator("pre.verbatim").first.text_content()
+    assert words == f"{MARKUP} about {site.figures.ids[0]}"
+
+
+def test_the_leaderboard_has_values_intervals_coverage_and_published_rows(site: Site) -> None:
+    page = site.open("overview")
+    means = {MODELS[m]: float(np.nanmean(site.figures.values[0][m])) for m in range(3)}
+    best = sorted(means, key=lambda name: -means[name])
+    own = page.locator(".leaderboard tr.own")
+    assert [own.nth(i).locator(".name a").text_content() for i in range(3)] == best
+    assert [own.nth(i).locator(".main").text_content() for i in range(3)] == [f"{means[name]:.2f}" for name in best]
+    scored = int((~np.isnan(site.figures.values[0][MODELS.index(best[0])])).sum())
+    assert own.first.locator(".coverage .figures").text_content() == f"{scored}/{N_CASES}"
+    assert f"{N_CASES - scored} refused" in str(own.first.locator(".coverage .kinds").text_content())
+    assert own.first.locator("svg .whisker").count() == 1
+    printed = page.locator(".leaderboard tr.published")
+    assert printed.count() == 1
+    assert "Printed & <b>bold</b>" in str(printed.text_content())
+    assert "arXiv 0000.00000, Table 7" in str(printed.text_content())
+    assert printed.locator("svg path.published").count() == 1
+    assert printed.locator("svg circle").count() == 0
+    assert "4.75" in str(page.locator(".leaderboard tr.own", has_text="alpha").locator(".paper").text_content())
+
+
+def test_protocol_judge_measure_and_level_are_in_the_address(site: Site) -> None:
+    page = site.open("overview")
+    page.click("#choose-judge-1")
+    page.click("#choose-measure-parts")
+    page.click("#choose-level-n_refs")
+    page.wait_for_selector("#choose-level-n_refs[aria-current]")
+    assert "judge=1" in page.url
+    assert "measure=parts" in page.url
+    mean = float(np.nanmean(site.figures.values[1][0])) - 1
+    assert page.locator("tr.own", has_text="alpha").locator(".main").text_content() == f"{mean:.2f}"
+    assert page.locator(".panel").count() == 4
+    page.go_back()
+    page.wait_for_selector("#choose-level-place[aria-current]")
+    assert page.locator(".panel").count() == len(GROUPS)
+
+
+def test_pairs_say_whether_they_are_resolved_and_link_to_the_cases_that_make_them(site: Site) -> None:
+    page = site.open("compare?pair=0-2")
+    assert (
+        page.locator(".pair blockquote p").text_content() == f"The gap of {MODELS[0]} and {MODELS[2]}, in a sentence."
+    )
+    assert [page.locator(".pairs .verdict").nth(i).text_content() for i in range(3)] == [
+        "○ cannot resolve",
+        "▲ resolved",
+        "○ cannot resolve",
+    ]
+    page.click(".pair a")
+    page.wait_for_selector("main[data-page=cases]")
+    assert "filter=loss&model=2&against=0" in page.url
+
+
+def test_a_phone_needs_no_sideways_scrolling(browser: Any, written: tuple[Path, Figures]) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    site = Site(*written, context.new_page())
+    case = f"case/{quote(site.figures.ids[0], safe='')}"
+    for address in (*PAGES, case, f"{case}?zoom=ref-0&with=out-1-0-f-0&mode=slide", "cases?filter=failures&model=1"):
+        page = site.open(address)
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+        assert page.evaluate("document.querySelector('dialog')?.scrollWidth ?? 0") <= 390, address
+    page = site.open(case)
+    assert page.locator("article.model:visible").count() == 1
+    page.click("#at-2")
+    page.wait_for_selector("#column-2.current")
+    assert page.locator("article.model:visible").count() == 1
+    context.close()
+
+
+def test_text_has_enough_contrast_in_both_schemes(browser: Any, written: tuple[Path, Figures]) -> None:
+    for scheme in ("light", "dark"):
+        context = browser.new_context(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
+        site = Site(*written, context.new_page())
+        for address in (*PAGES, f"case/{quote(site.figures.ids[4], safe='')}"):
+            page = site.open(address)
+            page.wait_for_timeout(200)
+            assert page.evaluate(LOW_CONTRAST) == [], f"{address}, {scheme}"
+        context.close()
+
+
+def test_pictures_have_texts_and_fields_have_names(site: Site) -> None:
+    for address in (*PAGES, f"case/{quote(site.figures.ids[0], safe='')}"):
+        page = site.open(address)
+        assert page.evaluate("[...document.images].filter(one => !one.hasAttribute('alt')).length") == 0
+        nameless = (
+            "[...document.querySelectorAll('input, select, textarea')]"
+            ".filter(one => !one.labels?.length && !one.getAttribute('aria-label')).map(one => one.id)"
+        )
+        assert page.evaluate(nameless) == []
+        assert page.evaluate("[...document.querySelectorAll('svg.row')].every(one => one.getAttribute('aria-label'))")
+
+
+def test_a_missing_chunk_is_named(browser: Any, tmp_path: Path) -> None:
+    figures = write_fixture(tmp_path / "torn", 5)
+    (tmp_path / "torn/data/b0/board.js").unlink()
+    context = browser.new_context()
+    site = Site(tmp_path / "torn", figures, context.new_page())
+    page = site.open("overview")
+    assert "data/b0/board.js could not be read" in str(page.text_content("main"))
+    context.close()
+
+
+def test_judges_are_named_in_the_heading(site: Site) -> None:
+    assert f"judged by {', '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
+
+
+LOW_CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => {
+    const part = (v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const text = getComputedStyle(at).backgroundColor;
+      const [r, g, b, a = 1] = parse(text);
+      if (text.startsWith('rgb') && a === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll('body *')) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    const box = node.getBoundingClientRect();
+    if (!own || box.width < 2 || node.closest('svg, .offscreen, [hidden], #said, .skip, .off, noscript, option')) continue;
+    const [one, other] = [light(parse(getComputedStyle(node).color)), light(behind(node))].sort((a, b) => b - a);
+    const ratio = (one + 0.05) / (other + 0.05);
+    if (ratio < 4.5) found.push(`${node.tagName}.${node.className}: ${ratio.toFixed(2)}`);
+  }
+  return [...new Set(found)].slice(0, 5);
+}"""

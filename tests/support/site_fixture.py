@@ -1,0 +1,233 @@
+"""A small or large site of made-up figures that keeps the pages' contract."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refbench.pictures import encode
+from refbench.report.site.contract import CASES_SIZE, INDEX_SIZE
+from support.site_figures import GROUPS, JUDGES, KINDS, MARKUP, MODELS, Figures, case_view, figures, index_chunk
+
+ASSETS = Path(__file__).resolve().parents[2] / "src/refbench/report/site/assets"
+
+
+def write_fixture(root: Path, n_cases: int = 60, n_models: int = 3, *, whole: bool = True) -> Figures:
+    """The assets, one board `b0` with its chunks, and three small pictures. Of a site that is not `whole`, only the
+    first and last two chunks of cases are there."""
+    made = figures(n_cases, n_models)
+    root.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(ASSETS, root, dirs_exist_ok=True)
+    rng = np.random.default_rng(1)
+    for name in ("ref", "out", "other"):
+        (root / f"{name}.png").write_bytes(encode(rng.integers(0, 255, (24, 32, 3), dtype=np.uint8)))
+    put(root, "site", _site(n_cases, n_models))
+    put(root, "annotations", [])
+    board = _board(made, n_models)
+    apart = [row for row in board["rows"] if row["metric"] == "parts" and row["slice"]["level"] != "overall"]
+    put(root, "b0/board", {**board, "rows": [row for row in board["rows"] if row not in apart]})
+    put(root, "b0/rows", {"rows": apart})
+    put(root, "b0/compare", _compare(n_models))
+    put(root, "b0/failures", _failures(made, n_models))
+    put(root, "b0/agreement", _agreement())
+    for k, start in enumerate(range(0, n_cases, INDEX_SIZE)):
+        put(root, f"b0/index/{k}", index_chunk(made, start, min(n_cases, start + INDEX_SIZE)))
+    for k, start in enumerate(range(0, n_cases, CASES_SIZE)):
+        if not whole and 1 < k < n_cases // CASES_SIZE - 2:
+            continue
+        cases = [case_view(made, i, n_models) for i in range(start, min(n_cases, start + CASES_SIZE))]
+        put(root, f"b0/cases/{k}", {"start": start, "cases": cases})
+    return made
+
+
+def put(root: Path, name: str, data: Any) -> None:
+    """A chunk as the writer in Python makes it: JSON in a script, with nothing in it that could end the script."""
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    path = root / "data" / f"{name}.js"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'refbench.put("{name}", {text});')
+
+
+def _site(n_cases: int, n_models: int) -> dict[str, Any]:
+    measure = {"low": 0.0, "high": 10.0, "better": "higher", "digits": 2}
+    board = {
+        "id": "b0",
+        "benchmark": "made",
+        "title": "Made up <u>",
+        "paper": "arXiv 0000.00000",
+        "subset": None,
+        "n_cases": n_cases,
+        "models": [{"name": name, "run": "x"} for name in MODELS[:n_models]],
+        "judges": list(JUDGES),
+        "protocols": ["corrected", "paper"],
+        "measures": {p: [{"name": "parts", **measure}, {"name": "total", **measure}] for p in ("corrected", "paper")},
+        "summary": {"corrected": "total", "paper": "total"},
+        "rows_apart": True,
+        "levels": ["overall", "place", "n_refs"],
+        "fingerprint": "0123456789abcdef",
+        "has_pictures": True,
+    }
+    kinds = {"refused": "The judge or the model declined.", "unparsable": "No answer can be read from the reply."}
+    return {"version": "0", "live": False, "boards": [board], "failure_kinds": kinds}
+
+
+def _row(model: int, judge: int, protocol: str, metric: str, where: Mapping[str, str], marks: Any) -> dict[str, Any]:
+    there = marks[~np.isnan(marks)]
+    mean, n = float(there.mean()) if len(there) else 0.0, len(marks)
+    return {
+        "model": model,
+        "judge": judge,
+        "protocol": protocol,
+        "metric": metric,
+        "slice": dict(where),
+        "value": mean if len(there) else None,
+        "ci95": [mean - 0.4, mean + 0.4],
+        "bounds": [mean - 0.5, mean + 0.6],
+        "rank95": [1, 2] if where["level"] == "overall" else None,
+        "n_expected": n,
+        "n_scored": len(there),
+        "failures": {"refused": n - len(there)} if len(there) < n else {},
+        "remark": None,
+    }
+
+
+def _board(made: Figures, n_models: int) -> dict[str, Any]:
+    slices: list[tuple[dict[str, str], np.ndarray]] = [({"level": "overall"}, np.ones(len(made.ids), bool))]
+    slices += [({"level": "place", "place": g}, np.array([x == g for x in made.groups])) for g in GROUPS]
+    slices += [({"level": "n_refs", "n_refs": str(n)}, np.array(made.references) == n) for n in (1, 2, 3, 4)]
+    rows = [
+        _row(model, judge, protocol, metric, where, made.values[judge][model][members] - (metric == "parts"))
+        for protocol in ("corrected", "paper")
+        for judge in range(len(JUDGES))
+        for model in range(n_models)
+        for where, members in slices
+        for metric in ("parts", "total")
+    ]
+    published = [
+        {
+            "label": "Printed & <b>bold</b>",
+            "model": None,
+            "judge": "first judge",
+            "metric": "total",
+            "slice": {"level": "overall"},
+            "value": 5.5,
+            "table": "7",
+        },
+        {
+            "label": "Alpha",
+            "model": 0,
+            "judge": "First Judge",
+            "metric": "total",
+            "slice": {"level": "overall"},
+            "value": 4.75,
+            "table": "7",
+        },
+    ]
+    return {
+        "rows": rows,
+        "published": published,
+        "changes": [
+            {
+                "model": name,
+                "judge": JUDGES[0],
+                "change": "answers",
+                "what": "read",
+                "items": 3,
+                "delta": {"total": 0.2},
+            }
+            for name in MODELS[:n_models]
+        ],
+        "notes": ["a note with <b>markup</b>"],
+        "fingerprint_parts": {"data": "abc", "judges": list(JUDGES), "settings": {"draws": 2000}},
+        "prompts": [{"title": "first judge, verdict", "text": f"Look at it.\n{MARKUP}"}],
+        "faults": [{"fault": "zeros for failures", "effect": "a failure", "paper": "0"}],
+        "painting": [{"model": 0, "n": 60, "seconds": 1.5, "cost_usd": 0.02, "refusals": 1}],
+    }
+
+
+def _compare(n_models: int) -> dict[str, Any]:
+    pairs = [
+        {
+            "first": first,
+            "second": second,
+            "judge": judge,
+            "protocol": protocol,
+            "metric": "total",
+            "gap": 0.5 * (second - first),
+            "ci95": [0.5 * (second - first) - 0.6, 0.5 * (second - first) + 0.6],
+            "p": 0.01,
+            "p_adjusted": 0.02 if second - first > 1 else 0.2,
+            "effect": 0.3,
+            "n": 50,
+            "sentence": f"The gap of {MODELS[first]} and {MODELS[second]}, in a sentence.",
+            "drivers": [{"slice": {"level": "place", "place": GROUPS[2]}, "gap": 1.25, "share": 0.4, "n": 20}],
+        }
+        for protocol in ("corrected", "paper")
+        for judge in range(len(JUDGES))
+        for first in range(n_models)
+        for second in range(first + 1, n_models)
+    ]
+    return {"pairs": pairs, "limits": ["Pairs share cases."]}
+
+
+def _failures(made: Figures, n_models: int) -> dict[str, Any]:
+    n = len(made.ids)
+    places = [(m, i) for m in range(n_models) for i in range(n) if made.failed[0][m][i]][:200]
+    return {
+        "by_kind": [
+            {
+                "model": m,
+                "judge": 0,
+                "protocol": "corrected",
+                "metric": "total",
+                "kind": kind,
+                "n": made.failed[0][m].count(kind),
+                "n_expected": n,
+            }
+            for m in range(n_models)
+            for kind in KINDS
+        ],
+        "by_slice": [
+            {
+                "model": m,
+                "judge": 0,
+                "protocol": "corrected",
+                "level": "place",
+                "name": g,
+                "n_expected": 20,
+                "n_scored": 18,
+            }
+            for m in range(n_models)
+            for g in GROUPS
+        ],
+        "test": [{"protocol": "corrected", "judge": 0, "statement": "Failures do not depend on it.", "p": 0.4}],
+        "flags": [{"model": 1, "flag": "near_source", "n": 1, "of": n, "cases": [made.ids[0]]}],
+        "unchecked": "",
+        "examples": [
+            {
+                "case": made.ids[i],
+                "model": m,
+                "judge": 0,
+                "metric": "total",
+                "kind": made.failed[0][m][i],
+                "detail": MARKUP,
+            }
+            for m, i in places
+        ],
+    }
+
+
+def _agreement() -> dict[str, Any]:
+    figure = {"value": 0.61, "ci95": [0.5, 0.7]}
+    names = ("pearson", "spearman", "kendall", "mse", "mae", "kappa", "qwk", "alpha", "icc")
+    about = {"first": JUDGES[0], "second": JUDGES[1], "metric": "total", "group": "", "n": 50}
+    pairs = [{**about, "level": level, **dict.fromkeys(names, figure)} for level in ("item", "system")]
+    part = {"model": 0, "judge": None, "metric": "total", "source": "case", "share": 0.8, "variance": 2.5, "buys": None}
+    return {"pairs": pairs, "components": [part], "notes": ["two judges only"]}
