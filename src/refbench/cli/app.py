@@ -56,7 +56,9 @@ for _name, _help in COMMANDS.items():
 def main() -> None:
     """Run the command; turn what goes wrong into one sentence on standard error and an exit code."""
     words = [word for word in sys.argv[1:] if word != "--debug"]
-    debug = len(words) < len(sys.argv) - 1 or bool(os.environ.get("REFBENCH_DEBUG"))
+    if len(words) < len(sys.argv) - 1:
+        os.environ["REFBENCH_DEBUG"] = "1"  # for what runs in other processes, too
+    debug = bool(os.environ.get("REFBENCH_DEBUG"))
     try:
         code = app(words, result_action="return_value")
     except RefBenchError as error:

@@ -7,6 +7,8 @@ from cyclopts import App, Parameter
 COMMANDS = {
     "combos": ("blend_rules", "List the sets of reference types that the rules allow"),
     "explain": ("blend_rules", "Say why a set of reference types is allowed or forbidden"),
+    "build": ("blend_build", "Make a dataset of multi-reference samples from pictures, resumably"),
+    "stats": ("blend_stats", "Say what a dataset holds, and what was left out and why"),
 }
 
 blend_command = App(

@@ -9,7 +9,7 @@ from typing import Annotated
 import orjson
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json, Subset
+from refbench.cli.options import Address, Data, EngineName, Json, Subset
 
 
 def generate_command(
@@ -29,6 +29,8 @@ def generate_command(
     concurrency: Annotated[int, Parameter(help="Most pictures of a model in the making")] = 8,
     timeout: Annotated[float, Parameter(help="Seconds to wait for a picture")] = 600.0,
     rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
+    engine: EngineName = "embedded",
+    address: Address = None,
     json: Json = False,
 ) -> int:
     """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""
@@ -50,6 +52,8 @@ def generate_command(
             making=concurrency,
             timeout=timeout,
             rubric=rubric,
+            engine=engine,
+            address=address,
             show=not json,
         )
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -12,8 +11,9 @@ from typing import Any
 
 from refbench.engine.executor import conduct
 from refbench.engine.task import Outcome, Row, Rows, Task
-from refbench.engine.workers import ProcessWorker, ThreadWorker, Worker
+from refbench.engine.workers import Worker, worker_of
 from refbench.failure import Failure
+from refbench.machine import cores
 from refbench.record import RefBenchError
 
 
@@ -43,9 +43,12 @@ class EmbeddedExecutor:
         finally:
             await crew.dismiss()
 
+    def close(self) -> None:
+        """Nothing outlives a run here."""
+
     def workers(self, task: Task) -> int:
         """How many workers a task gets here."""
-        most = (self.processes if task.isolated else self.threads) or _cores()
+        most = (self.processes if task.isolated else self.threads) or cores()
         return min(most, task.resources.workers or (1 if task.resources.gpus else most))
 
 
@@ -53,8 +56,7 @@ class _Crew:
     """The workers of one run, each called from a thread, so that the loop is never blocked."""
 
     def __init__(self, task: Task, size: int) -> None:
-        kind = ProcessWorker if task.isolated else ThreadWorker
-        self._workers: list[Worker] = [kind(task) for _ in range(size)]
+        self._workers: list[Worker] = [worker_of(task) for _ in range(size)]
         # The one that worked last goes first: a trickle of rows does not load the weights of all.
         self._idle: asyncio.LifoQueue[Worker] = asyncio.LifoQueue()
         for worker in self._workers:
@@ -83,7 +85,3 @@ class _Crew:
             self._threads.shutdown()
         finally:
             self._threads.shutdown(wait=False)  # cancelled while it waited: the threads end by themselves
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from refbench.engine.task import Resources
 from refbench.metrics import register_from
@@ -21,6 +21,10 @@ _FLUSH = 2.0
 """Seconds to wait for a full chunk: half-empty batches took three times as long on a GPU."""
 _MOST_PROCESSES = 4
 """Each holds its own copy of the small networks."""
+
+
+Layout: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, Any]]
+"""From the device, the networks and whether code is not ours to the settings of the task."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,19 @@ def spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) ->
         "isolated": foreign or bool(networks),
         "resources": Resources(workers=workers),
     }
+
+
+def spread_over(nodes: int, gpus: Resources) -> Layout:
+    """How the work is laid out over a cluster: a worker a core, a node where networks are large, or a share of GPUs."""
+
+    def layout(device: str, networks: Sequence[str], foreign: bool) -> dict[str, Any]:
+        if device != "cpu":
+            return {"chunk": _GPU_CHUNK, "flush": _FLUSH, "resources": gpus}
+        large = any("torch" in network_info(name).needs for name in networks)
+        resources = Resources(workers=nodes) if large else Resources()
+        return {"chunk": _CHUNK, "flush": _FLUSH, "isolated": foreign or bool(networks), "resources": resources}
+
+    return layout
 
 
 def devices_of(device: str) -> list[str]:

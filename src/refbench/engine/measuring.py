@@ -17,7 +17,7 @@ from refbench.case import AnyCase
 from refbench.chat.sent import SentPicture
 from refbench.engine.ahead import ahead
 from refbench.engine.gallery import Gallery
-from refbench.engine.measure_worker import MeasureRow, devices_of, spread
+from refbench.engine.measure_worker import Layout, MeasureRow, devices_of, spread
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.engine.task import Executor, Outcome, Task
@@ -60,6 +60,8 @@ class MeasuringRun:
     seeds: int = 1
     device: str = "cpu"
     dtype: str = "float32"
+    cluster: Layout | None = None
+    """How the work is laid out over the nodes of a cluster; None on one machine."""
     retry: frozenset[str] = frozenset()
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
@@ -79,12 +81,18 @@ class MeasuringRun:
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
         needed = sorted({name for metric in metrics for name in metric.networks})
-        devices = devices_of(self.device) if any("torch" in network_info(name).needs for name in needed) else ["cpu"]
+        large = any("torch" in network_info(name).needs for name in needed)
+        if self.cluster is not None:
+            devices = ["cuda" if large and self.device != "cpu" else "cpu"]
+            layout = self.cluster(devices[0], needed, bool(homes))
+        else:
+            devices = devices_of(self.device) if large else ["cpu"]
+            layout = spread(devices, needed, foreign=bool(homes))
         task = Task(
             name="measure",
             factory="refbench.engine.measure_worker:MeasureWorker",
             args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
-            **spread(devices, needed, foreign=bool(homes)),
+            **layout,
         )
         async with aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
             async for outcome in outcomes:
@@ -207,7 +215,8 @@ class MeasuringRun:
             metric=metric.id,
             protocol=metric.protocol,
             decoding=protocol,
-            pictures={name: str(path) for name, path in pictures.items()},
+            # Absolute, because a worker on another node may have another working directory.
+            pictures={name: str(path.absolute()) for name, path in pictures.items()},
             facts=measured.facts,
         )
         self._sharing[act] = _Planned(request, [purpose], job)

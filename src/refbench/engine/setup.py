@@ -6,8 +6,9 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.benchmark import Judging
@@ -26,6 +27,25 @@ from refbench.models.nested import name_of, parse_model
 from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs import Shard
+
+
+class Place(Protocol):
+    """Where models and judges run: each is made from its spec, with what would make it on this machine."""
+
+    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel: ...
+
+    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM: ...
+
+
+class Here:
+    """On this machine."""
+
+    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel:
+        return make(spec)
+
+    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM:
+        return make(spec)
+
 
 Models: TypeAlias = Sequence[str | ImageModel] | Mapping[str, str | ImageModel | Callable[..., Any]]
 """Specs or models; or, by name, specs without one, models, and functions that paint."""
@@ -57,8 +77,11 @@ def set_up(
     shard: Shard | None = None,
     rubric: str | None = None,
     scored: bool = True,
+    place: Place | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
+    place = place or Here()
+    vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
     if judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
@@ -88,12 +111,13 @@ def set_up(
                 names=bench.output_names,
                 path=dataset.path,
                 transport=transport,
-                make_vlm=lambda vlm: make_vlm(vlm, transport),
+                make_vlm=vlm,
                 folder=Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
+                placed=place.model,
             )
             for spec in specs
         ],
-        judges=[make_vlm(spec, transport) for spec in judge_specs],
+        judges=[vlm(spec) for spec in judge_specs],
         settings=chosen,
         policy=policy,
     )

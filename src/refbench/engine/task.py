@@ -33,7 +33,7 @@ class Resources(Record):
     """What a task asks for. `gpus` is the share of a GPU that each of its workers takes."""
 
     workers: Annotated[int, Field(ge=1)] | None = None
-    """None: as many as the executor has, but one when the task needs a GPU."""
+    """None: as many as the executor has; on one machine one alone when the task needs a GPU."""
     gpus: Annotated[float, Field(ge=0)] = 0.0
 
 
@@ -82,4 +82,8 @@ class Executor(Protocol):
 
         A task that cannot be made at all raises RefBenchError, once.
         """
+        ...
+
+    def close(self) -> None:
+        """Give back what is held from one run to the next, as the connection to a cluster. No run is going on."""
         ...

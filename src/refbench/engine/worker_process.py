@@ -33,7 +33,7 @@ def main(parent: int) -> None:
         while (message := _read(requests)) is not None:
             answer: tuple[bool, Any]
             try:
-                content = _content(message)
+                content = unpacked(message)
                 if call is None:
                     call = make(content)
                     answer = (True, [])
@@ -41,7 +41,7 @@ def main(parent: int) -> None:
                     answer = (True, measure(call, content))
             except RefBenchError as error:
                 answer = (False, str(error))
-            reply = _pickled(answer)
+            reply = packed(answer)
             replies.write(LENGTH.pack(len(reply)) + reply)
             replies.flush()
     except BrokenPipeError:
@@ -80,7 +80,8 @@ def _read(requests: BinaryIO) -> bytes | None:
     return message if len(message) == length else None
 
 
-def _content(message: bytes) -> Any:
+def unpacked(message: bytes) -> Any:
+    """What a message holds; rows whose class is not here are the user's to mend."""
     try:
         return pickle.loads(message)
     except Exception as error:
@@ -89,7 +90,7 @@ def _content(message: bytes) -> Any:
         ) from error
 
 
-def _pickled(answer: tuple[bool, Any]) -> bytes:
+def packed(answer: tuple[bool, Any]) -> bytes:
     """The answer's bytes; a value that cannot be sent is its row's Failure, not its chunk's."""
     try:
         return pickle.dumps(answer)

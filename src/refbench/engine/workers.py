@@ -48,6 +48,27 @@ class Worker(Protocol):
         ...
 
 
+def worker_of(task: Task) -> Worker:
+    """A worker of the kind that the task asks for."""
+    return ProcessWorker(task) if task.isolated else ThreadWorker(task)
+
+
+def message_of(task: Task, content: Any) -> bytes:
+    """What is sent to another process; rows that cannot be are the user's to mend."""
+    try:
+        return pickle.dumps(content)
+    except Exception as error:
+        raise RefBenchError(f"task {task.name}: a row cannot be sent to a process: {said(error)}") from error
+
+
+def answer_in(reply: bytes) -> Any:
+    """What another process answered; raises the RefBenchError that it met."""
+    good, answer = pickle.loads(reply)
+    if not good:
+        raise RefBenchError(answer)
+    return answer
+
+
 class ThreadWorker:
     """The task's object here, in whatever thread calls."""
 
@@ -121,18 +142,11 @@ class ProcessWorker:
 
     def _ask(self, content: Any, timeout: float | None) -> list[Any] | Failure:
         assert self._child is not None
-        try:
-            message = pickle.dumps(content)
-        except Exception as error:
-            raise RefBenchError(f"task {self._task.name}: a row cannot be sent to a process: {said(error)}") from error
-        reply = self._child.exchange(message, timeout)
+        reply = self._child.exchange(message_of(self._task, content), timeout)
         if isinstance(reply, Failure):
             self._end()
             return reply
-        good, answer = pickle.loads(reply)
-        if not good:
-            raise RefBenchError(answer)
-        values: list[Any] = answer
+        values: list[Any] = answer_in(reply)
         return values
 
     def _end(self, grace: float = 0.0) -> None:

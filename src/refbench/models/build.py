@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from refbench.calls import Transport
 from refbench.case import AnyCase, Picture
@@ -19,6 +19,8 @@ from refbench.models.model import ImageModel
 from refbench.models.nested import Nested, Tree, build_model
 from refbench.models.steps import StepModel
 from refbench.record import RefBenchError
+
+Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
 ENTRY_POINTS = "refbench.models"
 """The group under which an installed package names kinds of models: callables from a Spec to an ImageModel."""
@@ -57,8 +59,12 @@ def make_model(
     transport: Transport,
     make_vlm: Callable[[Spec], VLM],
     folder: Path,
+    placed: Placed = lambda spec, make: make(spec),
 ) -> FolderModel | StepModel | TruthModel | ImageModel:
-    """The model that a spec describes. `names` and `path` say where outputs and golden pictures of a case may be."""
+    """The model that a spec describes. `names` and `path` say where outputs and golden pictures of a case may be.
+
+    `placed` makes each model that paints, here or elsewhere, with what makes it here.
+    """
     if isinstance(tree, Spec) and tree.kind == "folder":
         return FolderModel(tree, cases, names)
     if isinstance(tree, Spec) and tree.kind == "steps":
@@ -67,7 +73,7 @@ def make_model(
         return TruthModel(tree, cases, path)
     if isinstance(tree, Nested):
         folder.mkdir(parents=True, exist_ok=True)
-    return build_model(tree, lambda spec: _leaf(spec, transport), make_vlm, folder)
+    return build_model(tree, lambda spec: placed(spec, lambda leaf: _leaf(leaf, transport)), make_vlm, folder)
 
 
 def _leaf(spec: Spec, transport: Transport) -> ImageModel:

@@ -1,0 +1,63 @@
+"""Which executors there are, by the names that `--engine` takes, and what of a run goes through them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refbench.engine.embedded import EmbeddedExecutor
+from refbench.engine.task import Executor
+from refbench.record import RefBenchError
+
+if TYPE_CHECKING:
+    from refbench.engine.ray_models import Cluster
+
+ENGINES = ("embedded", "ray")
+
+
+def make_executor(engine: str, address: str | None, shared: Path, visible: Sequence[Path] = ()) -> Executor:
+    """The executor of that name; `close` it when all is done. `shared` is where workers of all nodes write."""
+    if engine not in ENGINES:
+        raise RefBenchError(f"--engine {engine}: choose {' or '.join(ENGINES)}")
+    if engine == "embedded":
+        if address is not None:
+            raise RefBenchError(f"--address {address}: that of a Ray cluster, so add --engine ray")
+        return EmbeddedExecutor()
+    from refbench.engine.ray_executor import RayExecutor
+
+    return RayExecutor(address, shared=shared, visible=visible, quiet=not os.environ.get("REFBENCH_DEBUG"))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The executor of a run, and where its local models and judges are: None on this machine."""
+
+    executor: Executor
+    cluster: Cluster | None = None
+
+
+@asynccontextmanager
+async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[Engine]:
+    """The engine, connected and checked before anything is paid for; closed at the end."""
+    executor = make_executor(engine, address, out)
+    try:
+        if engine == "embedded":
+            yield Engine(executor)
+        else:
+            from refbench.engine.ray_executor import RayExecutor
+            from refbench.engine.ray_models import Cluster
+
+            assert isinstance(executor, RayExecutor)
+            await executor.connect()
+            cluster = Cluster(executor, out)
+            try:
+                yield Engine(executor, cluster)
+            finally:
+                await cluster.close()
+    finally:
+        await asyncio.to_thread(executor.close)
