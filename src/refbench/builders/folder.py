@@ -39,34 +39,63 @@ def claim(out: Path, source: Path, builder: str, places: Iterable[str]) -> None:
 
 
 class Shipment:
-    """The files of a folder that a build owns: those that differ are written, others are removed in the end."""
+    """The files of a build below `root`. Only what a build has written is ever removed: people put models' outputs and
+    notes of their own beside it. `record` lists what was written."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, record: Path | None = None) -> None:
         self.root = root
-        self._ours: set[Path] = set()
+        self.record = record or root.parent / ".build" / f"{root.name}.files.json"
+        self._files: dict[str, bytes | Path] = {}
 
-    def put(self, name: str, data: bytes) -> None:
-        path = self.root / name
-        self._ours.add(path)
-        try:
-            if not path.exists() or path.read_bytes() != data:
-                write_whole(path, data)
-        except OSError as error:
-            raise disk_error(error, self.root) from error
+    def put(self, name: str, data: bytes | Path) -> None:
+        """A file to write, or to copy, when the shipment is finished."""
+        self._files[name] = data
 
     def finish(self) -> None:
-        """Remove what an earlier build of another seed, size or review has left."""
+        """Write what differs, in the order in which it was put, then remove what an earlier build wrote and this one
+        does not have (another seed, size or review)."""
+        before = self._before()
+        if not before and not self._files:
+            return
+        put_file(self.record, as_json(sorted(before | set(self._files))))  # first: a kill loses track of nothing
+        for name, data in self._files.items():
+            put_file(self.root / name, data if isinstance(data, bytes) else _read(data))
         try:
-            for path in sorted(self.root.rglob("*"), reverse=True):
-                if path.is_dir() and not path.is_symlink():
-                    if not any(path.iterdir()):
-                        path.rmdir()
-                elif path not in self._ours:
-                    path.unlink()
-            if self.root.is_dir() and not any(self.root.iterdir()):
-                self.root.rmdir()
+            for name in sorted(before - set(self._files)):
+                (self.root / name).unlink(missing_ok=True)
+                _remove_empty((self.root / name).parent, self.root)
         except OSError as error:
             raise disk_error(error, self.root) from error
+        put_file(self.record, as_json(sorted(self._files)) if self._files else b"")
+
+    def _before(self) -> set[str]:
+        """What is on record; none of it lies outside, whatever the file says."""
+        try:
+            listed = orjson.loads(self.record.read_bytes())
+        except FileNotFoundError:
+            return set()
+        except (OSError, orjson.JSONDecodeError) as error:
+            raise RefBenchError(
+                f"{self.record} cannot be read ({error}): restore it, or choose another --out"
+            ) from error
+        names = listed if isinstance(listed, list) else []
+        return {name for name in names if isinstance(name, str) and ".." not in Path(name).parts and name[:1] != "/"}
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read any more: put it back and run it again") from error
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Folders that held nothing but what was removed, up to the root and with it."""
+    while folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+        if folder == root:
+            return
+        folder = folder.parent
 
 
 def put_file(path: Path, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from refbench.workshop.dropped import Dropped, DroppedItems
 _SHOWN = 6
 """Pictures shown for each reason that something was dropped."""
 _THUMB = 160
+_NAME = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ def write_card(card: Card, dropped: DroppedItems, out: Path, pictures: Path) -> 
         lines += ["", "## Where the pictures come from", "", *(f"- {escaped(line)}" for line in card.provenance)]
     lines += ["", "## What was left out", ""]
     lines += _left_out(dropped, out, pictures) or ["Nothing."]
+    _clear_others(out / "card", {one.key[:16] for one in dropped})
     if card.notes:
         lines += ["", "## Notes", "", *(f"- {escaped(note)}" for note in card.notes)]
     try:
@@ -70,7 +73,9 @@ def _thumb(one: Dropped, out: Path, pictures: Path) -> str:
     if not one.picture:
         return ""
     try:
-        pixels = decode((pictures / one.picture).read_bytes())
+        # A picture that the build made itself lies in its own folder, not in the source.
+        path = next((root / one.picture for root in (pictures, out) if (root / one.picture).is_file()), None)
+        pixels = decode(path.read_bytes()) if path else Failure(kind="unreadable_picture")
         if isinstance(pixels, Failure):
             return ""
         height, width = pixels.shape[:2]
@@ -81,6 +86,13 @@ def _thumb(one: Dropped, out: Path, pictures: Path) -> str:
     except OSError:
         return ""
     return name
+
+
+def _clear_others(folder: Path, shown: set[str]) -> None:
+    """Remove the small pictures of an earlier build's card; what people put there has other names."""
+    for path in folder.glob("*.png"):
+        if _NAME.fullmatch(path.stem) and path.stem not in shown:
+            path.unlink(missing_ok=True)
 
 
 def escaped(text: str) -> str:

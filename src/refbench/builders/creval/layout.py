@@ -1,4 +1,4 @@
-"""The official layout on disk: bench/instruction.json, bench/image, bench/questions_all; nothing else stays in it."""
+"""The official layout on disk: bench/instruction.json, bench/image, bench/questions_all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 from refbench.benchmarks.creval.details import METRICS, Metric
 from refbench.builders.creval.item import Item, Questions
 from refbench.builders.folder import SPLITS, Shipment, as_json, claim
-from refbench.record import RefBenchError
 
 _LISTED = {"IF": "Requirements", "VC": "May change", "VQ": "Where the edit shows"}
 
@@ -28,10 +27,7 @@ def write_dataset(root: Path, items: Sequence[Item]) -> None:
     for number, item in enumerate(sorted(items, key=lambda one: one.stem), 1):
         picture = item.planned.picture
         name = f"image/{item.stem}{picture.extension}"
-        try:
-            bench.put(name, picture.path.read_bytes())
-        except OSError as error:
-            raise RefBenchError(f"{picture.path} cannot be read any more: put it back and run it again") from error
+        bench.put(name, picture.path)
         for metric, questions in item.questions.items():
             stem = f"questions_all/{metric}/{item.stem}"
             bench.put(f"{stem}.json", as_json(questions_entry(questions)))

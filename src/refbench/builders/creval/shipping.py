@@ -13,7 +13,7 @@ from refbench.builders import BuildReport
 from refbench.builders.creval.asking import prompts_key
 from refbench.builders.creval.item import Item
 from refbench.builders.creval.layout import review_rows, write_dataset
-from refbench.builders.folder import Shipment, offer_review
+from refbench.builders.folder import offer_review
 from refbench.chat.families import family_of
 from refbench.chat.spec import Spec
 from refbench.workshop import DroppedItems, Review
@@ -75,7 +75,6 @@ def ship(
         missing=missing,
         notes=notes,
     )
-    Shipment(out / "card").finish()  # pictures of what an earlier build had dropped
     write_card(card, dropped, out, settings.pictures)
     dropped.write(out / "dropped.jsonl")
     offer_review(out / "review.jsonl", review_rows(made.items))

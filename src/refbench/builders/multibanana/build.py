@@ -1,0 +1,266 @@
+"""The build: pictures filtered, screened and classified, gaps filled, sets drawn, written and checked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from refbench.benchmarks.multibanana.details import Task
+from refbench.builders import BuildReport
+from refbench.builders.folder import claim, split_names
+from refbench.builders.multibanana.filling import Painting, category_counts, wishes
+from refbench.builders.multibanana.filters import load_filters
+from refbench.builders.multibanana.looking import Eyes, figures, open_eyes
+from refbench.builders.multibanana.making import FinishedSet, Makers
+from refbench.builders.multibanana.picture import PlainPicture, lookalike, user_pictures
+from refbench.builders.multibanana.shipping import Made, Settings, ship
+from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible, quotas
+from refbench.builders.rounds import BLOCK, Worked, at_a_time, paid, together
+from refbench.calls import Transport
+from refbench.chat.build import make_vlm
+from refbench.chat.spec import Spec
+from refbench.collection import collect
+from refbench.engine.interviews import Interviews
+from refbench.failure import KINDS, Failure
+from refbench.models import ImageModel
+from refbench.models.build import make_model
+from refbench.models.nested import leaf_of, parse_model
+from refbench.record import RefBenchError
+from refbench.refblend.draws import draw, shuffled
+from refbench.refblend.store import Store
+from refbench.workshop import DroppedItems, Review
+
+SIZE = 180
+"""Sets by default: five for each of the 36 tasks."""
+FILL_TO = 8
+_LOOKED_AT = 3
+_LEAST_LOOKED_AT = 300
+"""Pictures that are looked at, at most: these, or three for each set wanted; the paper has two."""
+_TRIES = 4
+"""Sets that are tried at most for each that is wanted of a task."""
+Show = Callable[[str], None]
+
+
+async def build(
+    source: Path,
+    out: Path,
+    *,
+    writer: str,
+    checker: str | None = None,
+    size: int = SIZE,
+    seed: int = 0,
+    budget: str | None = None,
+    review: Path | None = None,
+    filters: Path | None = None,
+    fill: str | ImageModel | None = None,
+    fill_to: int = FILL_TO,
+    test_share: float | None = None,
+    device: str = "cpu",
+    concurrency: int = 16,
+    timeout: float = 180.0,
+    retry: Sequence[str] = (),
+    show: Show | None = None,
+) -> BuildReport:
+    """A MultiBanana of the pictures below `source`, in `out`. The same call again resumes; the same replies give the
+    same files. The writer classifies pictures and writes instructions, the checker (the writer by default) screens
+    pictures and checks sets. `fill` paints for categories with fewer than `fill_to` pictures."""
+    if size < 1:
+        raise RefBenchError(f"--size {size}: give how many sets you want, at least 1")
+    if fill_to < 1:
+        raise RefBenchError(f"--fill-to {fill_to}: give a number of pictures, at least 1")
+    if strange := [kind for kind in retry if kind not in KINDS]:
+        raise RefBenchError(f"--retry {strange[0]}: there are {', '.join(KINDS)}")
+    specs = {"writer": Spec.parse(writer, "--writer"), "checker": Spec.parse(checker or writer, "--checker")}
+    splits = split_names(test_share)
+    limits, decisions, dropped = load_filters(filters), Review.read(review), DroppedItems()
+    eyes = open_eyes(limits, device)
+    collection = await asyncio.to_thread(collect, source)
+    work = out / ".build"
+    claim(out, source, "multibanana", ("data",))
+    pictures = await asyncio.to_thread(user_pictures, collection, work, dropped)
+    if not pictures:
+        reasons = dropped.counts().get("pictures", {})
+        why = ", ".join(f"{number} {reason}" for reason, number in reasons.items()) or "there are none in it"
+        raise RefBenchError(f"{source} holds no picture that can be used: {why}")
+    async with (
+        Transport(concurrency=concurrency, timeout=timeout) as transport,
+        Interviews(work, transport, budget=budget, retry=retry) as interviews,
+    ):
+        vlms = {role: make_vlm(spec, transport) for role, spec in specs.items()}
+        model = _painter(fill, transport, work)
+        named = "" if model is None else model.name
+        settings = Settings(source, specs["writer"], specs["checker"], size, seed, test_share, named, fill_to)
+        makers = Makers(interviews, vlms["writer"], vlms["checker"], limits, decisions, dropped)
+        most = at_a_time(concurrency, budget)
+        made = Made(Worked(), there=len(pictures), sets={split: [] for split in splits})
+        with Store(work / "figures.jsonl") as store, Store(work / "fill.jsonl") as painted:
+            stage = _Build(settings, makers, eyes, store, made, most, show or (lambda line: None))
+            chosen = shuffled(pictures, seed, "looked at")[: max(_LEAST_LOOKED_AT, _LOOKED_AT * size)]
+            await stage.admit(chosen)
+            made.looked = len(chosen)
+            if model is not None:
+                painting = Painting(model, painted, work, interviews.budget, seed)
+                try:
+                    await stage.fill(painting, chosen)
+                finally:
+                    await model.close()
+            await stage.write()
+            store.settle()
+        cost = paid(interviews, vlms)
+        return ship(out, settings, made, eyes, dropped, decisions, asked=interviews.asked, cost=cost)
+
+
+def _painter(fill: str | ImageModel | None, transport: Transport, work: Path) -> ImageModel | None:
+    if fill is None or isinstance(fill, ImageModel):
+        return fill
+    tree = parse_model(fill, "--fill")
+    leaf = leaf_of(tree)
+    if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
+        raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
+    model = make_model(
+        tree,
+        cases=(),
+        names=lambda case: [],
+        path=lambda picture: Path(picture.name),
+        transport=transport,
+        make_vlm=lambda spec: make_vlm(spec, transport),
+        folder=work / "painting",
+    )
+    assert isinstance(model, ImageModel)
+    return model
+
+
+@dataclass
+class _Build:
+    """The stages, each in blocks so that a dead endpoint or a spent budget ends it early."""
+
+    settings: Settings
+    makers: Makers
+    eyes: Eyes
+    store: Store
+    made: Made
+    most: int
+    show: Show
+
+    async def admit(self, pictures: Sequence[PlainPicture]) -> None:
+        """Filter, screen and classify; what passes joins the pool."""
+        seen = await asyncio.to_thread(figures, pictures, self.eyes, self.store, self.show)
+        passing = [one for one in pictures if self.makers.passes(one, seen[one.sha256])]
+        self.show(f"{len(passing)} of {len(pictures)} pictures pass the filters")
+        for start in range(0, len(passing), BLOCK):
+            if self.made.worked.stopped:
+                self.made.worked.unfinished += len(passing) - start
+                return
+            block = passing[start : start + BLOCK]
+            told = await together([self.makers.member(one, seen[one.sha256]) for one in block], self.most)
+            self.made.pool += [one for one in told if isinstance(one, Member)]
+            self.made.worked.count(told)
+            self.show(f"{min(start + BLOCK, len(passing))} of {len(passing)} pictures looked at")
+
+    async def fill(self, painting: Painting, pictures: Sequence[PlainPicture]) -> None:
+        """Paint what categories lack; painted pictures pass the same gates as the user's."""
+        painting.pay_for_the_past()
+        enough = self.settings.fill_to
+        wanted = wishes(category_counts([one.categories for one in self.made.pool]), enough, self.settings.seed)
+        known = list(pictures)
+        painted: list[PlainPicture] = []
+        for start in range(0, len(wanted), BLOCK):
+            if self.made.worked.stopped:
+                break
+            block = wanted[start : start + BLOCK]
+            told = await together([painting.paint(wish) for wish in block], self.most)
+            for wish, one in zip(block, told, strict=True):
+                if isinstance(one, Failure):
+                    if not one.transient:
+                        self.makers.dropped.add("fill", "picture", wish.prompt, one.kind, one.detail)
+                elif other := lookalike(one.looks, known):
+                    said = f"looks like {other.name}"
+                    self.makers.dropped.add("fill", "picture", one.name, "near-duplicate", said)
+                else:
+                    known.append(one)
+                    painted.append(one)
+            self.made.worked.count([one for one in told if not isinstance(one, Failure) or one.transient])
+            self.show(f"{min(start + BLOCK, len(wanted))} of {len(wanted)} pictures painted")
+        await self.admit(painted)
+        has = category_counts([one.categories for one in self.made.pool])
+        self.made.short = {name: number for name, number in has.items() if number < enough}
+
+    async def write(self) -> None:
+        """Write and check sets, split by split; a picture is in one split only."""
+        for split in self.made.sets:
+            pool = [one for one in self.made.pool if self._side(one) == split]
+            share = self.settings.test_share
+            part = 1.0 if share is None else share if split == "test" else 1 - share
+            tasks, impossible = possible(pool)
+            wanted = quotas(max(1, round(self.settings.size * part)), tasks, self.settings.seed)
+            label = f"{split}: " if split else ""
+            so_far = " so far" if self.made.worked.unfinished else ""
+            self.made.missing |= {f"{label}{name}": f"{why}{so_far}" for name, why in impossible.items()}
+            streams = {task.name: candidates(task, pool, self.settings.seed) for task in tasks}
+            short = await self._sets(split, tasks, wanted, streams)
+            self.made.missing |= {f"{label}{name}": why for name, why in short.items()}
+
+    async def _sets(
+        self, split: str, tasks: Sequence[Task], wanted: Mapping[str, int], streams: Mapping[str, Iterator[Candidate]]
+    ) -> dict[str, str]:
+        """Rounds over all tasks, so that a build that ends early has some of each; gives what is short and why."""
+        worked = self.made.worked
+        finished: Counter[str] = Counter()
+        pending: Counter[str] = Counter()
+        begun: Counter[str] = Counter()
+        while not worked.stopped:
+            open_places = {t.name: wanted[t.name] - finished[t.name] - pending[t.name] for t in tasks}
+            block: list[Candidate] = []
+            for task in tasks:
+                if open_places[task.name] > 0 and begun[task.name] < _TRIES * wanted[task.name]:
+                    block += [one for one in [next(streams[task.name], None)] if one is not None]
+            if not block:
+                break
+            begun.update(one.task.name for one in block)
+            for candidate, one in zip(block, await self._finish(split, block), strict=True):
+                finished[candidate.task.name] += isinstance(one, FinishedSet)
+                pending[candidate.task.name] += isinstance(one, Failure)
+            self.show(f"{len(worked.items)} of {self.settings.size} sets made, {worked.begun} begun")
+        if not worked.stopped:
+            await self._finish(split, [one for t in tasks for one in self._decided(streams[t.name], t, wanted[t.name])])
+        return {
+            task.name: f"{finished[task.name]} of {wanted[task.name]} sets: {self._why(task, begun[task.name])}"
+            for task in tasks
+            if finished[task.name] < wanted[task.name]
+        }
+
+    async def _finish(self, split: str, block: Sequence[Candidate]) -> list[FinishedSet | Failure | None]:
+        told = await together([self.makers.finished(one) for one in block], self.most)
+        made = [one for one in told if isinstance(one, FinishedSet)]
+        self.made.sets[split] += made
+        self.made.worked.items += made
+        self.made.worked.begun += len(block)
+        if block:
+            self.made.worked.count(told)
+        return told
+
+    def _decided(self, stream: Iterator[Candidate], task: Task, wanted: int) -> Iterator[Candidate]:
+        """Sets that people have decided on and that others pushed out, by their word about what was dropped before."""
+        for _ in range(_TRIES * wanted):
+            waiting = [one for one in self.makers.review.strangers() if one.startswith(f"{task.name}/")]
+            candidate = next(stream, None) if waiting else None
+            if candidate is None:
+                return
+            if candidate.id in waiting:
+                self.makers.review.of(candidate.id)
+                yield candidate
+
+    def _why(self, task: Task, begun: int) -> str:
+        if self.made.worked.stopped or self.made.worked.unfinished:
+            return "the build was not finished"
+        lost = sum(one.what == "set" and one.id.startswith(f"{task.name}/") for one in self.makers.dropped)
+        return f"{begun} were tried and {lost} of them dropped" if lost else "its pictures give no further ones"
+
+    def _side(self, member: Member) -> str:
+        share = self.settings.test_share
+        if share is None:
+            return ""
+        return "test" if draw(self.settings.seed, "split", member.picture.sha256) < share * 2**64 else "dev"

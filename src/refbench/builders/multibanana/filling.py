@@ -1,0 +1,135 @@
+"""Filling: pictures painted for categories that have too few, from grids of attributes; each is paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from refbench.builders.multibanana.picture import PlainPicture, plainly
+from refbench.calls import Budget, BudgetSpentError
+from refbench.collection import Found, Skipped, look
+from refbench.failure import Failure
+from refbench.judges.placeholders import filled, placeholders
+from refbench.models import ImageModel
+from refbench.models.model import Commission
+from refbench.models.wrapped import whole_cost
+from refbench.pictures import EXTENSIONS, sniff
+from refbench.record import content_key
+from refbench.refblend.draws import pick
+from refbench.refblend.store import Store
+from refbench.runs.disk import disk_error, write_whole
+
+SIZE = (1024, 1024)
+_SPENT = "spent"
+"""Under which the store has the dollars of all paintings so far."""
+_DRAWS = 50
+"""Draws for a prompt that is not there yet; a grid that small is used up."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A picture to be painted: for which category, and the words."""
+
+    category: str
+    prompt: str
+
+
+@cache
+def grids() -> Mapping[str, Mapping[str, Any]]:
+    """By category: the prompt and the words for its places."""
+    text = resources.files("refbench.builders.multibanana").joinpath("data/grids.toml").read_text("utf-8")
+    said = tomllib.loads(text)
+    shared = said.pop("shared")
+    return {name: {**shared, **grid} for name, grid in said.items()}
+
+
+def wishes(counts: Mapping[str, int], enough: int, seed: int) -> list[Wish]:
+    """What is to be painted so that every category of the grids has `enough` pictures; no prompt twice."""
+    found: list[Wish] = []
+    said: set[str] = set()
+    for category, grid in grids().items():
+        places = sorted(placeholders(grid["prompt"]))
+        for number in range(max(0, enough - counts.get(category, 0))):
+            for attempt in range(_DRAWS):
+                words = {
+                    place: grid[place][pick(len(grid[place]), seed, "fill", category, number, attempt, place)]
+                    for place in places
+                }
+                text = filled(grid["prompt"], words)
+                if text not in said:
+                    said.add(text)
+                    found.append(Wish(category, text))
+                    break
+    return found
+
+
+@dataclass(frozen=True)
+class Painting:
+    """The model that fills, and what it has painted before."""
+
+    model: ImageModel
+    store: Store
+    work: Path
+    budget: Budget
+    seed: int
+
+    def pay_for_the_past(self) -> None:
+        """Count what earlier runs have paid, so that the budget is one for the whole build."""
+        self.budget.pay(self.store.get(_SPENT) or 0.0)
+
+    async def paint(self, wish: Wish) -> PlainPicture | Failure:
+        """The picture: on disk already, or painted now. A failure that another try could mend is not kept."""
+        key = content_key([dict(self.model.canonical()), wish.prompt, self.seed, SIZE])[:20]
+        known = self.store.get(key)
+        if known is None:
+            known = await self._painted(key, wish)
+            if isinstance(known, Failure):
+                return known
+        if known.get("failure"):
+            return Failure.model_validate(known["failure"])
+        found = await asyncio.to_thread(look, self.work / "fill", known["file"])
+        if isinstance(found, Skipped):
+            return Failure(kind="unreadable_picture", detail=f"{found.kind}: {found.reason}")
+        return await asyncio.to_thread(self._plain, found, wish)
+
+    async def _painted(self, key: str, wish: Wish) -> dict[str, Any] | Failure:
+        worst = self.model.traits.usd_a_picture or 0.0
+        try:
+            await self.budget.reserve(worst)
+        except BudgetSpentError:
+            return Failure(kind="budget", detail=f"{self.budget.cap:g} usd do not cover another picture")
+        try:
+            painted = await self.model.generate(Commission(instruction=wish.prompt, size=SIZE), self.seed)
+            self.budget.pay(whole_cost(painted))
+        finally:
+            await self.budget.release(worst)
+        self.store.put(_SPENT, (self.store.get(_SPENT) or 0.0) + (whole_cost(painted) or 0.0))
+        failure = painted.failure or (None if painted.pictures else Failure(kind="missing_output", detail="no picture"))
+        if failure is not None and failure.transient:
+            return failure
+        record: dict[str, Any] = {"prompt": wish.prompt}
+        if failure is not None:
+            record["failure"] = failure.model_dump()
+        else:
+            data = painted.pictures[0]
+            record["file"] = f"{key}{EXTENSIONS.get(sniff(data) or '', '.png')}"
+            try:
+                await asyncio.to_thread(write_whole, self.work / "fill" / record["file"], data)
+            except OSError as error:
+                raise disk_error(error, self.work) from error
+        self.store.put(key, record)
+        return record
+
+    def _plain(self, found: Found, wish: Wish) -> PlainPicture | Failure:
+        return plainly(self.work / "fill", found, self.work, f"generated/{found.name}", self.model.name, wish.prompt)
+
+
+def category_counts(categories: Sequence[frozenset[str]]) -> dict[str, int]:
+    """Pictures for each category that can be filled."""
+    return {name: sum(name in one for one in categories) for name in grids()}

@@ -1,0 +1,122 @@
+"""Writing: what the writer is asked for a set, and the instruction in its reply, checked to the letter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from refbench.builders.creval.replies import line, told
+from refbench.builders.multibanana.tasks import Candidate, Member, recipe_of
+from refbench.builders.multibanana.words import prompt
+from refbench.failure import Failure
+from refbench.judges.placeholders import filled
+from refbench.models.asking import is_refusal
+from refbench.record import Record
+
+MOST_WORDS = 120
+_NAMED = re.compile(r"\bimages?[ \t]*#?([0-9]{1,4})\b", re.IGNORECASE)
+_LISTED = re.compile(r"\bimages[ \t]+[0-9]", re.IGNORECASE)
+_FILE = re.compile(r"\w\.(?:jpe?g|png|webp|gif|bmp)\b", re.IGNORECASE)
+_PLACES = re.compile(r"[<>{}\[\]]")
+
+
+class Written(Record):
+    """What the writer decided and wrote; numbers of references count from 1."""
+
+    instruction: str
+    thinking: str = ""
+    modified: int | None = None
+    giver: int | None = None
+
+
+def write_request(candidate: Candidate) -> list[str | Path]:
+    """The references by their names, then the task."""
+    recipe = recipe_of(candidate.task)
+    count = len(candidate.references)
+    names = ", ".join(f"Image {k}" for k in range(1, count + 1))
+    decide = []
+    if recipe.modified:
+        decide.append('- "modified": the number of the reference whose content is changed.')
+    if recipe.giver:
+        decide.append('- "giver": the number of the reference that gives what is taken over.')
+    text = filled(
+        prompt("write"),
+        {
+            "count": "one reference" if count == 1 else f"{count} references",
+            "names": names,
+            "says": recipe.says,
+            "decide": "\n".join(decide) or "- how everything comes together.",
+            "examples": "\n".join(f"- {example}" for example in recipe.examples),
+            "keys": ", ".join(f'"{key}"' for key in _keys(candidate)),
+        },
+    )
+    shown: list[str | Path] = []
+    for number, member in enumerate(candidate.references, 1):
+        shown += [f"Image {number}:", member.picture.path]
+    return [*shown, text]
+
+
+def read_written(reply: str, candidate: Candidate) -> Written | Failure:
+    """The instruction and the decisions, or what is wrong with them. Nothing is mended here."""
+    recipe = recipe_of(candidate.task)
+    said = told(reply, _keys(candidate))
+    if isinstance(said, Failure):
+        return said
+    chosen: dict[str, int] = {}
+    for key, wanted in (("modified", recipe.base), ("giver", recipe.giver)):
+        if key not in said:
+            continue
+        number = _reference(said[key])
+        if number is None or not 1 <= number <= len(candidate.references):
+            return Failure(kind="unparsable", detail=f'"{key}" is not the number of a reference')
+        if not candidate.references[number - 1].fits(wanted):
+            return Failure(kind="unparsable", detail=f'"{key}" is Image {number}, which does not show such a thing')
+        chosen[key] = number
+    if len(chosen) == 2 and chosen["modified"] == chosen["giver"]:
+        return Failure(kind="unparsable", detail='"modified" and "giver" are the same reference')
+    text = line(said["instruction"])
+    if wrong := instruction_fault(text, candidate.references):
+        return Failure(kind="refused" if wrong == _REFUSES else "unparsable", detail=wrong)
+    return Written(instruction=text, thinking=line(said["thinking"])[:1000], **chosen)
+
+
+_REFUSES = "the instruction is a refusal"
+
+
+def instruction_fault(text: str, references: tuple[Member, ...]) -> str:
+    """What makes the text no instruction for these references, "" when nothing does."""
+    if not text:
+        return "the instruction is empty"
+    if is_refusal(text):
+        return _REFUSES
+    if len(text.split()) > MOST_WORDS:
+        return f"the instruction has {len(text.split())} words, at most {MOST_WORDS} are allowed"
+    if _PLACES.search(text):
+        return "the instruction has brackets of a template in it"
+    if _FILE.search(text):
+        return "the instruction names a file"
+    if any(not sign.isprintable() for sign in text):
+        return "the instruction has characters that cannot be shown"
+    if _LISTED.search(text):
+        return 'write "Image 1 and Image 2", each with its own name, not "Images 1 and 2"'
+    named = {int(number) for number in _NAMED.findall(text)}
+    wanted = set(range(1, len(references) + 1))
+    if missing := sorted(wanted - named):
+        return f"the instruction does not mention {', '.join(f'Image {k}' for k in missing)}"
+    if surplus := sorted(named - wanted):
+        return f"the instruction mentions Image {surplus[0]}, which is not there"
+    return ""
+
+
+def _keys(candidate: Candidate) -> list[str]:
+    recipe = recipe_of(candidate.task)
+    chosen = ["modified"] * recipe.modified + ["giver"] * bool(recipe.giver)
+    return ["thinking", *chosen, "instruction"]
+
+
+def _reference(value: object) -> int | None:
+    """3, "3" and "Image 3" are the same reference."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"(?:image\s*)?([0-9]{1,3})", value.strip(), re.IGNORECASE)
+        return int(match[1]) if match else None
+    return value if type(value) is int else None
