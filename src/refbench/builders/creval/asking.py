@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from importlib import resources
 
 from refbench.benchmarks.creval.details import DIMENSIONS, Metric
-from refbench.builders.creval.checks import instruction_fault, question_fault, same_question, tidy
+from refbench.builders.creval.checks import instruction_fault, question_fault, tidy
 from refbench.builders.creval.dimensions import Dimension
 from refbench.builders.creval.item import LEAST, MOST, ItemQuestion
-from refbench.builders.creval.replies import line, lines, told
+from refbench.builders.replies import line, lines, told
+from refbench.builders.texts import same_question
 from refbench.failure import Failure
 from refbench.judges.placeholders import filled
 from refbench.record import Record, content_key

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from refbench.builders import BuildReport
-from refbench.builders.creval.checks import repeats
 from refbench.builders.creval.dimensions import dimensions
 from refbench.builders.creval.edits import read_edit
-from refbench.builders.creval.item import Item, Planned, SourcePicture
+from refbench.builders.creval.item import Item, Planned
 from refbench.builders.creval.layout import take_folder
 from refbench.builders.creval.making import Flagged, Makers
 from refbench.builders.creval.plan import Splits, deal, quotas
 from refbench.builders.creval.shipping import Made, Settings, ship
-from refbench.builders.creval.sources import distinct_pictures, plain_picture, stems
+from refbench.builders.pictures import SourcePicture, distinct_pictures, plain_picture, stems
 from refbench.builders.rounds import paid, together
+from refbench.builders.texts import repeats
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
 from refbench.chat.local import LocalVLM

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from refbench.builders.texts import repeats, words
 from refbench.models.asking import is_refusal
 
 SHORTEST, LONGEST = 8, 250
 """Words of an instruction; the release has 6 to 249."""
 _QUESTION_WORDS = (4, 60)
-_TOO_ALIKE = 0.8
-"""Share of common words above which two instructions count as one. Of 123 released ones no two reach 0.3."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _OPEN_QUESTION = re.compile(r"(?:what|which|who|whom|whose|where|when|why|how)\b", re.IGNORECASE)
 _AUXILIARY = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b",
@@ -38,15 +36,6 @@ _OUR_TALK = re.compile(
     r"\b(?:as an ai|json|this dimension|the rules above|image[ _]?\d|<image|image (?:a|b)\b|input image)", re.I
 )
 _NUMBERING = re.compile(r"^(?:Q?\d{1,2}\s*[.):]\s*|[-•]\s+)", re.IGNORECASE)
-_SMALL_WORDS = frozenset(
-    word
-    for words in (
-        ("a", "an", "the", "is", "are", "was", "were", "does", "do", "did", "has", "have", "had", "can", "could"),
-        ("will", "would", "in", "of", "on", "at", "to", "and", "with", "its", "it", "this", "that", "there", "be"),
-        ("been", "image", "picture", "edited", "still"),
-    )
-    for word in words
-)
 
 
 def tidy(text: str) -> str:
@@ -76,7 +65,7 @@ def instruction_fault(text: str, examples: Sequence[str] = ()) -> str:
         return f"the instruction says {found[0]!r}, which an editor with one picture does not understand"
     if text.rstrip().endswith("?"):
         return "the instruction is a question"
-    if any(alike(text, example) >= _TOO_ALIKE for example in examples):
+    if repeats(text, examples):
         return "the instruction repeats one of the examples"
     return ""
 
@@ -103,23 +92,3 @@ def question_fault(text: str) -> tuple[str, str] | None:
     if _TWO_IN_ONE.search(text):
         return "two in one", "it asks about two things"
     return None
-
-
-def same_question(text: str) -> frozenset[str]:
-    """Questions with the same words, small ones apart, ask the same."""
-    return frozenset(words(text)) - _SMALL_WORDS or frozenset(words(text))
-
-
-def repeats(text: str, others: Iterable[str]) -> str:
-    """The one of the others that this instruction repeats, "" when it is of its own."""
-    return next((other for other in others if alike(text, other) >= _TOO_ALIKE), "")
-
-
-def alike(one: str, other: str) -> float:
-    """The words that two texts share, as a share of all their words."""
-    mine, theirs = set(words(one)), set(words(other))
-    return len(mine & theirs) / len(mine | theirs) if mine or theirs else 1.0
-
-
-def words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]

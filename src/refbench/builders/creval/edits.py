@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from refbench.benchmarks.creval.details import METRICS, Metric
-from refbench.builders.creval.checks import instruction_fault, question_fault, same_question, tidy
+from refbench.builders.creval.checks import instruction_fault, question_fault, tidy
 from refbench.builders.creval.item import LEAST, MOST, ItemQuestion
-from refbench.builders.creval.replies import line
+from refbench.builders.replies import line
+from refbench.builders.texts import same_question
 from refbench.record import RefBenchError
 from refbench.workshop import Decision
 

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from refbench.benchmarks.creval.details import Metric
+from refbench.builders.pictures import SourcePicture
 from refbench.record import Record
 
 LEAST = 5
 """Questions for each metric that the paper promises."""
 MOST = 9
 """The released reader takes "Q10" for "Q1" where Q1 is missing; with nine questions there is no Q10."""
-
-
-@dataclass(frozen=True)
-class SourcePicture:
-    """A picture as it will be shipped: plain RGB under an extension that tells its format."""
-
-    name: str
-    """Path below the user's folder."""
-    stem: str
-    path: Path
-    """The bytes to ask about and to ship: the user's own file, or a plain copy of it."""
-    extension: str
-    size: tuple[int, int]
-    copied: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from refbench.benchmarks.creval.details import METRICS, Metric
 from refbench.builders.creval import asking, audit
 from refbench.builders.creval.dimensions import Dimension
 from refbench.builders.creval.edits import Edit
-from refbench.builders.creval.item import LEAST, MOST, Item, ItemQuestion, Planned, Questions, SourcePicture
+from refbench.builders.creval.item import LEAST, MOST, Item, ItemQuestion, Planned, Questions
+from refbench.builders.pictures import SourcePicture
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from refbench.benchmarks.multibanana.details import TAGS
-from refbench.builders.creval.replies import line
 from refbench.builders.multibanana.checking import Checked, check_request, read_check
 from refbench.builders.multibanana.filters import Filters, Seen, picture_fault
 from refbench.builders.multibanana.looks import Look, edited_look, look_prompt, read_look
@@ -21,6 +20,7 @@ from refbench.builders.multibanana.screening import read_screen, screen_prompt
 from refbench.builders.multibanana.tagging import tags_of
 from refbench.builders.multibanana.tasks import Candidate, Member
 from refbench.builders.multibanana.writing import Written, instruction_fault, read_written, write_request
+from refbench.builders.replies import line
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure

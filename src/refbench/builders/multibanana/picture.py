@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refbench.builders.creval.sources import distinct_pictures, plain_picture
+from refbench.builders.pictures import distinct_pictures, plain_picture
 from refbench.collection import SAME_LOOKS, Collection, Found
 from refbench.failure import Failure
 from refbench.workshop import DroppedItems

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from refbench.builders.creval.replies import line, told
 from refbench.builders.multibanana.tasks import Candidate, Member, recipe_of
 from refbench.builders.multibanana.words import prompt
+from refbench.builders.replies import line, told
 from refbench.failure import Failure
 from refbench.judges.placeholders import filled
 from refbench.models.asking import is_refusal

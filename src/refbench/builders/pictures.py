@@ -6,13 +6,13 @@ import io
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from refbench.benchmarks.creval.load import nfc
-from refbench.builders.creval.item import SourcePicture
 from refbench.collection import Collection, Found, lookalikes
 from refbench.failure import Failure
 from refbench.pictures import EXTENSIONS, PictureFacts, Pixels, decode, encode, facts_of
@@ -23,6 +23,20 @@ _SHIPPED_AS_THEY_ARE = frozenset({"jpeg", "png", "webp"})
 """What the released scripts, browsers and all providers take."""
 _LONGEST_STEM = 180
 _NOT_IN_NAMES = re.compile(r"[^\w.&()+,=@~'-]|^[.\s-]+")
+
+
+@dataclass(frozen=True)
+class SourcePicture:
+    """A picture as it will be shipped: plain RGB under an extension that tells its format."""
+
+    name: str
+    """Path below the user's folder."""
+    stem: str
+    path: Path
+    """The bytes to ask about and to ship: the user's own file, or a plain copy of it."""
+    extension: str
+    size: tuple[int, int]
+    copied: bool = False
 
 
 def distinct_pictures(collection: Collection, dropped: DroppedItems) -> list[Found]:

@@ -1,0 +1,217 @@
+"""A source of design tasks as tasks: folders with a text and pictures, or a table of tasks with keywords."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from refbench.benchmarks.ideabench.details import LISTED
+from refbench.benchmarks.ideabench.load import INSTRUCTION, META
+from refbench.builders.ideabench.checks import instruction_fault, mark_fault
+from refbench.builders.ideabench.item import MOST_OUTPUTS, Sought
+from refbench.builders.sourced import Plain, pictures_in, plain_pictures, rows, several, sides
+from refbench.builders.texts import words
+from refbench.record import RefBenchError, clean_text
+from refbench.workshop import DroppedItems
+
+KEYWORDS = "keywords.txt"
+_SPELLINGS = {
+    "task": ("task", "task_name"),
+    "keywords": ("keywords", "task_keywords"),
+    "instruction": ("instruction", "prompt"),
+    "pictures": ("pictures", "images", "references", "input_images"),
+    "outputs": ("outputs", "output_image_count", "n_pictures"),
+    "uid": ("uid",),
+}
+_TAGS = {"T2I": "t2i", "I2I": "i2i", "Is2I": "is2i", "T2Is": "t2is", "I(s)2Is": "is2is"}
+_NOT_IN_SLUGS = re.compile(r"[^\w-]+")
+_NUMBERED = re.compile(r"(.+)_([0-9]{4})")
+_LONGEST_SLUG = 80
+_FIRST_UID = 101
+"""The released tasks have the numbers up to 0100."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    where: str
+    task: str
+    number: str
+    keywords: tuple[str, ...]
+    instruction: str
+    pictures: tuple[str, ...]
+    outputs: int
+    uid: str
+    wrong: str = ""
+
+
+def sought_tasks(
+    source: Path, copies: Path, dropped: DroppedItems, *, test_share: float | None, seed: int
+) -> tuple[list[Sought], Path]:
+    """The tasks that can be worked on, in the order of the source, and the folder of its pictures."""
+    found, root = rows(source, (INSTRUCTION, KEYWORDS))
+    read = [_folder_row(where, row["folder"], root) if "folder" in row else _row(where, row) for where, row in found]
+    if not read:
+        raise RefBenchError(f"{source} holds no task: give a line for each, with the columns task and instruction")
+    names = sorted({name for row in read for name in row.pictures})
+    known = plain_pictures(root, names, copies)
+    tasks: list[tuple[_Row, Sought]] = []
+    seen: dict[tuple[Any, ...], str] = {}
+    for row in read:
+        made = _sought(row, known)
+        if isinstance(made, tuple):
+            reason, detail = made
+            dropped.add("source", "case", row.where, reason, detail)
+            continue
+        content = (made.slug, tuple(words(made.instruction)), made.keywords, made.outputs, _hashes(made))
+        if content in seen:
+            dropped.add("source", "case", row.where, "duplicate", f"the same as {seen[content]}")
+            continue
+        seen[content] = row.where
+        tasks.append((row, made))
+    named = _named(tasks)
+    looks = {task.id: [picture.looks for picture in task.pictures] for task in named}
+    split = sides(looks, test_share, seed)
+    return [replace(task, split=split[task.id]) for task in named], root
+
+
+def slug_of(task: str) -> str:
+    """The name of a task as a folder has it."""
+    plain = unicodedata.normalize("NFC", task).casefold().replace("'", "").replace("’", "")
+    return _NOT_IN_SLUGS.sub("_", plain).strip("_-")[:_LONGEST_SLUG].strip("_-")
+
+
+def _sought(row: _Row, known: Mapping[str, Plain | str]) -> Sought | tuple[str, str]:
+    """The task, or the reason and detail of why it cannot be one; its id is given later."""
+    if row.wrong:
+        return "unreadable", row.wrong
+    slug = slug_of(row.task)
+    if not slug:
+        return "no task", "it does not say which task it is (column task, or the name of the folder)"
+    if wrong := mark_fault(row.task):
+        return "no task", wrong
+    pictures = [known[name] for name in row.pictures]
+    if unusable := [picture for picture in pictures if isinstance(picture, str)]:
+        return "unusable picture", unusable[0]
+    if not row.instruction and not row.keywords and not pictures:
+        return "nothing to go by", "it has neither instruction nor keywords nor pictures"
+    if row.instruction and (wrong := instruction_fault(row.instruction)):
+        return "unusable instruction", wrong
+    if not 1 <= row.outputs <= MOST_OUTPUTS:
+        return "outputs", f"{row.outputs} pictures are to be delivered, not 1 to {MOST_OUTPUTS}"
+    return Sought(
+        id="",
+        slug=slug,
+        task=row.task,
+        uid=row.uid,
+        keywords=row.keywords,
+        instruction=row.instruction,
+        pictures=tuple(picture for picture in pictures if isinstance(picture, Plain)),
+        outputs=row.outputs,
+    )
+
+
+def _named(tasks: Sequence[tuple[_Row, Sought]]) -> list[Sought]:
+    """With slugs that have one category each, numbers by the order of the source, and a uid for each slug."""
+    categories: dict[str, set[str]] = defaultdict(set)
+    for _, task in tasks:
+        categories[task.slug].add(task.category)
+    slugs = [
+        f"{task.slug}_{_TAGS[task.category]}" if len(categories[task.slug]) > 1 else task.slug for _, task in tasks
+    ]
+    own = Counter((slug, row.number) for slug, (row, _) in zip(slugs, tasks, strict=True) if row.number)
+    taken = {key for key, times in own.items() if times == 1}
+    last: Counter[str] = Counter()
+    uids: dict[str, str] = {}
+    named: list[Sought] = []
+    for slug, (row, task) in zip(slugs, tasks, strict=True):
+        number = row.number
+        if (slug, number) not in taken:
+            last[slug] += 1
+            while (slug, f"{last[slug]:04d}") in taken:
+                last[slug] += 1
+            number = f"{last[slug]:04d}"
+        if slug not in uids:
+            uids[slug] = _uid(task, set(uids.values()))
+        named.append(replace(task, id=f"{slug}_{number}", slug=slug, uid=uids[slug]))
+    return named
+
+
+def _uid(task: Sought, taken: set[str]) -> str:
+    """Its own, unless it is no uid, taken, or that of a task which the released scorer has in another category."""
+    elsewhere = any(task.uid in uids for category, uids in LISTED.items() if category != task.category)
+    if re.fullmatch(r"[0-9]{4}", task.uid) and task.uid not in taken and not elsewhere:
+        return task.uid
+    number = _FIRST_UID
+    while f"{number:04d}" in taken:
+        number += 1
+    return f"{number:04d}"
+
+
+def _hashes(task: Sought) -> tuple[str, ...]:
+    return tuple(picture.sha256 for picture in task.pictures)
+
+
+def _row(where: str, row: Mapping[str, Any]) -> _Row:
+    cells = {
+        name: next((row[s] for s in spellings if row.get(s) not in (None, "")), None)
+        for name, spellings in _SPELLINGS.items()
+    }
+    outputs, wrong = _count(cells["outputs"])
+    return _Row(
+        where=where.rpartition("/")[2],
+        task=_text(cells["task"]),
+        number="",
+        keywords=tuple(several(cells["keywords"])),
+        instruction=_text(cells["instruction"]),
+        pictures=tuple(several(cells["pictures"])),
+        outputs=outputs,
+        uid=_uid_text(cells["uid"]),
+        wrong=wrong,
+    )
+
+
+def _folder_row(where: str, folder: Path, root: Path) -> _Row:
+    """A folder of a case; meta.json is used where there is one, questions that are there are written anew."""
+    matched = _NUMBERED.fullmatch(clean_text(folder.name))
+    name, number = (matched[1], matched[2]) if matched else (clean_text(folder.name), "")
+    meta: Any = {}
+    texts = {}
+    try:
+        for file in (INSTRUCTION, KEYWORDS, META):
+            path = folder / file
+            texts[file] = path.read_text("utf-8-sig") if path.is_file() else ""
+        meta = orjson.loads(texts[META] or "{}")
+    except (OSError, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        return _Row(where, name, number, (), "", (), 1, "", wrong=f"its files cannot be read ({error})")
+    meta = meta if isinstance(meta, dict) else {}
+    row = _row(where, {**meta, "instruction": texts[INSTRUCTION], "pictures": pictures_in(folder, root)})
+    keywords = [line.strip() for line in re.split(r"[\n;,]", texts[KEYWORDS]) if line.strip()]
+    task = name.replace("_", " ") if not row.task or slug_of(row.task) in slug_of(name) else row.task
+    return replace(row, where=where, task=task, number=number, keywords=(*row.keywords, *keywords))
+
+
+def _count(value: Any) -> tuple[int, str]:
+    if value is None:
+        return 1, ""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or len(text) > 4:
+        return 1, f"how many pictures are to be delivered is {text[:40]!r}, which is no number"
+    return int(text), ""
+
+
+def _uid_text(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:04d}"
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    """Text as it is, without what no encoder takes; a task or instruction may have several lines."""
+    return clean_text(value).strip() if isinstance(value, str) else ""

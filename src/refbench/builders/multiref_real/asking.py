@@ -1,0 +1,169 @@
+"""What is asked of writer and checker about a request, and how their replies become instructions and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from refbench.benchmarks.multiref.details import CATEGORIES, Category
+from refbench.builders.multiref_real.checks import instruction_fault
+from refbench.builders.multiref_real.item import Sought
+from refbench.builders.replies import line, told
+from refbench.builders.sourced import Plain
+from refbench.failure import Failure
+from refbench.judges.placeholders import filled
+from refbench.record import content_key
+
+TOKENS = {"choose": 2000, "rewrite": 1500, "accept": 2000, "category": 500}
+"""Most that a reply may have; `?max_tokens=` in a spec overrides it."""
+_PROMPTS = ("rewrite", "again", "choose", "accept", "category")
+MARKS = ("clarity", "fidelity", "quality")
+_WHOLE = {
+    "coherent": "instruction not coherent",
+    "relevant": "instruction not relevant",
+    "follows": "output does not follow",
+}
+_EACH = {"necessary": "input not necessary", "appropriate": "input not appropriate"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker has against an entry: kinds to count by, and its words."""
+
+    against: tuple[str, ...]
+    reason: str
+
+    @property
+    def wording(self) -> bool:
+        """Whether it is the instruction alone that is wrong: another one may mend it."""
+        return bool(self.against) and set(self.against) <= {_WHOLE["coherent"], _WHOLE["relevant"]}
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (", ".join(self.against), self.reason) if part)
+
+
+def prompts_key() -> str:
+    """Of the words as they are shipped: other words make another dataset."""
+    return content_key([_prompt(name) for name in _PROMPTS])[:16]
+
+
+def shown(sought: Sought, outputs: Sequence[Plain], text: str) -> list[str | Path]:
+    """The inputs by their tokens, the outputs, then the text."""
+    parts: list[str | Path] = []
+    for number, picture in enumerate(sought.inputs, 1):
+        parts += [f"<image{number}>:", picture.path]
+    for number, picture in enumerate(outputs, 1):
+        parts += [f"Result {number}:" if len(outputs) > 1 else "The result:", picture.path]
+    return [*parts, text]
+
+
+# --- one of several outputs ----------------------------------------------------------------------------------
+
+
+def choose_prompt(sought: Sought) -> str:
+    return filled(_prompt("choose"), {**_facts(sought), "count": str(len(sought.outputs))})
+
+
+def read_choice(reply: str, count: int) -> tuple[tuple[int, ...], ...] | Failure:
+    """Clarity, fidelity and quality of each output."""
+    said = told(reply, ("results",))
+    if isinstance(said, Failure):
+        return said
+    entries = said["results"] if isinstance(said["results"], list) else []
+    if [entry.get("result") if isinstance(entry, Mapping) else None for entry in entries] != list(range(1, count + 1)):
+        return Failure(kind="unparsable", detail=f"not one entry for each of the {count} results, in order")
+    marks = tuple(tuple(entry.get(name) for name in MARKS) for entry in entries)
+    if any(type(mark) is not int or not 1 <= mark <= 5 for row in marks for mark in row):
+        return Failure(kind="unparsable", detail=f"{', '.join(MARKS)} are not all whole numbers from 1 to 5")
+    return marks
+
+
+def best(marks: Sequence[Sequence[int]]) -> int:
+    """The place of the output to keep: the highest sum, then the most faithful, then the first."""
+    return max(range(len(marks)), key=lambda place: (sum(marks[place]), marks[place][1], -place))
+
+
+# --- the instruction -----------------------------------------------------------------------------------------
+
+
+def rewrite_prompt(sought: Sought, before: str = "", complaint: str = "") -> str:
+    text = filled(_prompt("rewrite"), _facts(sought))
+    if not before:
+        return text
+    return f"{text}\n\n{filled(_prompt('again'), {'instruction': before, 'complaint': complaint})}"
+
+
+def read_rewrite(reply: str, sought: Sought, drafts: list[tuple[str, str, str]]) -> str | Failure:
+    """The instruction. One that is at fault is put on the drafts with its fault: a person may mend it."""
+    said = told(reply, ("instruction",))
+    if isinstance(said, Failure):
+        return said
+    text = line(said["instruction"])
+    if fault := instruction_fault(text, len(sought.inputs)):
+        drafts.append((text, *fault))
+        return Failure(kind="refused" if fault[0] == "refused" else "unparsable", detail=fault[1])
+    return text
+
+
+# --- acceptance ----------------------------------------------------------------------------------------------
+
+
+def accept_prompt(sought: Sought, instruction: str) -> str:
+    return filled(_prompt("accept"), {**_facts(sought), "instruction": instruction})
+
+
+def read_verdict(reply: str, inputs: int) -> Verdict | Failure:
+    """Every answer must be there; one that is neither Yes nor No makes all be asked for again."""
+    said = told(reply, ("pictures", *_WHOLE))
+    if isinstance(said, Failure):
+        return said
+    entries = said["pictures"] if isinstance(said["pictures"], list) else []
+    wanted = [f"image{number}" for number in range(1, inputs + 1)]
+    names = [line(entry.get("picture")).strip("<>") if isinstance(entry, Mapping) else "" for entry in entries]
+    if names != wanted:
+        return Failure(kind="unparsable", detail=f"not one entry for each picture {', '.join(wanted)}, in order")
+    asked: list[tuple[str, str, Any]] = [(name, kind, said[name]) for name, kind in _WHOLE.items()]
+    asked += [(name, kind, entry.get(name)) for entry in entries for name, kind in _EACH.items()]
+    against: list[str] = []
+    for name, kind, answer in asked:
+        verdict = line(answer).casefold()
+        if verdict not in ("yes", "no"):
+            return Failure(kind="unparsable", detail=f'"{name}" is not "Yes" or "No"')
+        if verdict == "no":
+            against.append(kind)
+    return Verdict(tuple(dict.fromkeys(against)), line(said.get("reason"))[:400])
+
+
+# --- the taxonomy --------------------------------------------------------------------------------------------
+
+
+def category_prompt(sought: Sought, instruction: str) -> str:
+    return filled(_prompt("category"), {"count": str(len(sought.inputs)), "instruction": instruction})
+
+
+def read_category(reply: str) -> Category | Failure:
+    said = told(reply, ("category",))
+    if isinstance(said, Failure):
+        return said
+    found = category_of(said["category"])
+    return found or Failure(kind="unparsable", detail='"category" is no whole number from 1 to 5')
+
+
+def category_of(value: Any) -> Category | None:
+    """By its number, or the text of it."""
+    number = int(value) if isinstance(value, str) and value.strip() in ("1", "2", "3", "4", "5") else value
+    if type(number) is not int:
+        return None
+    return next((name for name, (place, _, _) in CATEGORIES.items() if place == number), None)
+
+
+def _facts(sought: Sought) -> dict[str, str]:
+    tokens = [f"<image{number}>" for number in range(1, len(sought.inputs) + 1)]
+    return {"request": sought.request, "tokens": ", ".join(tokens)}
+
+
+def _prompt(name: str) -> str:
+    return resources.files("refbench.builders.multiref_real").joinpath(f"prompts/{name}.txt").read_text("utf-8").strip()
