@@ -47,7 +47,7 @@ neural:
 # Ray is large, so its tests have an environment of their own too: a cluster of two nodes on this machine, one of them lost.
 ray:
 	$(MAKE) .venv-ray/ready VENV=.venv-ray EXTRAS=dev,local,ray,diffusers
-	.venv-ray/bin/python -m pytest tests/ray
+	.venv-ray/bin/python -m pytest tests/cluster
 
 # The tests again with the oldest versions that pyproject.toml allows.
 lowest:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refbench.collection import collect, lookalikes, looks_of
 from refbench.pictures import Pixels, decode, encode, resize
@@ -25,6 +28,9 @@ def test_every_file_is_used_or_skipped_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes(encode(noise(2))[:-30])
     (tmp_path / "tiny.png").write_bytes(encode(noise(3, 16)))
     (tmp_path / "notes.txt").write_text("no picture")
+    header = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR" + (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\x00\x00\x00"
+    (tmp_path / "huge.png").write_bytes(header + bytes(4) + b"\0\0\0\0IDAT\x35\xaf\x06\x1e" + b"\0\0\0\0IEND\xaeB`\x82")
+    os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "gone.png").symlink_to(tmp_path / "nowhere.png")
     (tmp_path / "kitten/loop").symlink_to(tmp_path)
     collection = collect(tmp_path)
@@ -35,6 +41,8 @@ def test_every_file_is_used_or_skipped_with_a_reason(tmp_path: Path) -> None:
         "cut.png": "unreadable",
         "tiny.png": "tiny",
         "gone.png": "unreadable",
+        "huge.png": "huge",
+        "pipe.png": "unreadable",
     }
     assert all(s.reason for s in collection.skipped)
 
@@ -56,3 +64,15 @@ def test_a_picture_looks_like_itself_re_encoded_and_smaller(seed: int) -> None:
 def test_looks_are_transitive_and_groups_are_numbered_in_order() -> None:
     looks = [0, (1 << 63) - 1 << 1, 0b1111111111, 0b11111111111111111111]
     assert list(lookalikes(looks)) == [0, 1, 0, 0]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**12), max_size=30))
+def test_groups_are_those_of_a_plain_search(looks: list[int]) -> None:
+    expected = list(range(len(looks)))
+    for _ in looks:
+        for i, a in enumerate(looks):
+            for j, b in enumerate(looks):
+                if (a ^ b).bit_count() <= 10:
+                    expected[i] = expected[j] = min(expected[i], expected[j])
+    names = {head: number for number, head in enumerate(dict.fromkeys(expected))}
+    assert lookalikes(looks).tolist() == [names[head] for head in expected]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,10 @@ SAME_LOOKS = 10
 """Bits of 64 in which near-duplicates may differ. 123 photographs differ from themselves by at most 2 bits as JPEG of
 quality 20, 6 at a quarter of the size, 4 when a tenth brighter, 10 when cropped by 2 % a side; of their 7,503 pairs
 the nearest differ by 16. A crop of 5 % a side (up to 18) and a mirror image are not recognised."""
-_BLOCK = 2048
+MOST_BYTES = 1 << 29
+"""Files above this size are not opened: no picture within the limit of pixels is that large."""
+_PAIRS = 1 << 20
+"""Pairs of looks compared at a time: 8 MB, however many pictures there are."""
 _NAMES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
 
 
@@ -63,9 +67,19 @@ def collect(root: Path, *, least_side: int = LEAST_SIDE, names: Sequence[str] | 
     """Look at every picture below `root` (or at those named); the same bytes under another name are skipped."""
     if not root.is_dir():
         raise RefBenchError(f"{root} is no folder of pictures")
-    chosen = sorted(_walk(root)) if names is None else list(names)
+    chosen = picture_names(root) if names is None else list(names)
     with ThreadPoolExecutor(cores()) as threads:
-        looked = list(threads.map(lambda name: _look(root, name, least_side), chosen))
+        looked = list(threads.map(lambda name: look(root, name, least_side), chosen))
+    return distinct(root, looked)
+
+
+def picture_names(root: Path) -> list[str]:
+    """Paths below `root` of all files that call themselves pictures, in order."""
+    return sorted(_walk(root))
+
+
+def distinct(root: Path, looked: Iterable[Found | Skipped]) -> Collection:
+    """The pictures that can be used, each content once: under its first name."""
     found: dict[str, Found] = {}
     skipped: list[Skipped] = []
     for one in looked:
@@ -93,15 +107,21 @@ def _walk(root: Path) -> Iterator[str]:
                 yield os.path.relpath(os.path.join(folder, file), root).replace(os.sep, "/")  # noqa: PTH118
 
 
-def _look(root: Path, name: str, least_side: int) -> Found | Skipped:
+def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped:
+    """What the file is, or why it cannot be used; whether another one is the same is not known here."""
     said = clean_text(name)
     try:
+        file = (root / name).stat()
+        if not stat.S_ISREG(file.st_mode):  # reading a pipe would wait for ever
+            return Skipped(name=said, kind="unreadable", reason="it is no plain file")
+        if file.st_size > MOST_BYTES:
+            return Skipped(name=said, kind="huge", reason=f"{file.st_size:,} bytes")
         data = (root / name).read_bytes()
-    except OSError as error:
-        return Skipped(name=said, kind="unreadable", reason=error.strerror or "cannot be read")
+    except (OSError, ValueError) as error:  # ValueError: a name with a zero byte, from a table
+        return Skipped(name=said, kind="unreadable", reason=getattr(error, "strerror", None) or "cannot be read")
     facts = facts_of(data)
     if isinstance(facts, Failure):
-        kind = "huge" if "large" in facts.detail else "unreadable"
+        kind = "huge" if facts.detail.endswith("pixels") else "unreadable"
         return Skipped(name=said, kind=kind, reason=facts.detail)
     if said != name:
         return Skipped(name=said, kind="unreadable", reason="its name is not UTF-8")
@@ -134,7 +154,8 @@ def looks_of(pixels: Pixels) -> int:
 
 def lookalikes(looks: Sequence[int], most: int = SAME_LOOKS) -> NDArray[np.intp]:
     """The number of each picture's group: pictures whose looks differ by at most `most` bits, and theirs, are one."""
-    bits = np.array(looks, dtype=np.uint64)
+    # Of equal looks one stands for all: a thousand frames of one film would otherwise be a million pairs.
+    bits, first, place = np.unique(np.array(looks, dtype=np.uint64), return_index=True, return_inverse=True)
     group = np.arange(len(bits), dtype=np.intp)
 
     def head(i: int) -> int:
@@ -143,12 +164,16 @@ def lookalikes(looks: Sequence[int], most: int = SAME_LOOKS) -> NDArray[np.intp]
             i = int(group[i])
         return i
 
-    for start in range(0, len(bits), _BLOCK):
-        block = bits[start : start + _BLOCK]
+    rows = max(1, _PAIRS // max(len(bits), 1))
+    for start in range(0, len(bits), rows):
+        block = bits[start : start + rows]
         near = np.bitwise_count(block[:, None] ^ bits[None, start:]) <= most
         for i, j in np.argwhere(near):
             a, b = head(start + int(i)), head(start + int(j))
             if a != b:
                 group[max(a, b)] = min(a, b)
     heads = np.array([head(i) for i in range(len(bits))], dtype=np.intp)
-    return np.unique(heads, return_inverse=True)[1].astype(np.intp)
+    # Numbered in the order in which the groups come up, not in that of their bits.
+    earliest = np.full(len(bits), len(place), dtype=np.intp)
+    np.minimum.at(earliest, heads, first)
+    return np.unique(earliest[heads][place], return_inverse=True)[1].astype(np.intp)

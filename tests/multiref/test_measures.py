@@ -11,9 +11,20 @@ import pytest
 from refbench.benchmarks.benchmark import Measured
 from refbench.benchmarks.dataset import Dataset
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
-from refbench.benchmarks.multiref.details import TYPES, MultiRefCase
+from refbench.benchmarks.multiref.details import TYPES, MultiRefCase, MultiRefDetails, Reference
 from refbench.benchmarks.multiref.load import load
-from refbench.benchmarks.multiref.measures import DERIVED, LOCAL, MEASURED, WAYS, derived, goodness, measuring
+from refbench.benchmarks.multiref.measures import (
+    DERIVED,
+    DREW,
+    LOCAL,
+    MEASURED,
+    WAYS,
+    derived,
+    goodness,
+    measuring,
+    not_applicable,
+)
+from refbench.case import Picture, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
@@ -67,9 +78,9 @@ def test_metrics_name_their_networks_and_laptop_values_have_names_of_their_own()
     assert {part for part in WAYS if "@" not in part} == set(TYPES)
     for part, way in WAYS.items():
         network = part.partition("@")[2]
-        if network:
+        if network and part not in DREW:
             assert way.corrected.endswith(f"@{network}")
-    assert set(LOCAL) == {"canny", "bbox", "mask", "pose", "subject", "style"}
+    assert set(LOCAL) == {"canny", "sketch", "bbox", "mask", "pose", "subject", "style"}
 
 
 def test_real_world_cases_are_judged_only(dataset: Dataset) -> None:
@@ -210,3 +221,19 @@ def test_a_case_without_any_measurement_has_failures_and_no_numbers(tmp_path: Pa
         "fid": "not_measured",
         "fidelity": "not_measured",
     }
+
+
+def test_a_sketch_is_measured_by_what_drew_it() -> None:
+    """Lines drawn by rule against those of the paper's network would be a number about the extractors."""
+
+    def away(extractor: str) -> dict[str, str]:
+        reference = Reference(type="sketch", picture=Picture(name="s.png", role="sketch"), extractor=extractor)
+        details = MultiRefDetails(split="synthetic", entry=0, references=(reference,))
+        case = MultiRefCase(id="c", request=Request(instruction="x"), cluster="c", details=details)
+        return not_applicable(case)
+
+    assert "sketch" not in away("")
+    assert "sketch" not in away("sketch")
+    assert "network of the paper" in away("")["sketch@sketch_dodge"]
+    assert "sketch@sketch_dodge" not in away("sketch_dodge")
+    assert "sketch_dodge" in away("sketch_dodge")["sketch"]

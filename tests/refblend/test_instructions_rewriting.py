@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refbench.calls import Transport
+from refbench.calls.retry import RetryPolicy
 from refbench.chat.vlm import VLM
-from refbench.evidence import Evidence
+from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 from refbench.refblend.instructions import compose, load_templates
 from refbench.refblend.plan import Planned
@@ -115,9 +118,13 @@ def test_no_text_is_taken_that_changes_placeholders_or_caption(noise: str) -> No
             assert found.partition("caption:")[2] == " A $5 cup, {red}."
 
 
-def run(server: JudgeServer, repeat: int = 0) -> tuple[Sample, tuple[Evidence, ...]]:
-    async def work(vlm: VLM) -> tuple[Sample, tuple[Evidence, ...]]:
-        return await rewrite(vlm, sample(), PERSONA, repeat)
+def run(server: JudgeServer, folder: Path) -> tuple[Sample, int]:
+    async def work(vlm: VLM) -> tuple[Sample, int]:
+        async with (
+            Transport(policy=RetryPolicy(attempts=2, first=0.01)) as transport,
+            Interviews(folder, transport) as asking,
+        ):
+            return await rewrite(asking, vlm, sample(), PERSONA), asking.asked
 
     return with_vlm(server, work)
 
@@ -126,36 +133,37 @@ def right() -> str:
     return "Mark <canny_image> and <subject_1> on the map, caption: A $5 cup, {red}."
 
 
-def test_the_vlm_is_told_persona_and_instruction_and_its_words_are_kept() -> None:
+def test_the_vlm_is_told_persona_and_instruction_and_its_words_are_kept(tmp_path: Path) -> None:
     with saying(right()) as server:
-        made, told = run(server)
-        asked = texts(server.requests[0])
+        made, asked = run(server, tmp_path)
+        text = texts(server.requests[0])
+        again, nothing = run(server, tmp_path)
     assert made.enhanced == (right(),) and made.rewriting == "rewritten" and made.persona == PERSONA
     assert made.instruction == sample().instruction and made.why_kept is None
-    assert PERSONA in asked and sample().instruction in asked and "could not be used" not in asked
-    assert [evidence.reply for evidence in told] == [right()]
+    assert PERSONA in text and sample().instruction in text and "could not be used" not in text
+    assert (asked, nothing) == (1, 0) and again == made, "what is on record is not paid for again"
 
 
-def test_a_broken_rewriting_is_asked_for_once_more_with_what_was_wrong() -> None:
+def test_a_broken_rewriting_is_asked_for_once_more_with_what_was_wrong(tmp_path: Path) -> None:
     with saying("Nothing of the sort.", right()) as server:
-        made, told = run(server, repeat=3)
+        made, asked = run(server, tmp_path)
         second = texts(server.requests[1])
-    assert made.enhanced == (right(),) and len(told) == 2
-    assert "could not be used: it lacks <canny_image>, <subject_1>." in second
-    assert [evidence.request["repeat"] for evidence in told] == [300, 301]
+    assert made.enhanced == (right(),) and asked == 2
+    assert "could not be used: it lacks <canny_image>, <subject_1>" in second
 
 
-def test_after_the_second_broken_one_the_original_is_kept_and_that_is_recorded() -> None:
+def test_after_the_second_broken_one_the_original_is_kept_and_that_is_recorded(tmp_path: Path) -> None:
     with saying("Nothing of the sort.") as server:
-        made, told = run(server)
+        made, asked = run(server, tmp_path)
         assert len(server.requests) == 2
-    assert made.enhanced == () and made.rewriting == "kept" and made.persona == PERSONA and len(told) == 2
+    assert made.enhanced == () and made.rewriting == "kept" and made.persona == PERSONA and asked == 2
     assert made.why_kept is not None and made.why_kept.kind == "unparsable"
     assert made.instruction == sample().instruction
 
 
-def test_a_server_that_fails_keeps_the_original_for_now() -> None:
-    server = JudgeServer(status=500, error={"error": {"message": "down"}})
-    with server:
-        made, told = run(server)
-    assert made.rewriting == "kept" and made.why_kept is not None and made.why_kept.transient and len(told) == 1
+def test_a_server_that_fails_keeps_the_original_for_now_and_is_asked_again(tmp_path: Path) -> None:
+    with JudgeServer(status=500, error={"error": {"message": "down"}}) as server:
+        made, _ = run(server, tmp_path)
+        assert made.rewriting == "kept" and made.why_kept is not None and made.why_kept.transient
+        server.status, server.reply = None, lambda _: right()
+        assert run(server, tmp_path)[0].rewriting == "rewritten"

@@ -2,93 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import json
 import re
 from collections.abc import Iterator
-from html import unescape
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from aiohttp import web
 
 from refbench.cli.view import view_command
-from refbench.engine import evaluate
-from refbench.pictures import decode, encode
+from refbench.failure import Failure
+from refbench.pictures import decode
 from refbench.record import RefBenchError
 from refbench.report.site.album import Album
 from refbench.report.site.boards import Board, open_boards
-from refbench.report.site.brief import brief_sheet, write_brief
+from refbench.report.site.brief import write_brief
 from refbench.report.site.brief_markup import clipped, tag
 from refbench.report.site.brief_pictures import gallery
 from refbench.report.site.brief_traits import traits
 from refbench.report.site.brief_verdicts import verdicts
-from refbench.report.site.brief_view import open_view, parts_of, parts_with_room
-from refbench.scoring import rescore
-from refbench.stats import holm
-from support.checkout import METRICS, Item, plain_items, reply_text, write_checkout
-from support.judge_server import JudgeServer, dice, text_of, wire
+from refbench.report.site.brief_view import View, open_view, parts_of, parts_with_room
+from support.brief_runs import NASTY_MODEL, crowd, evaluated
 from support.site_browser import start_browser
 
-NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(2)> & \"quoted\" \u202e"
-DRAWS = 400
-
-
-class Onlooker(JudgeServer):
-    """Marks what it sees: the redder the output, the better the alignment; the greener, the more consistent; the
-    rest by the dice of the case."""
-
-    async def _answer(self, request: web.Request, body: dict[str, Any], digest: str) -> web.StreamResponse:
-        urls = re.findall(r"data:image/\w+;base64,([A-Za-z0-9+/=]+)", json.dumps(body))
-        red, green, _ = decode(base64.b64decode(urls[-1])).reshape(-1, 3).mean(axis=0)  # type: ignore[union-attr]
-        text = text_of(body)
-        marks = {
-            "instruction_alignment": 1 + red / 255 * 9,
-            "reference_consistency": 1 + green / 255 * 9,
-            **{
-                name: 1 + 9 * dice(text, name)
-                for name in ("background_subject_match", "physical_realism", "visual_quality")
-            },
-        }
-        said = {"reasoning": NASTY, **{name: round(mark) for name, mark in marks.items()}}
-        return web.json_response(wire(request.path, json.dumps(said), refused=False))
-
-
-def paint(folder: Path, rng: np.random.Generator, cases: int, red: float, green: float, missing: int = 0) -> Path:
-    folder.mkdir(parents=True)
-    for n in range(cases):
-        level = np.clip([red, green, 0.5] + rng.normal(0, 0.12, 3), 0, 1) * 255
-        if n >= missing:
-            (folder / f"case{n:02d}.png").write_bytes(encode(np.full((30, 24, 3), level, dtype=np.uint8)))
-    return folder
-
-
-def evaluated(root: Path, models: dict[str, tuple[float, float, int]], cases: int = 36) -> Path:
-    """A run on cases of one's own in three kinds, of models by how red and green they paint and what they miss."""
-    rng = np.random.default_rng(7)
-    (root / "pics").mkdir(parents=True)
-    rows = []
-    for n in range(cases):
-        (root / f"pics/{n}.png").write_bytes(encode(rng.integers(0, 255, (20, 30, 3), dtype=np.uint8)))
-        rows.append(
-            {
-                "id": f"case{n:02d}",
-                "instruction": f"Paint {n} {NASTY}",
-                "references": [{"path": f"pics/{n}.png", "role": "subject"}],
-                "groups": {"kind": ("people", "things", NASTY)[n % 3]},
-            }
-        )
-    (root / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    specs = []
-    for k, (name, (red, green, missing)) in enumerate(models.items()):
-        specs.append(f"{name}=folder:{paint(root / f'm{k}', rng, cases, red, green, missing)}")
-    with Onlooker() as server:
-        judges = [f"eye=openai:gpt-4o?base_url={server.url}/v1"]
-        evaluate(str(root / "cases.jsonl"), models=specs, judges=judges, out=root / "run", rubric="five_criteria")
-    return root / "run"
+DRAWS = 200
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +39,23 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models of the same mean but with different gifts, and one that is worse than both and misses cases."""
     models = {"ruby": (0.8, 0.4, 0), "jade": (0.4, 0.8, 0), "slate": (0.15, 0.15, 4)}
     return evaluated(tmp_path_factory.mktemp("three"), models)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As much as a sheet with pictures must hold: more models than it shows, and a clear order in every part."""
+    models = {f"a-model-with-a-very-long-name-{k:02d}": (0.05 + 0.08 * k, 0.5, k % 3) for k in range(11)}
+    return evaluated(tmp_path_factory.mktemp("full"), models, cases=24, red=True)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return evaluated(tmp_path_factory.mktemp("alone"), {"alone": (0.7, 0.3, 1)}, cases=12)
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return crowd(tmp_path_factory.mktemp("released"), 11)
 
 
 @pytest.fixture
@@ -125,19 +80,198 @@ def browser() -> Iterator[Any]:
     driver.stop()
 
 
-def crowd(root: Path, count: int) -> Path:
-    """A CREval run of many models with long names and clear differences, of all that a sheet must leave out."""
-    items = plain_items(60)
-    write_checkout(root / "data", items, pictures=False)
-    rng = np.random.default_rng(3)
-    for k in range(count):
-        model = f"a-model-with-a-very-long-name-of-its-own-{k:02d}"
-        for m, metric in enumerate(METRICS):
-            place = root / "replies" / metric / model
-            place.mkdir(parents=True)
-            share = 0.25 + 0.7 * ((k * (m + 2)) % count) / count
-            for item in items:
-                answers = [(qid, "Yes" if rng.random() < share else "No") for qid, *_ in item.of(metric)]
-                (place / f"{item.stem}.txt").write_text(reply_text(answers))
-    rescore("creval", data=root / "data", replies=root / "replies", out=root / "run", draws=0)
-    return root / "run"
+@pytest.mark.parametrize("names", [["full"], ["alone"], ["three", "released"]])
+def test_every_board_is_exactly_one_a4_page_with_nothing_cut_off(
+    names: list[str], tmp_path: Path, browser: Any, request: pytest.FixtureRequest
+) -> None:
+    out = tmp_path / "brief.html"
+    write_brief([request.getfixturevalue(name) for name in names], out, draws=DRAWS)
+    page = browser.new_page()
+    complaints: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda one: asked.append(one.url.split(":")[0]))
+    page.goto(f"file://{out}")
+    printed = page.pdf(prefer_css_page_size=True)
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == len(names)
+    boxes = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", printed)
+    assert {(round(float(w)), round(float(h))) for w, h in boxes} == {(595, 842)}  # A4 in points
+    sheets = page.query_selector_all(".sheet")
+    sizes = [
+        sheet.evaluate("s => [s.scrollHeight - s.clientHeight, s.scrollWidth - s.clientWidth]") for sheet in sheets
+    ]
+    assert sizes == [[0, 0]] * len(names)
+    pictures = page.query_selector_all(".outputs img")
+    heights = [picture.bounding_box()["height"] for picture in pictures]
+    assert all(height > 75 for height in heights)  # two centimetres
+    assert all(picture.evaluate("i => i.naturalWidth > 0") for picture in pictures)
+    assert complaints == []
+    assert set(asked) <= {"file", "data"}
+    page.close()
+
+
+def test_names_and_instructions_with_markup_stay_text(
+    three: Path, released: Path, tmp_path: Path, browser: Any
+) -> None:
+    write_brief([three, released], tmp_path / "x.html", draws=DRAWS)
+    text = (tmp_path / "x.html").read_text()
+    assert "<script" not in text and "<b onclick" not in text and "<img src=x" not in text and "\u202e" not in text
+    page = browser.new_page()
+    page.goto(f"file://{tmp_path / 'x.html'}")
+    assert "<script>alert(1)</script><img src=x onerror=alert(2)>" in page.inner_text(".asked")
+    assert clipped(NASTY_MODEL, 30) in page.inner_text(".scores >> nth=1")
+    assert page.query_selector_all("script") == []
+    page.close()
+
+
+def test_the_best_and_those_who_cannot_be_told_from_it(board: Board) -> None:
+    view = open_view(board, draws=DRAWS)
+    found = verdicts(view, parts_with_room(parts_of(view), 8, 5))
+    assert found.overall is not None
+    assert {found.overall.first, *found.overall.rivals} == {"ruby", "jade"}
+    by_part = {one.part.title: one for one in found.parts}
+    assert (by_part["instruction_alignment"].first, by_part["instruction_alignment"].rivals) == ("ruby", ())
+    assert (by_part["reference_consistency"].first, by_part["reference_consistency"].rivals) == ("jade", ())
+    assert {by_part["people"].first, *by_part["people"].rivals} == {"ruby", "jade"}
+    assert len(by_part["visual_quality"].rivals) == 2  # the dice of the case are the same for all
+    assert found.n_of_parts == 2 * len(found.parts)
+
+
+def test_the_overall_verdict_is_that_of_compare(board: Board) -> None:
+    found = verdicts(open_view(board, draws=DRAWS), []).overall
+    assert found is not None
+    pairs = board.result.compare(draws=DRAWS).pairs
+    for lead in found.leads:
+        pair = next(p for p in pairs if {p.first, p.second} == {found.first, lead.over})
+        assert pair.gap is not None and lead.gap == pytest.approx(abs(pair.gap) if lead.clear else lead.gap)
+        assert lead.clear == pair.resolved
+
+
+def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
+    view = open_view(board, draws=DRAWS)
+    seen = 0
+    for part in parts_of(view):
+        values = dict(zip((model for model, _ in view.columns.systems), view.points(part), strict=True))
+        for row in board.result.table.rows:
+            if dict(row.slice) == dict(part.where) and row.metric == part.measure:
+                assert values[row.model] == pytest.approx(row.value)
+                seen += 1
+    assert seen == 3 * (3 + 5)  # three kinds and five criteria, of three models
+
+
+def test_where_less_is_better_the_lowest_is_the_best(board: Board) -> None:
+    bench = replace(board.bench, lower=frozenset({"total"}))
+    found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench)), draws=DRAWS), []).overall
+    assert found is not None
+    assert found.first == "slate" and found.settled
+    assert all(lead.gap is not None and lead.gap > 0 for lead in found.leads)
+
+
+def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overall(board: Board) -> None:
+    view = open_view(board, draws=DRAWS)
+    found = traits(view, parts_of(view))
+    said = {(trait.model, trait.part.title, trait.distance > 0) for trait in found.found}
+    assert said == {
+        ("ruby", "instruction_alignment", True),
+        ("ruby", "reference_consistency", False),
+        ("jade", "reference_consistency", True),
+        ("jade", "instruction_alignment", False),
+        ("slate", "instruction_alignment", False),
+        ("slate", "reference_consistency", False),
+    }
+    trait = next(t for t in found.of("ruby") if t.distance > 0)
+    marks: dict[str, list[float]] = {}
+    for score in board.result.scores:
+        if score.metric == "instruction_alignment" and score.value is not None:
+            marks.setdefault(score.model, []).append(score.value)
+    means = {model: float(np.mean(values)) for model, values in marks.items()}
+    assert trait.distance == pytest.approx(means["ruby"] - (means["jade"] + means["slate"]) / 2)
+
+
+def test_a_best_model_is_seldom_left_out_and_gifts_are_seldom_made_up(board: Board) -> None:
+    """Scores dealt out anew to the models, case by case: each is then as good as the best at everything."""
+    view = open_view(board, draws=100)
+    rng = np.random.default_rng(11)
+    models = [model for model, _ in view.columns.systems]
+    parts = parts_with_room(parts_of(view), 8, 5)
+    wrong = {"left out": 0, "clearly the best": 0, "gifts": 0}
+    for _ in range(30):
+        deals = {case.id: dict(zip(models, rng.permutation(models), strict=True)) for case in view.cases}
+        dealt = tuple(s.model_copy(update={"model": str(deals[s.case][s.model])}) for s in view.result.scores)
+        null = View(board, view.protocol, view.judge, replace(view.result, scores=dealt), draws=100, seed=view.seed)
+        said = verdicts(null, parts).parts
+        wrong["left out"] += any("ruby" not in (one.first, *one.rivals) for one in said)
+        wrong["clearly the best"] += any(one.settled for one in said)
+        wrong["gifts"] += bool(traits(null, parts).found)
+    # Of 30 at 5 %, more than 5 come in 1 of 300.
+    assert max(wrong.values()) <= 5, wrong
+
+
+def test_pictures_are_the_typical_case_and_the_two_largest_gaps(board: Board, album: Album) -> None:
+    weights = {"instruction_alignment": 3, "reference_consistency": 3}
+    totals: dict[str, dict[str, float]] = {}
+    for score in board.result.scores:
+        if score.value is not None:
+            of_model = totals.setdefault(score.model, {})
+            of_model[score.case] = of_model.get(score.case, 0.0) + weights.get(score.metric, 1) * score.value / 9
+    view = open_view(board, draws=DRAWS)
+    first, second = (row.model for row in view.scored[:2])
+    scenes = gallery(view, album).scenes
+    assert [len(scene.shown) for scene in scenes] == [2, 2, 2]
+    typical, lead, loss = (scene.case.id for scene in scenes)
+    apart = {case: totals[first][case] - totals[second][case] for case in totals[first]}
+    assert apart[lead] == pytest.approx(max(apart.values()))
+    assert apart[loss] == pytest.approx(min(apart.values()))
+    means = sorted((totals[first][case] + totals[second][case]) / 2 for case in totals[first])
+    assert (totals[first][typical] + totals[second][typical]) / 2 == pytest.approx(means[(len(means) - 1) // 2])
+    for scene in scenes:
+        for shown in scene.shown:
+            assert shown.value == pytest.approx(totals[shown.model][scene.case.id])
+            assert shown.jpeg is not None and not isinstance(decode(shown.jpeg), Failure)
+
+
+def test_a_single_model_shows_six_pictures_from_worst_to_best(alone: Path, album: Album) -> None:
+    (found,) = open_boards([alone], draws=DRAWS)
+    scenes = gallery(open_view(found, draws=DRAWS), album).scenes
+    values = [scene.shown[0].value for scene in scenes]
+    assert len(values) == 6 and values == sorted(values)
+    found.close()
+
+
+def test_the_sheet_says_who_failed_what_it_rests_on_and_what_it_leaves_out(
+    three: Path, released: Path, tmp_path: Path
+) -> None:
+    text = write_brief([three], tmp_path / "a.html", draws=DRAWS).path.read_text()
+    (board,) = open_boards([three], draws=DRAWS)
+    board.close()
+    assert f"<code>{board.result.table.fingerprint}</code>" in text
+    assert "slate 4 (no picture)" in text and "32 of 36" in text
+    assert "opinion of one judge, the model eye, not of people" in text
+    assert "Chosen by rule, not by eye" in text
+    text = write_brief([released], tmp_path / "b.html", draws=DRAWS).path.read_text()
+    assert "The runs hold no pictures that the models made" in text
+    assert "Not known for these runs: refusals, seconds a picture, $ a picture." in text
+    assert "1 model more in the full table." in text
+
+
+def test_the_command_writes_where_it_is_told_and_the_same_bytes_twice(
+    three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert view_command(three, brief=True) == 0
+    assert "1 A4 page to print. Open" in capsys.readouterr().out
+    before = (tmp_path / "brief.html").read_bytes()
+    assert view_command(three, brief=True, out=tmp_path / "new folder") == 0
+    assert (tmp_path / "new folder/brief.html").read_bytes() == before
+    assert view_command(three, brief=True) == 0  # over an earlier one
+    (tmp_path / "mine.html").write_text("<p>mine</p>")
+    with pytest.raises(RefBenchError, match=r"mine\.html is there and was not written by --brief"):
+        view_command(three, brief=True, out=tmp_path / "mine.html")
+    assert (tmp_path / "mine.html").read_text() == "<p>mine</p>"
+
+
+def test_markup_escapes_everything_that_is_not_markup() -> None:
+    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
+    assert tag("p", "a\u202eb\x00c") == "<p>abc</p>"
+    assert clipped("a-long-name-v2", 10) == "a-long…-v2"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 from cyclopts import Parameter
@@ -13,6 +13,9 @@ from cyclopts import Parameter
 from refbench.cli.blend_rules import PresetName, RulesFile, Sizes, chosen_rules
 from refbench.cli.options import Json
 from refbench.record import RefBenchError
+
+if TYPE_CHECKING:
+    from refbench.refblend.types import Type
 
 
 def build_command(
@@ -26,7 +29,7 @@ def build_command(
     address: Annotated[str | None, Parameter(help="Ray: HOST:PORT of a cluster, or auto; a fresh one without")] = None,
     seed: Annotated[int, Parameter(help="Fixes every draw: colours, plan, words, split")] = 0,
     types: Annotated[
-        str | None,
+        list[str] | None,
         Parameter(help="Types of references, with commas: canny,caption,... Sketches by arithmetic are sketch_dodge"),
     ] = None,
     captions: Annotated[
@@ -50,7 +53,7 @@ def build_command(
         str, Parameter(help="What folders mean: folder, subjects, styles, dreambooth, ..., or your own TOML file")
     ] = "folder",
     formats: Annotated[
-        str | None, Parameter(help="json,parquet,webdataset: all that can be written by default")
+        list[str] | None, Parameter(help="json,parquet,webdataset: all that can be written by default")
     ] = None,
     test_share: Annotated[float, Parameter(help="Share of the pictures whose samples are for testing")] = 0.1,
     thresholds: Annotated[Path | None, Parameter(help="Limits for poor references in TOML, see the docs")] = None,
@@ -75,7 +78,7 @@ def build_command(
     from refbench.refblend.references import chosen_types
     from refbench.refblend.settings import Settings
 
-    chosen, dodge = chosen_types(None if types is None else types.split(","))
+    chosen, dodge = chosen_types(_words(types))
     described = load_layout(layout)
     settings = Settings(
         pictures=pictures,
@@ -93,7 +96,7 @@ def build_command(
         limit=limit,
         samples=_samples(samples),
         several=_several(several or []),
-        formats=None if formats is None else tuple(word.strip() for word in formats.split(",")),
+        formats=_words(formats),
         test_share=test_share,
         layout=described.model_copy(update={"licence": licence or described.licence}),
         layout_name=Path(layout).stem,
@@ -122,6 +125,13 @@ def build_command(
     return 0
 
 
+def _words(given: list[str] | None) -> tuple[str, ...] | None:
+    """Words with commas between, in one option or in several."""
+    if given is None:
+        return None
+    return tuple(word.strip() for text in given for word in text.split(",") if word.strip())
+
+
 def _samples(text: str | None) -> int | Literal["all"] | None:
     if text is None or text == "all":
         return text  # type: ignore[return-value]
@@ -130,7 +140,7 @@ def _samples(text: str | None) -> int | Literal["all"] | None:
     return int(text)
 
 
-def _several(texts: list[str]) -> dict[str, int]:
+def _several(texts: list[str]) -> dict[Type, int]:
     from refbench.refblend.types import read_type
 
     found = {}

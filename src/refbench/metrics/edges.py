@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from refbench.extractors.canny import HIGH, LOW, canny
+from refbench.extractors.sketch_dodge import sketch_dodge
 from refbench.failure import Failure
 from refbench.metrics.colour import pillow_luma
 from refbench.metrics.metric import Grey, Value, metric
@@ -46,6 +47,16 @@ def edge_f1(output: Pixels, source: Grey) -> Value:
 def canny_mse_paper(output: Pixels, reference: Grey) -> float:
     """MSE of the output's Canny edges and the reference edge map, as MultiRef-Bench computes it."""
     return map_mse(canny(output), reference)
+
+
+@metric(better="lower", range=(0, 1))
+def dodge_mse(output: Pixels, reference: Grey) -> float:
+    """MSE of the output's pencil sketch by colour dodge and the reference sketch that was drawn the same way."""
+    drawn = sketch_dodge(output)
+    if drawn.shape != reference.shape:
+        height, width = reference.shape
+        drawn = np.asarray(cv2.resize(drawn, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+    return squared_sum(drawn, reference) / (255**2 * reference.size)
 
 
 @metric("canny_mse", better="lower", range=(0, 1), protocol="corrected")

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 from refbench.benchmarks.multiref.entries import CAPTION_MARK
-from refbench.chat import ChatRequest, ChatText
 from refbench.chat.vlm import VLM
-from refbench.evidence import Evidence
+from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
-from refbench.models.asking import REPEATS, is_refusal, reply_of, unfenced
+from refbench.models.asking import is_refusal, unfenced
 from refbench.models.wrapped import wording
 from refbench.record import clean_text
 from refbench.refblend.instructions import TOKEN
 from refbench.refblend.sample import Sample
 
-_TRIES = 2
 _SPACING = "\n\t\u200c\u200d"
 """Not printable by Unicode's account, but what lines, Persian and emoji are made with."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "‘": "’"}
@@ -28,34 +27,25 @@ _ARTICLE = re.compile(r"^(?:an?|the|one|some)\s+", re.IGNORECASE)
 _HEAD_ENDS = re.compile(r"[,;:.(]|\s(?:who|whose|that|which|with|from|in|at|on|for|of|by|and|to)\s", re.IGNORECASE)
 
 
-async def rewrite(vlm: VLM, sample: Sample, persona: str, repeat: int = 0) -> tuple[Sample, tuple[Evidence, ...]]:
-    """The sample with its instruction rewritten, or with why it was not; and what was asked and answered."""
-    told: list[Evidence] = []
-    why = Failure(kind="missing_reply")
-    for attempt in range(_TRIES):
-        # A refusal is quoted in its failure; only our own words about a rewriting go back.
-        request = rewrite_request(sample.instruction, persona, why.detail if why.kind == "unparsable" else "")
-        evidence = await vlm.ask(request, {}, repeat * REPEATS + attempt)
-        told.append(evidence)
-        reply = reply_of(evidence)
-        read = reply if isinstance(reply, Failure) else read_rewriting(sample.instruction, reply, persona)
-        if isinstance(read, str):
-            done = {"enhanced": (read,), "persona": persona, "rewriting": "rewritten", "why_kept": None}
-            return sample.model_copy(update=done), tuple(told)
-        why = read
-        if why.transient:  # the transport has tried again already; the next run may
-            break
-    kept = {"enhanced": (), "persona": persona, "rewriting": "kept", "why_kept": why}
-    return sample.model_copy(update=kept), tuple(told)
+async def rewrite(interviews: Interviews, vlm: VLM, sample: Sample, persona: str) -> Sample:
+    """The sample with its instruction rewritten, or with why it was not. What is on record is not asked for again."""
+
+    def read(reply: str) -> str | Failure:
+        return read_rewriting(sample.instruction, reply, persona)
+
+    text = rewrite_text(sample.instruction, persona)
+    told = await interviews.ask(vlm, sample.id, "rewriting", [text], read, max_tokens=1000)
+    done: dict[str, Any]
+    if isinstance(told, str):
+        done = {"enhanced": (told,), "persona": persona, "rewriting": "rewritten", "why_kept": None}
+    else:  # the transport has tried again what is transient; the next build may
+        done = {"enhanced": (), "persona": persona, "rewriting": "kept", "why_kept": told}
+    return sample.model_copy(update=done)
 
 
-def rewrite_request(instruction: str, persona: str, complaint: str = "") -> ChatRequest:
-    """What the VLM is asked; the second time with what was wrong with its first answer."""
-    said = f"Your last answer could not be used: {complaint}." if complaint else ""
-    text = wording(
-        "refbench.refblend", "data/rewrite.txt", persona=persona, instruction=instruction, complaint=said
-    ).strip()
-    return ChatRequest(parts=(ChatText(text=text),), max_tokens=1000)
+def rewrite_text(instruction: str, persona: str) -> str:
+    """What the VLM is asked."""
+    return wording("refbench.refblend", "data/rewrite.txt", persona=persona, instruction=instruction).strip()
 
 
 def read_rewriting(original: str, reply: str, persona: str) -> str | Failure:

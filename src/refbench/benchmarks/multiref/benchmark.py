@@ -11,7 +11,7 @@ from refbench.benchmarks.dataset import Dataset
 from refbench.benchmarks.faults import read_faults
 from refbench.benchmarks.multiref import aggregate
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.details import AXES, CATEGORIES, ERRORS, TYPES, MultiRefCase
+from refbench.benchmarks.multiref.details import AXES, CATEGORIES, TYPES, MultiRefCase
 from refbench.benchmarks.multiref.grade import OVERALL_PART, REFERENCES_PART, read_scores
 from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.load import is_checkout, load
@@ -19,6 +19,7 @@ from refbench.benchmarks.multiref.measures import (
     DERIVED,
     FURTHER,
     JUDGEABLE,
+    LOWER,
     MEASURED,
     QUALITY,
     WAYS,
@@ -109,5 +110,5 @@ BENCHMARK = Benchmark(
     output_names=output_names,
     questions=questions,
     faults=partial(read_faults, "refbench.benchmarks.multiref"),
-    lower=ERRORS,
+    lower=LOWER,
 )

@@ -79,6 +79,8 @@ class Reference(Record):
     box: Box | None = None
     """In pixels of the picture, where the entry has the numbers."""
     caption: str | None = None
+    extractor: str = ""
+    """What drew it, where the entry says so: another extractor than the paper's is measured by itself."""
 
     @property
     def usable(self) -> bool:

@@ -7,7 +7,7 @@ form of an entry is documented for none of them in full. What cannot be understo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from refbench.benchmarks.multiref.details import CATEGORIES, TYPES, UNKNOWN, Box, Split, Type
@@ -73,6 +73,8 @@ class Entry:
     target: str | None
     category: str
     unknown_types: tuple[str, ...] = ()
+    extractors: Mapping[str, str] = field(default_factory=dict)
+    """What drew the references of a type; datasets made by RefBlend say so."""
 
 
 def read_entry(item: Any, number: int) -> Entry | str:
@@ -134,6 +136,8 @@ def _synthetic(
         kind: tuple(_texts(_first(conditions, _PATHS[kind]))) for kind in types if kind != "caption"
     }
     original = _texts(_first(item, _ORIGINAL))
+    drawn_by = item.get("extractors")
+    said: Mapping[Any, Any] = drawn_by if isinstance(drawn_by, Mapping) else {}
     return Entry(
         split="synthetic",
         number=number,
@@ -149,6 +153,7 @@ def _synthetic(
         target=original[0] if original else None,
         category="",
         unknown_types=tuple(name for name, kind in read if kind is None),
+        extractors={str(kind): name for kind, name in said.items() if isinstance(name, str)},
     )
 
 

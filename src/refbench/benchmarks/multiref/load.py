@@ -241,6 +241,13 @@ def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
             official = places.picture(named[0], kind) if named and len(instances) == 1 else None
             box = entry.boxes[0] if kind == "bbox" and entry.boxes and len(instances) == 1 else None
             found.append(
-                Reference(type=kind, token=token, picture=shown, official=places.other(official, shown), box=box)
+                Reference(
+                    type=kind,
+                    token=token,
+                    picture=shown,
+                    official=places.other(official, shown),
+                    box=box,
+                    extractor=entry.extractors.get(kind, ""),
+                )
             )
     return tuple(found)

@@ -42,14 +42,22 @@ WAYS: Mapping[str, Way] = {
     "pose": Way("pose", "pose_f1@higherhrnet_w32", paper="pose_pixel@higherhrnet_w32"),
     "subject": Way("subject", "image_match@clip_b16", low=-1.0),
     "style": Way("style", "image_match@clip_b16", low=-1.0),
+    "sketch@sketch_dodge": Way("sketch", "dodge_mse"),
     "bbox@yolov4_tiny": Way("bbox", "bbox_iou@yolov4_tiny"),
     "mask@u2netp": Way("mask", "mask_iou@u2netp"),
     "pose@blazepose": Way("pose", "pose_f1@blazepose", paper="pose_pixel@blazepose"),
     "subject@mobilenet_v2": Way("subject", "image_match@mobilenet_v2", low=-1.0),
     "style@mobilenet_v2": Way("style", "image_match@mobilenet_v2", low=-1.0),
 }
-"""Parts by name. `sketch` has no laptop variant: its references come from a network, and lines drawn by a rule differ
-from them even for the original picture, so that the number would be about the extractors."""
+"""Parts by name. Lines drawn by a rule differ from those of the paper's network even for the same picture, and the
+number would be about the extractors: a sketch is measured by whatever drew it, in a column of its own."""
+
+DREW: Mapping[str, str] = {"sketch": "", "sketch@sketch_dodge": "sketch_dodge"}
+"""The parts that only concern references by one extractor; the paper's own where the data names none."""
+_THE_PAPERS = frozenset({"", "sketch"})
+
+LOWER = frozenset(part for part, way in WAYS.items() if way.type in ERRORS)
+"""The parts of which less is better."""
 
 LOCAL: Mapping[Type, str] = {
     "canny": "canny",
@@ -120,10 +128,19 @@ def not_applicable(case: MultiRefCase) -> dict[str, str]:
         return dict.fromkeys((*MEASURED, *DERIVED, *(judged(kind) for kind in JUDGEABLE)), _REAL_WORLD)
     why = {kind: reason for kind in TYPES if (reason := _why_not(case, kind))}
     away = {part: why[way.type] for part, way in WAYS.items() if way.type in why}
+    away |= {part: reason for part in DREW if part not in away and (reason := _another_drew(case, part))}
     for further, (part, number) in FURTHER.items():
         if part in away or len(case.details.of_type(WAYS[part].type)) < number:
             away[further] = away.get(part, f"fewer than {number} references of the type")
     return away | {judged(kind): why[kind] for kind in JUDGEABLE if kind in why}
+
+
+def _another_drew(case: MultiRefCase, part: str) -> str:
+    """Why a part does not concern a reference that something else has drawn; empty where it does."""
+    drew = case.details.of_type(WAYS[part].type)[0].extractor
+    if drew == DREW[part] or (not DREW[part] and drew in _THE_PAPERS):
+        return ""
+    return f"its reference was drawn by {drew or 'the network of the paper'}"
 
 
 def _why_not(case: MultiRefCase, kind: Type) -> str:
@@ -155,7 +172,8 @@ def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> d
     types = case.details.types
     means = {part: _mean(case, part, scores) for part in WAYS}
     several = {part: means[part] for part, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
-    local = [LOCAL[kind] for kind in types if kind in LOCAL]
+    away = not_applicable(case)
+    local = [LOCAL[kind] for kind in types if kind in LOCAL and LOCAL[kind] not in away]
     return {
         **several,
         "fid": _value(scores, "inception_mean") if protocol == "paper" else _NO_FID,
@@ -196,7 +214,7 @@ def _value(scores: Mapping[str, Score], part: str) -> float | Failure | str:
 def goodness(part: str, value: float) -> float:
     """A part's value from 0 (bad) to 1 (good): errors turned round, CLIP scores brought to 1, cosines from 0 up."""
     way = WAYS[part]
-    if way.type in ERRORS:
+    if part in LOWER:
         return 1.0 - value
     return min(1.0, max(0.0, value / (CAPTION_SCALE if way.type == "caption" else 1.0)))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.multiref.details import ERRORS
+from refbench.benchmarks.multiref.measures import LOWER
 from refbench.table import Row
 
 TRUTH = "truth"
@@ -45,4 +45,4 @@ def _ratio(row: Row, truth: float | None) -> Row:
 
 
 def _oriented(metric: str, value: float | None) -> float | None:
-    return 1.0 - value if value is not None and metric in ERRORS else value
+    return 1.0 - value if value is not None and metric in LOWER else value

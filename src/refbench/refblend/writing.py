@@ -1,0 +1,109 @@
+"""How a dataset's files come to be: whole or not at all, the same bytes each time, and none left over from before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from refbench.machine import cores
+from refbench.runs.disk import disk_error
+
+PICTURES = ("images", "original_images")
+_SEVERAL = 512
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its name when all is written."""
+    part = path.with_name(f".part-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json_list(path: Path, items: Iterable[Mapping[str, Any]]) -> int:
+    """A JSON list, an item a line; returns how many."""
+    count = 0
+    with whole_file(path) as file:
+        for item in items:
+            file.write((b",\n" if count else b"[\n") + orjson.dumps(item))
+            count += 1
+        file.write(b"\n]\n" if count else b"[]\n")
+    return count
+
+
+def place_pictures(out: Path, wanted: Iterable[tuple[str, Path]]) -> int:
+    """Put pictures to their places in the dataset: references are linked, so that they take no more room, and originals
+    copied, so that nobody changes them through the dataset. What else lies there is removed. Returns how many."""
+    expected: set[str] = set()
+
+    def place(pair: tuple[str, Path]) -> None:
+        name, source = pair
+        try:
+            _place(out / name, source, link=name.startswith("images/"))
+        except OSError as error:
+            raise disk_error(error, out / name) from error
+
+    with ThreadPoolExecutor(cores()) as threads:
+        several: list[tuple[str, Path]] = []
+        for name, source in wanted:
+            if name not in expected:
+                expected.add(name)
+                several.append((name, source))
+            if len(several) >= _SEVERAL:  # map would take all before the first is done
+                list(threads.map(place, several))
+                several = []
+        list(threads.map(place, several))
+    for folder in PICTURES:
+        remove_others(out / folder, lambda path: path.relative_to(out).as_posix() in expected)
+    return len(expected)
+
+
+def _place(target: Path, source: Path, *, link: bool) -> None:
+    size = source.stat().st_size
+    try:
+        there = target.stat()
+        if there.st_size == size and (not link or there.st_ino == source.stat().st_ino):
+            return  # its name is its content
+    except FileNotFoundError:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".part-{target.name}")
+    part.unlink(missing_ok=True)
+    try:
+        if link:
+            try:
+                os.link(source, part)
+            except OSError:  # a file system without links
+                shutil.copyfile(source, part)
+        else:
+            shutil.copyfile(source, part)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def remove_others(folder: Path, belongs: Callable[[Path], bool]) -> None:
+    """Remove the files below a folder of ours that do not belong to this dataset, and folders that are left empty."""
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif not belongs(path):
+            path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
