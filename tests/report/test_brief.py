@@ -146,6 +146,7 @@ def test_the_overall_verdict_is_that_of_compare(board: Board) -> None:
         pair = next(p for p in pairs if {p.first, p.second} == {found.first, lead.over})
         assert pair.gap is not None and lead.gap == pytest.approx(abs(pair.gap) if lead.clear else lead.gap)
         assert lead.clear == pair.resolved
+        assert sorted(lead.cases) == sorted((pair.wins, pair.ties, pair.losses)) and sum(lead.cases) == pair.n_cases
 
 
 def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
@@ -165,7 +166,7 @@ def test_where_less_is_better_the_lowest_is_the_best(board: Board) -> None:
     found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench)), draws=DRAWS), []).overall
     assert found is not None
     assert found.first == "slate" and found.settled
-    assert all(lead.gap is not None and lead.gap > 0 for lead in found.leads)
+    assert all(lead.gap is not None and lead.gap > 0 and lead.cases[0] > lead.cases[2] for lead in found.leads)
 
 
 def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overall(board: Board) -> None:
@@ -269,6 +270,9 @@ def test_the_command_writes_where_it_is_told_and_the_same_bytes_twice(
     with pytest.raises(RefBenchError, match=r"mine\.html is there and was not written by --brief"):
         view_command(three, brief=True, out=tmp_path / "mine.html")
     assert (tmp_path / "mine.html").read_text() == "<p>mine</p>"
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(RefBenchError, match=r"notes\.txt is a file: give a directory"):
+        view_command(three, brief=True, out=tmp_path / "notes.txt")
 
 
 def test_markup_escapes_everything_that_is_not_markup() -> None:

@@ -24,7 +24,9 @@ def view_command(
     pictures: Annotated[
         Literal["full", "thumbs"], Parameter(help="With --out: pictures as they are, or small ones only")
     ] = "full",
-    brief: Annotated[bool, Parameter(help="With --out: one page to print instead of the site")] = False,
+    brief: Annotated[
+        bool, Parameter(help="One A4 page to print instead (brief.html, or --out): which model for what, how sure")
+    ] = False,
 ) -> int:
     """Look at runs in a browser: leaderboard, pictures side by side, judges' words, comparisons, failures.
 
@@ -53,7 +55,16 @@ def view_command(
 
 
 def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str) -> int:
-    raise RefBenchError("--brief is not there yet")
+    from refbench.report.site.brief import write_brief
+    from refbench.report.terminal import console
+
+    with console(stderr=True).status("scoring the runs") as status:
+        done = write_brief(runs, out, data=data, protocol=protocol, said=status.update)
+    sheets = "1 A4 page" if done.sheets == 1 else f"{done.sheets} A4 pages, one for each set of cases"
+    print(f"{sheets} to print. Open {done.path.resolve()}")
+    for name, why in list(done.broken.items())[:5]:
+        print(f"{name} cannot be shown: {why}")
+    return 0
 
 
 def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str) -> int:

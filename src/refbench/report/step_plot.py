@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from refbench.report.charts import dot, line, padded, text
-from refbench.report.leaderboard import summary_measure
 from refbench.result import Result
 from refbench.table import Row
 
@@ -18,7 +17,7 @@ def rows_by_step(result: Result, agents: Mapping[str, Sequence[str]]) -> dict[st
     """For each agent the overall row of the summary measure at each of its models (steps), in their order."""
     protocol = result.table.rows[0].protocol
     overall = [r for r in result.table.rows if r.slice["level"] == "overall" and r.protocol == protocol]
-    summary = summary_measure(overall, result.bench.protocols[protocol].aggregate.measures)
+    summary = result.summary(protocol)
     found = {(row.model, row.judge): row for row in overall if row.metric == summary}
     judges = list(dict.fromkeys(judge for _, judge in found))
     return {

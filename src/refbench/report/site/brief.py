@@ -83,6 +83,8 @@ def brief_sheet(board: Board, album: Album, *, draws: int = DRAWS, seed: int = S
 def _place(out: Path | None) -> Path:
     """The file to write; one that is there and is no brief of ours is left alone."""
     path = out if out is not None and out.suffix.lower() in (".html", ".htm") else (out or Path()) / NAME
+    if path.parent.is_file():
+        raise RefBenchError(f"--out {out} is a file: give a directory, or a file that ends in .html")
     if path.is_dir():
         raise RefBenchError(f"--out {path} is a directory: give a file name, or a directory without .html")
     if path.exists():

@@ -5,6 +5,7 @@ is called can become a part of the page.
 from __future__ import annotations
 
 import base64
+import unicodedata
 from html import escape
 
 _VOID = frozenset({"img", "meta", "br"})
@@ -19,7 +20,7 @@ class Markup(str):
 def tag(name: str, /, *inside: str | None, **attributes: str | int | None) -> Markup:
     """An element. `cls` is its class; an attribute of None is left out, and so is what is None inside."""
     said = "".join(
-        f' {"class" if key == "cls" else key.replace("_", "-")}="{escape(str(value))}"'
+        f' {"class" if key == "cls" else key.replace("_", "-")}="{escape(_plain(str(value)))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -30,11 +31,16 @@ def tag(name: str, /, *inside: str | None, **attributes: str | int | None) -> Ma
 
 def together(*inside: str | None) -> Markup:
     """Pieces of text and markup, one after the other."""
-    return Markup("".join(one if isinstance(one, Markup) else escape(one) for one in inside if one is not None))
+    return Markup("".join(one if isinstance(one, Markup) else escape(_plain(one)) for one in inside if one is not None))
+
+
+def _plain(text: str) -> str:
+    """Without control characters, and those that turn the direction of the text around them."""
+    return "".join(one for one in text if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs"))
 
 
 def name_of(text: str, most: int = 40) -> Markup:
-    """A name that others have given: of bounded length, and without power over the direction of the text around it."""
+    """A name that others have given: of bounded length, in a direction of its own."""
     return tag("bdi", clipped(text, most), title=text if len(text) > most else None)
 
 

@@ -21,7 +21,12 @@ from refbench.version import __version__
 MARK = "refbench view --brief"
 """In the head of the page, so that a later brief knows what it may replace."""
 _MOST_MODELS = 10
-_MOST_TRAITS = 3
+_MOST_TRAITS = 2
+"""Of a model, of either kind."""
+_MOST_IN_TRAITS = 6
+"""Models; more where no pictures want the room."""
+_DENSE = {True: 12, False: 24}
+"""Lines above which a sheet is set in smaller type, with pictures and without."""
 _INSTRUCTION = 170
 _UNKNOWN = tag("td", "–")
 _ACCENT, _OTHER = "#1f50bd", "#6f7480"
@@ -47,16 +52,20 @@ def document(titles: Sequence[str], sheets: Sequence[str]) -> str:
 
 def sheet(view: View, said: Verdicts, stands_out: Traits, pictures: Gallery, *, left_out: int) -> Markup:
     """One A4 page."""
+    told = [one for one in said.parts if len(one.rivals) < len(one.leads)]
+    room = _MOST_IN_TRAITS if pictures.scenes else _MOST_MODELS
+    gifted = min(room, len({trait.model for trait in stands_out.found}))
+    dense = len(view.rows[:_MOST_MODELS]) + len(told) + gifted > _DENSE[bool(pictures.scenes)]
     return tag(
         "article",
         _head(view, said),
         _leaderboard(view, said),
-        _choices(view, said, left_out),
-        _traits(view, stands_out),
+        _choices(view, said, left_out) if view.scored[1:] else None,
+        _traits(view, stands_out, room),
         _pictures(view, pictures),
         _limits(view, said),
         _foot(view),
-        cls="sheet",
+        cls="sheet dense" if dense else "sheet",
     )
 
 
@@ -64,11 +73,12 @@ def _head(view: View, said: Verdicts) -> Markup:
     board = view.board
     subset = f", {board.runs[0].info.subset}" if board.runs[0].info.subset else ""
     judge = f"judge {view.judge}" if view.judge else "no judge"
+    headline = words.headline(view, said.overall)
     facts = f"{words.counted(len(view.cases), 'case')} · {words.counted(len(view.rows), 'model')} · {judge}"
     return tag(
         "header",
         tag("p", tag("b", f"{board.bench.title}{subset}"), tag("span", clipped(facts, 110)), cls="about"),
-        tag("h1", clipped(words.headline(view, said.overall), 150)),
+        tag("h1", clipped(headline, 150), cls="long" if len(headline) > 56 else None),
         tag("p", " ".join(words.confidence(view, said)), cls="sure"),
     )
 
@@ -91,7 +101,7 @@ def _leaderboard(view: View, said: Verdicts) -> Markup:
     more = len(view.rows) - len(rows)
     notes = [
         "Less is better." if view.sign(view.measure) < 0 else None,
-        f"{more} more models are in the full table." if more else None,
+        f"{words.counted(more, 'model')} more in the full table." if more else None,
         *words.failures(view),
         f"Not known for these runs: {', '.join(t for t in lines[0] if t not in known)}."
         if len(known) < len(lines[0])
@@ -150,20 +160,21 @@ def _choices(view: View, said: Verdicts, left_out: int) -> Markup:
         for verdict in said.parts
         if verdict not in open_ones
     ]
-    titles = ("for", "best score", "cannot be told from it", "lead over the next, and what fits the data")
+    titles = ("for", "best score", "cannot be told from it", "lead over the next (what fits)")
     head = tag("tr", *(tag("th", title) for title in titles))
     table = tag("table", tag("thead", head), tag("tbody", *lines), cls="choices") if lines else None
     nobody = None
     if open_ones and view.scored[1:]:
-        names = ", ".join(clipped(words.title_of(one.part), 40) for one in open_ones)
+        names = ", ".join(clipped(words.title_of(one.part), 36) for one in open_ones)
         nobody = tag("p", tag("b", "No model stands out for: "), names, ".")
     note = "The cases have no parts to tell apart." if not said.parts else None
-    if said.n_pairs_of_parts:
+    if said.n_of_parts:
         note = (
-            "A model that cannot be told from the best may be as good, or better. All "
-            f"{said.n_pairs_of_parts} comparisons behind this list are corrected together"
+            "In 19 of 20 such lists the truly best model of every line is its first, or one that cannot be told from "
+            f"it ({words.counted(said.n_of_parts, 'comparison')}, corrected together). In brackets the leads that fit "
+            "the data of that pair alone."
         )
-        note += f"; {words.counted(left_out, 'finer part')} more in the full table." if left_out else "."
+        note += f" {words.counted(left_out, 'part')} more in the full table." if left_out else ""
     return tag(
         "section", tag("h2", "Which model for what"), table, nobody, tag("p", note, cls="note") if note else None
     )
@@ -172,19 +183,19 @@ def _choices(view: View, said: Verdicts, left_out: int) -> Markup:
 def _choice(view: View, verdict: Verdict) -> list[Markup]:
     part = verdict.part
     size = "" if part.kind == "criterion" else f" {words.counted(part.n_cases, 'case')}"
-    what = together(name_of(words.title_of(part), 38), tag("small", size))
+    what = together(name_of(words.title_of(part), 25), tag("small", size))
     return [
         tag("th", what, scope="row"),
-        tag("td", name_of(verdict.first, 30)),
+        tag("td", name_of(verdict.first, 24)),
         tag("td", words.rivals_of(verdict)),
         tag("td", words.lead_of(view, verdict)),
     ]
 
 
-def _traits(view: View, stands_out: Traits) -> Markup:
+def _traits(view: View, stands_out: Traits, most: int) -> Markup:
     """A line for each model at which something stands out; the even ones are named together."""
     lines, even = [], []
-    for row in view.scored[:_MOST_MODELS]:
+    for row in view.scored[:most]:
         mine = stands_out.of(row.model)
         up = [_trait(view, trait, "up") for trait in mine if trait.distance > 0][:_MOST_TRAITS]
         down = [_trait(view, trait, "down") for trait in mine if trait.distance < 0][:_MOST_TRAITS]
@@ -194,11 +205,14 @@ def _traits(view: View, stands_out: Traits) -> Markup:
             even.append(clipped(row.model, 30))
     listed = tag("dl", *lines, cls="traits") if lines else None
     said = tag("p", tag("b", "Even, as far as these cases can tell: "), ", ".join(even), ".") if even else None
-    against = "its score" if stands_out.alone else "its distance to the mean of the other models"
+    named = "its score is above (▲) or below (▼) what it is over all cases"
+    if not stands_out.alone:
+        named = "it is above (▲) or below (▼) the mean of the other models, by so much, and further than over all cases"
     note = (
-        f"By how many points {against} is better (▲) or worse (▼) there than over all cases. Named only where noise is "
-        f"an unlikely cause, with all {stands_out.looked_at} figures that were looked at counted together."
+        f"Where {named}, beyond noise, with all {stands_out.looked_at} figures that were looked at corrected together."
     )
+    if len(view.scored) > most:
+        note += f" Shown for the first {most} models."
     return tag("section", tag("h2", "Strengths and weaknesses"), listed, said, tag("p", note, cls="note"))
 
 
@@ -240,7 +254,7 @@ def _shown(view: View, scene: Scene, shown: Shown) -> Markup:
         picture = tag("p", "the picture cannot be opened", cls="soft")
     else:
         picture = tag("img", src=jpeg(shown.jpeg), alt=f"{shown.model} on {scene.case.id}")
-    return tag("div", tag("p", name_of(shown.model, 22), " ", tag("b", words.number(view, shown.value))), picture)
+    return tag("div", tag("p", tag("b", words.number(view, shown.value)), " ", name_of(shown.model, 22)), picture)
 
 
 def _limits(view: View, said: Verdicts) -> Markup:

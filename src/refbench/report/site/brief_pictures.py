@@ -14,6 +14,7 @@ from refbench.failure import Failure
 from refbench.output import Output
 from refbench.report.grid_choice import marks_of
 from refbench.report.site.album import Album, thumbnail
+from refbench.report.site.brief_markup import clipped
 from refbench.report.site.brief_view import View
 from refbench.stats import Array
 
@@ -111,9 +112,9 @@ def _rule(view: View, values: Array, there: Sequence[int], models: Sequence[str]
     chosen = [("Typical", middle)]
     apart = [n for n in order(values[0] - values[1]) if n != middle]
     if apart and values[0, apart[-1]] > values[1, apart[-1]]:
-        chosen.append((f"{first} furthest ahead", apart[-1]))
+        chosen.append((f"{clipped(first, 22)} furthest ahead", apart[-1]))
     if apart and values[0, apart[0]] < values[1, apart[0]]:
-        chosen.append((f"{second} furthest ahead", apart[0]))
+        chosen.append((f"{clipped(second, 22)} furthest ahead", apart[0]))
     rule = (
         f"Chosen by rule, not by eye: of the {len(there)} cases with pictures and scores of both {first} and {second}, "
         "the one in the middle by their mean score, and the two in which either is furthest ahead; ties by case id."

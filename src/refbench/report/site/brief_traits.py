@@ -1,6 +1,7 @@
-"""Strengths and weaknesses: where a model's distance to the others is not what it is over all cases, beyond noise.
+"""Strengths and weaknesses: where a model is above or below the others, and further so than over all cases.
 
-Against its own mean alone every model would be weak at what is hard for all of them.
+Against its own mean every model would be weak at what is hard for all of them; against the others alone the best model
+would be strong at everything.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ _DEFINED = 0.95
 
 @dataclass(frozen=True)
 class Trait:
-    """A part at which a model stands out: by how much its distance to the others is better (or, negative, worse)
-    there than over all cases. Of a single model, the distance to its own overall value."""
+    """A part at which a model stands out: how far it is above (or, negative, below) the mean of the others there,
+    and by how much that is more than over all cases. A single model stands against its own overall value."""
 
     part: Part
     model: str
     distance: float
-    error: float
+    more: float
+    errors: tuple[float, float]
+    """Standard errors of both."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """Those beyond noise, the furthest out (in standard errors) first, of so many that were looked at."""
+    """Those of whom both are beyond noise, the furthest out first, of so many that were looked at."""
 
     found: tuple[Trait, ...]
     looked_at: int
@@ -60,16 +63,22 @@ def traits(view: View, parts: Sequence[Part]) -> Traits:
         there = [s for s in range(len(here)) if np.isfinite([here[s, 0], overall[s, 0]]).all()]
         for system in there:
             others = [other for other in there if other != system]
-            moved = _distance(here, system, others) - _distance(overall, system, others)
-            spread = _spread(moved[1:])
-            if spread is not None:
-                model = view.columns.systems[system][0]
-                trait = Trait(part, model, view.sign(part.measure) * float(moved[0]), spread)
+            more = _distance(here, system, others) - _distance(overall, system, others)
+            apart = _distance(here, system, others) if others else more
+            errors = _spread(apart[1:]), _spread(more[1:])
+            if errors[0] is not None and errors[1] is not None:
+                sign, model = view.sign(part.measure), view.columns.systems[system][0]
+                trait = Trait(part, model, sign * float(apart[0]), sign * float(more[0]), (errors[0], errors[1]))
                 seen.append((trait, design.degrees_of_freedom(part.members)))
     tail = LEVEL / 2 / max(1, len(seen))
-    beyond = [trait for trait, df in seen if df > 0 and abs(trait.distance) > t_quantile(1 - tail, df) * trait.error]
-    beyond.sort(key=lambda trait: -abs(trait.distance) / trait.error)
+    beyond = [trait for trait, df in seen if df > 0 and _stands_out(trait, t_quantile(1 - tail, df))]
+    beyond.sort(key=lambda trait: -abs(trait.more) / trait.errors[1])
     return Traits(tuple(beyond), len(seen), alone=len(view.columns.systems) == 1)
+
+
+def _stands_out(trait: Trait, reach: float) -> bool:
+    apart, more = trait.distance / trait.errors[0], trait.more / trait.errors[1]
+    return min(apart, more) > reach or max(apart, more) < -reach
 
 
 def _same_scale(view: View, part: Part) -> bool:
@@ -91,10 +100,8 @@ def _values(view: View, parts: Sequence[Part], design: Design) -> list[Array]:
 
 def _distance(values: Array, system: int, others: Sequence[int]) -> Array:
     """To the mean of the others; the value itself where there are none."""
-    if not others:
-        return values[system]
-    mean: Array = values[list(others)].mean(axis=0)
-    return values[system] - mean
+    mine: Array = values[system]
+    return mine - values[list(others)].mean(axis=0) if others else mine
 
 
 def _spread(drawn: Array) -> float | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, isfinite
 
 from refbench.comparison import Comparison, Pair
+from refbench.comparison.compare import FLIPS_PER_DRAW
 from refbench.report.site.brief_view import Part, View
-from refbench.stats import holm
 from refbench.stats.effect import LEVEL
 
 
@@ -23,6 +24,8 @@ class Lead:
     clear: bool
     """Whether chance is an unlikely cause, after correction for all pairs that were looked at together."""
     n_cases: int
+    cases: tuple[int, int, int]
+    """In how many of them it is above, level and below."""
 
 
 @dataclass(frozen=True)
@@ -51,46 +54,74 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The overall verdict with its own family of pairs, and those of the parts, whose pairs are one family."""
+    """The overall verdict with its own family of pairs, and those of the parts, whose comparisons are one family."""
 
     overall: Verdict | None
     parts: tuple[Verdict, ...]
     n_pairs: int
-    n_pairs_of_parts: int
+    n_of_parts: int
 
 
 def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
-    """What can be said about the best of all cases and of each part. None where no model has a value.
+    """What can be said about the best of all cases and of each part; no verdict where no model has a value.
 
-    The overall family is that of `refbench compare`. A sheet is read as a whole, so all pairs of all its parts are
-    corrected together: a false "best for X" anywhere on it happens in one of twenty sheets at most.
+    Overall the family is that of `refbench compare`. The parts are comparisons with the best (Hsu): a part's truly
+    best model is left out of its line only if some other wrongly beats it, which are as many tests as there are
+    other models, whoever comes out first. A sheet is read as a whole, so those of all parts are corrected together:
+    in 19 of 20 sheets every line names its truly best model, as the first or as one that cannot be told from it.
     """
-    whole = view.compare()
-    found = [(part, view.compare(part)) for part in parts]
-    tested = [pair for _, one in found if one is not None for pair in one.pairs if pair.p is not None]
-    adjusted = dict(zip(map(id, tested), holm([pair.p or 0.0 for pair in tested]), strict=True))
-    of_whole = {id(pair): pair.p_adjusted for pair in (whole.pairs if whole else ()) if pair.p_adjusted is not None}
-    said = [_verdict(view, part, one, adjusted) for part, one in found]
+    whole = view.compare(view.overall)
+    adjusted = {frozenset((p.first, p.second)): p.p_adjusted or 0.0 for p in (whole.pairs if whole else ()) if p.p}
+    orders = {id(part): _best_first(view, part) for part in parts}
+    family = sum(max(0, len(order) - 1) for order in orders.values())
+    said = []
+    for part in parts:
+        order = orders[id(part)]
+        # Flips enough that the smallest p there can be, times the family, is below the level.
+        draws = max(view.draws, ceil(1.25 * family / LEVEL / FLIPS_PER_DRAW))
+        found = view.compare(part, next(iter(order)), draws) if len(order) > 1 else None
+        of_part = {
+            frozenset((p.first, p.second)): min(1.0, family * p.p) for p in (found.pairs if found else ()) if p.p
+        }
+        said.append(_verdict(view, part, order, found, of_part))
+    everyone = _best_first(view, view.overall)
     return Verdicts(
-        overall=_verdict(view, view.overall, whole, of_whole),
+        overall=_verdict(view, view.overall, everyone, whole, adjusted),
         parts=tuple(verdict for verdict in said if verdict is not None),
-        n_pairs=len(of_whole),
-        n_pairs_of_parts=len(tested),
+        n_pairs=len(adjusted),
+        n_of_parts=family,
     )
 
 
-def _verdict(view: View, part: Part, compared: Comparison | None, adjusted: Mapping[int, float]) -> Verdict | None:
+def _best_first(view: View, part: Part) -> dict[str, float]:
+    """Models with a value of the part, as the tables have it."""
     sign = view.sign(part.measure)
-    values = {model: value for model, _ in view.columns.systems if (value := view.value(model, part)) is not None}
+    values = {model: float(v) for (model, _), v in zip(view.columns.systems, view.points(part), strict=True)}
+    order = sorted((model for model, v in values.items() if isfinite(v)), key=lambda m: (-sign * values[m], m))
+    return {model: values[model] for model in order}
+
+
+def _verdict(
+    view: View,
+    part: Part,
+    values: Mapping[str, float],
+    compared: Comparison | None,
+    adjusted: Mapping[frozenset[str], float],
+) -> Verdict | None:
     if not values:
         return None
-    order = sorted(values, key=lambda model: (-sign * values[model], model))
+    first, *others = values
     pairs = {frozenset((pair.first, pair.second)): pair for pair in (compared.pairs if compared else ())}
-    leads = [_lead(pairs[frozenset((order[0], other))], order[0], sign, adjusted) for other in order[1:]]
-    return Verdict(part, order[0], values[order[0]], tuple(leads))
+    sign = view.sign(part.measure)
+    leads = [
+        _lead(pairs[couple], first, sign, adjusted.get(couple, 1.0))
+        for other in others
+        if (couple := frozenset((first, other))) in pairs
+    ]
+    return Verdict(part, first, values[first], tuple(leads))
 
 
-def _lead(pair: Pair, first: str, sign: int, adjusted: Mapping[int, float]) -> Lead:
+def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
     """The pair seen from the first. A gap that is clear the other way round (failures have left another set of cases
     to the pair than to the table) is no lead."""
     over = pair.second if pair.first == first else pair.first
@@ -100,10 +131,6 @@ def _lead(pair: Pair, first: str, sign: int, adjusted: Mapping[int, float]) -> L
     if pair.ci95 is not None:
         low, high = sorted((turn * pair.ci95[0], turn * pair.ci95[1]))
         ci95 = low, high
-    clear = (
-        gap is not None
-        and gap > 0
-        and adjusted.get(id(pair), 1.0) <= LEVEL
-        and not (ci95 is not None and ci95[0] <= 0 <= ci95[1])
-    )
-    return Lead(over, gap, ci95, pair.detectable, clear, pair.n_cases)
+    clear = gap is not None and gap > 0 and adjusted <= LEVEL and not (ci95 is not None and ci95[0] <= 0 <= ci95[1])
+    cases = (pair.wins, pair.ties, pair.losses) if turn > 0 else (pair.losses, pair.ties, pair.wins)
+    return Lead(over, gap, ci95, pair.detectable, clear, pair.n_cases, cases)

@@ -22,7 +22,6 @@ from refbench.result import Result
 from refbench.stats import Array, WeightedMeans
 from refbench.table import DRAWS, SEED, Aggregate, Mean, Row, Slice, Summary, filled_in
 
-_LEVEL_WORDS = {"n_refs": "references"}
 OVERALL = {"level": "overall"}
 
 
@@ -123,22 +122,23 @@ class View:
     def points(self, part: Part) -> Array:
         return summary_of(self, [part], np.ones((1, len(self.cases))))[0][:, 0]
 
-    def compare(self, part: Part | None = None) -> Comparison | None:
-        """All pairs of models on a part, or overall; None where there is one model. The family is this part alone."""
-        if len({model for model, _ in self.columns.systems}) < 2:
+    def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> Comparison | None:
+        """All pairs of models on a part, or one model with each other; None where there is one model. The family is
+        this part alone."""
+        if len(self.columns.systems) < 2:
             return None
-        where = part or self.overall
-        kept = [case for case, keep in zip(self.cases, where.members, strict=True) if keep]
+        kept = [case for case, keep in zip(self.cases, part.members, strict=True) if keep]
         ids = {case.id for case in kept}
         return compare_columns(
-            narrowed(self.aggregate, where.where),
+            narrowed(self.aggregate, part.where),
             columns_of([score for score in self.result.scores if score.case in ids], kept),
             kept,
             benchmark=self.board.bench.name,
             title=self.board.bench.title,
             protocol=self.protocol,
-            metric=where.measure,
-            draws=self.draws,
+            metric=part.measure,
+            against=against,
+            draws=draws or self.draws,
             seed=self.seed,
         )
 
@@ -222,10 +222,6 @@ def _title(where: Slice, view: View) -> str:
     names = list(where.names.values())
     alike = [one for one in view.slices.values() if list(one.names.values())[-1:] == names[-1:]]
     return names[-1] if len(alike) == 1 else " / ".join(names)
-
-
-def level_words(kind: str) -> str:
-    return _LEVEL_WORDS.get(kind, kind.replace("_", " "))
 
 
 def parts_with_room(parts: Sequence[Part], slices: int, criteria: int) -> list[Part]:

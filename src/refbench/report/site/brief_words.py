@@ -8,7 +8,7 @@ from refbench.analysis.failures import failure_test
 from refbench.judges.panel import MEAN
 from refbench.report.site.brief_markup import clipped
 from refbench.report.site.brief_verdicts import Lead, Verdict, Verdicts
-from refbench.report.site.brief_view import Part, View, level_words, view_of
+from refbench.report.site.brief_view import Part, View, view_of
 from refbench.table import Row
 
 _NAMED = 3
@@ -35,20 +35,20 @@ def headline(view: View, verdict: Verdict | None) -> str:
     if verdict is None:
         return "No model has a score yet"
     if not verdict.leads:
-        return f"{verdict.first} scores {number(view, verdict.value)}; there is no other model to choose from"
+        return f"{_short(verdict.first)} scores {number(view, verdict.value)}, with nothing to compare it to"
     if verdict.settled:
-        return f"Choose {verdict.first}"
+        return f"Choose {_short(verdict.first)}"
     if len(verdict.rivals) == len(verdict.leads):
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
-    return f"Choose {either(verdict)}: these cases cannot tell them apart"
+    if len(verdict.rivals) < _NAMED:
+        names = [_short(name) for name in (verdict.first, *verdict.rivals)]
+        return f"Choose {', '.join(names[:-1])} or {names[-1]}: these cases cannot tell them apart"
+    others = f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
+    return f"No single best: {_short(verdict.first)} comes first, but {others} cannot be told from it"
 
 
-def either(verdict: Verdict) -> str:
-    """The first with all that cannot be told from it, as a choice."""
-    names = [verdict.first, *verdict.rivals]
-    if len(names) <= _NAMED:
-        return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    return f"{', '.join(names[:_NAMED])} or {len(names) - _NAMED} more"
+def _short(name: str) -> str:
+    return clipped(name, 34)
 
 
 def confidence(view: View, said: Verdicts) -> list[str]:
@@ -56,29 +56,33 @@ def confidence(view: View, said: Verdicts) -> list[str]:
     verdict = said.overall
     if verdict is None or verdict.closest is None:
         return []
-    found = [_over_next(view, verdict.first, verdict.closest, said.n_pairs)]
+    first = _short(verdict.first)
+    found = [_over_next(view, first, verdict.closest, said.n_pairs)]
+    if verdict.closest.gap is not None:
+        above, level, below = verdict.closest.cases
+        found.append(f"Case by case it is above in {above}, level in {level} and below in {below}.")
     rank = view.ranks.get(verdict.first)
     if rank is not None and rank.best is not None and not verdict.settled:
         share = round(100 * rank.best)
         lean = ": a lean, not a proof" if share >= _LEANS else ""
-        found.append(f"With the cases redrawn at random, {verdict.first} comes first {share} times in 100{lean}.")
+        found.append(f"With the cases redrawn at random, {first} comes first {share} times in 100{lean}.")
     behind = len(verdict.leads) - len(verdict.rivals)
     if verdict.settled:
         others = "the other model" if len(verdict.leads) == 1 else f"each of the other {len(verdict.leads)} models"
         found.append(f"It is ahead of {others} by more than chance explains.")
     elif behind:
         others = "The other model is" if behind == 1 else f"The other {behind} models are"
-        found.append(f"{others} behind {verdict.first} by more than chance explains.")
+        found.append(f"{others} behind {first} by more than chance explains.")
     return found
 
 
 def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     """The lead over the next model with what fits the data; pairs that cannot be compared say so."""
     if lead.gap is None:
-        return f"{first} and the next, {lead.over}, were scored on too few of the same cases to be compared."
+        return f"{first} and the next, {_short(lead.over)}, were scored on too few of the same cases to be compared."
     way = "above" if lead.gap >= 0 else "below"
     where = "" if lead.gap >= 0 else f" on the {lead.n_cases} cases that both have scores for"
-    head = f"{first} is {amount(view, abs(lead.gap))} {way} the next, {lead.over}{where}"
+    head = f"{first} is {amount(view, abs(lead.gap))} {way} the next, {_short(lead.over)}{where}"
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
@@ -101,14 +105,14 @@ def rivals_of(verdict: Verdict) -> str:
     if verdict.settled:
         return "nobody: clearly the best"
     if len(verdict.rivals) < _NAMED:
-        return " and ".join(clipped(name, 30) for name in verdict.rivals)
+        return " and ".join(clipped(name, 26 if len(verdict.rivals) == 1 else 11) for name in verdict.rivals)
     return f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
 
 
 def title_of(part: Part) -> str:
     """What a part is called in running text."""
     name = CRITERIA.get(part.title, part.title.replace("_", " "))
-    return f"{name} {level_words(part.kind)}" if part.kind == "n_refs" else name
+    return counted(int(name), "reference") if part.kind == "n_refs" and name.isdigit() else name
 
 
 def span(view: View, ci95: tuple[float, float]) -> str:
@@ -126,21 +130,23 @@ def failures(view: View) -> list[str]:
     lacking = [row for row in view.rows if row.failures]
     if not lacking:
         return ["Every case has a score from every model."]
-    listed = [f"{row.model} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking[:_NAMED]]
+    listed = [f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking[:_NAMED]]
     more = f", and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
     found = [f"Cases without a score: {', '.join(listed)}{more}."]
     test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
     if test.p is not None and test.p <= _LEVEL:
         found += [
-            f"{one.model} fails {'more' if one.failed > one.expected_if_alike else 'less'} often than chance explains "
-            f"({one.failed} cases; {one.expected_if_alike:.1f} if all models were alike)."
+            f"{_short(one.model)} fails {'more' if one.failed > one.expected_if_alike else 'less'} often than chance "
+            f"explains ({one.failed} cases; {one.expected_if_alike:.1f} if all models were alike)."
             for one in test.models
             if one.p is not None and one.p <= _LEVEL
         ][:2]
     first = view.scored[0] if view.scored else None
     if first is not None and first.failures and first.bounds is not None:
         low, high = (number(view, end) for end in first.bounds)
-        found.append(f"Were the missing cases of {first.model} all worst, or all best, it would have {low} to {high}.")
+        found.append(
+            f"Were the missing cases of {_short(first.model)} all worst, or all best, it would have {low} to {high}."
+        )
     return found
 
 
@@ -179,7 +185,7 @@ def limits(view: View, said: Verdicts) -> list[str]:
     seeds = {output.seed for outputs in board.outputs for output in outputs}
     if len(seeds) == 1:
         found.append("Each model had one try at each case: another seed gives other pictures and other scores.")
-    if any(board.outputs):
+    if any(output.seconds is not None for outputs in board.outputs for output in outputs):
         found.append("Seconds and prices are those of this run, on its machine and endpoints.")
     # What boards say about runs that were not judged alike.
     found += [f"{note[0].upper()}{note[1:]}." for note in board.result.notes if note.startswith("the runs ")][:2]
@@ -219,7 +225,8 @@ def _uneven(view: View) -> list[str]:
     who = ", ".join(f"{clipped(row.model, 30)} ({row.n_scored})" for row in fewer[:_NAMED])
     more = f" and {len(fewer) - _NAMED} more" if len(fewer) > _NAMED else ""
     return [
-        f"{who}{more} of {most} cases: these scores are about fewer cases than the others. Leads are on shared cases only."
+        f"{who}{more} of {most} cases: these scores are about fewer cases than the others. Leads are on the cases "
+        "that both models have."
     ]
 
 
