@@ -323,6 +323,43 @@ def test_the_review_is_honoured(tmp_path: Path) -> None:
     assert (out / "review.jsonl").read_text().count("reject") == 2, "decisions are never overwritten"
 
 
+def test_a_rejection_moves_no_other_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[build.__module__], "_BLOCK", 6)
+    source, out = folder_of_pictures(tmp_path / "in", 40), tmp_path / "out"
+    with Pen() as server:
+        make(server, source, out, size=18)
+        rows = [json.loads(line) for line in (out / "review.jsonl").read_text().splitlines()]
+        before = {case.id: (case.groups["dimension"], case.request.instruction) for case in load(out).cases}
+        review = tmp_path / "decided.jsonl"
+        for rejected in (rows[0], rows[7]):
+            review.write_text(json.dumps({**rejected, "decision": "reject"}) + "\n")
+            report = make(server, source, out, size=18, review=review)
+            after = {case.id: (case.groups["dimension"], case.request.instruction) for case in load(out).cases}
+            assert report.made == 18
+            assert {name: after.get(name) for name in before if name != rejected["id"]} == {
+                name: said for name, said in before.items() if name != rejected["id"]
+            }
+
+
+def test_a_decision_about_another_dimension_or_instruction_does_not_count(tmp_path: Path) -> None:
+    source, out = folder_of_pictures(tmp_path / "in", 12), tmp_path / "out"
+    questions = [f"Is the {word} free of cracks?" for word in ("roof", "door", "wall", "path", "well")]
+    with Pen() as server:
+        make(server, source, out, size=9)
+        one, two, *_ = [json.loads(line) for line in (out / "review.jsonl").read_text().splitlines()]
+        decided = [
+            {**one, "class_id": one["class_id"] % 9 + 1, "decision": "reject"},
+            {**two, "instruction": "Another one.", "decision": "edit", "edit": {"VQ": questions}},
+        ]
+        review = tmp_path / "decided.jsonl"
+        review.write_text("".join(json.dumps(row) + "\n" for row in decided))
+        report = make(server, source, out, size=9, review=review)
+    cases = {case.id: case for case in load(out).cases}
+    assert one["id"] in cases
+    assert questions[0] not in [question.text for question in cases[two["id"]].details.questions["VQ"]]
+    assert any(one["id"] in note and two["id"] in note and "another text" in note for note in report.notes)
+
+
 def test_flagged_questions_are_left_out_or_kept_and_listed(tmp_path: Path) -> None:
     source = folder_of_pictures(tmp_path / "in", 12)
     with Pen() as server:
@@ -407,6 +444,8 @@ def test_examples_of_a_user_reach_the_writer(tmp_path: Path) -> None:
         ({"size": 0}, "--size 0"),
         ({"test_share": 1.0}, "--test-share 1"),
         ({"retry": ["maybe"]}, "--retry maybe"),
+        ({"concurrency": 0}, "--concurrency 0"),
+        ({"timeout": 0.0}, "--timeout 0"),
         ({"writer": "gpt"}, "--writer gpt"),
         ({"budget": "1usd", "writer": "openai:x?base_url=http://127.0.0.1:1/v1", "checker": None}, "price of x"),
     ],
@@ -435,6 +474,12 @@ def test_nobodys_data_is_overwritten(tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         asyncio.run(build(tmp_path / "empty", tmp_path / "o", writer=writer))
     assert theirs.read_text() == "[]"
+
+
+def test_a_share_that_is_none_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    words = ["creval", str(tmp_path), "--out", str(tmp_path / "out"), "--writer", "openai:x", "--max-dropped", "7"]
+    with pytest.raises(RefBenchError, match="--max-dropped 7"):
+        build_command(words, result_action="return_value")
 
 
 def test_the_command_lists_all_four_builders(capsys: pytest.CaptureFixture[str]) -> None:

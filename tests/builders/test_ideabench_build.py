@@ -418,7 +418,8 @@ def test_a_review_is_honoured(tmp_path: Path) -> None:
             {**q, "question": f"Is thing {n} of mine to be seen?"} for n, q in enumerate(rows["logo_0001"]["questions"])
         ]
         decided = [
-            {"id": down[0], "decision": "accept"},
+            {**rows[down[0]], "decision": "accept"},
+            {**rows[down[1]], "questions": mine, "decision": "accept"},
             {"id": "poster_0001", "decision": "reject"},
             {"id": "logo_0001", "decision": "edit", "edit": {"questions": mine}},
             {"id": "three-view_0001", "decision": "edit", "edit": {"instruction": "Show a pale soap from all sides."}},
@@ -441,6 +442,7 @@ def test_a_review_is_honoured(tmp_path: Path) -> None:
     assert cases["three-view_0001"].request.instruction == "Show a pale soap from all sides."
     assert report.dropped["review"] == {"rejected": 1}
     assert any("nobody" in note for note in report.notes)
+    assert any(f"review of {down[1]} " in note for note in report.notes), "nobody has accepted what it has now"
 
 
 def test_the_size_is_dealt_over_tasks_first(tmp_path: Path) -> None:
@@ -476,6 +478,14 @@ def test_no_two_splits_hold_pictures_that_look_alike(tmp_path: Path) -> None:
         assert {"release_size"} == odd_kinds(out / "dev") == odd_kinds(out / "test")
         make(server, source, out, rephrase="none")
     assert not (out / "test/dataset").exists(), "what an earlier build left is gone"
+
+
+def test_a_split_that_stayed_empty_is_not_offered_as_data(tmp_path: Path) -> None:
+    source, out = table(tmp_path / "in", 1, TASKS[2:3]), tmp_path / "out"
+    with Pen() as server:
+        report = make(server, source, out, test_share=0.2, rephrase="none")
+    assert report.data == (str(out / "dev"),)
+    assert any("--test-share 0.2 leaves nothing in test" in note for note in report.notes)
 
 
 def test_a_folder_of_cases_keeps_its_names(tmp_path: Path) -> None:

@@ -293,8 +293,7 @@ def test_a_mistake_in_a_review_is_said(edit: dict[str, Any], said: str) -> None:
 
 
 def test_a_decision_becomes_usable() -> None:
-    assert read_edit(None, task()).settled is False
-    assert read_edit(Decision(id="x", decision="accept"), task()).settled
+    assert not read_edit(Decision(id="x", decision="accept"), task()).rejected
     assert read_edit(Decision(id="x", decision="reject"), task()).rejected
     edit = read_edit(Decision(id="x", decision="edit", edit={"questions": json.dumps(ALL)}), task())
     assert len(edit.questions) == 6

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ def test_a_writer_and_a_checker_that_misbehave_cost_sets_and_never_ship_a_broken
     assert report.begun == report.made + sum(report.dropped["instruction"].values()) + sum(
         report.dropped["check"].values()
     )
-    assert {"refused", "unparsable"} <= set(report.dropped["instruction"])
+    assert {"refused", "unusable reply"} <= set(report.dropped["instruction"])
     assert {"nonsensical", "difficulty below 2"} <= set(report.dropped["check"])
     assert report.dropped["screen"]["violence"] > 0
     lines = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
@@ -372,16 +373,18 @@ def test_a_review_is_honoured_for_sets_and_for_pictures(tmp_path: Path, no_netwo
     with Pen(strict) as server:
         first = make(server, source, out, size=24, filters=no_networks)
         assert first.dropped["check"]["breakdown above 3"] > 0
-        broken = next(
-            json.loads(line)["id"] for line in (out / "dropped.jsonl").read_text().splitlines() if '"set"' in line
-        )
+        shown = [json.loads(line) for line in (out / "review.jsonl").read_text().splitlines()]
+        offered = {row["id"]: row for row in shown if row.get("problem")}
+        assert len(offered) == first.dropped["check"]["breakdown above 3"], "what the checker turned down is offered"
+        broken, other, *_ = offered
         one, two, *_ = (json.loads(line) for line in (out / "sets.jsonl").read_text().splitlines())
         names = " with ".join(f"Image {k}" for k in range(1, len(two["references"]) + 1))
         review = tmp_path / "decided.jsonl"
         rows = [
             {"id": one["id"], "decision": "reject", "comment": "dull"},
             {"id": two["id"], "decision": "edit", "edit": {"instruction": f"Dance {names}!", "tags": ["rare"]}},
-            {"id": broken, "decision": "accept"},
+            {**offered[broken], "decision": "accept"},
+            {**offered[other], "instruction": "Words of another writer.", "decision": "accept"},
             {"id": "single/nowhere", "decision": "accept"},
         ]
         review.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -389,6 +392,8 @@ def test_a_review_is_honoured_for_sets_and_for_pictures(tmp_path: Path, no_netwo
         cases = {case.id: case for case in load(out).cases}
         assert one["id"] not in cases
         assert broken in cases
+        assert other not in cases
+        assert any(f"review of {other} " in note for note in second.notes), "nobody has accepted what it has now"
         assert (cases[two["id"]].request.instruction, cases[two["id"]].tags) == (f"Dance {names}!", ("rare",))
         assert second.dropped["review"] == {"rejected": 1}
         assert any("single/nowhere" in note for note in second.notes)
@@ -462,6 +467,26 @@ def test_gaps_are_filled_by_a_model_and_every_picture_says_where_it_is_from(tmp_
     assert anomalies(load(out)) == []
 
 
+def test_a_painter_without_a_price_is_not_counted_as_free(tmp_path: Path, no_networks: Path) -> None:
+    class Gratis(Colourist):
+        async def generate(self, commission: Any, seed: int) -> Any:
+            return replace(await super().generate(commission, seed), cost_usd=None)
+
+    source, out = folder_of_pictures(tmp_path / "in", 3), tmp_path / "out"
+    with Pen() as server:
+        with pytest.raises(RefBenchError, match="--budget needs the price of brush's pictures"):
+            make(server, source, out, size=4, filters=no_networks, fill=Gratis(name="brush"), budget="5usd")
+        assert not server.requests, "it is said before anything is asked"
+        report = make(server, source, out, size=4, filters=no_networks, fill=Gratis(name="brush"), fill_to=1)
+        assert report.cost_usd is None
+        priced = make(server, source, tmp_path / "paid", size=4, filters=no_networks, fill=Colourist(), fill_to=1)
+        paintings = len(list((tmp_path / "paid/.build/fill").iterdir()))
+        calls = priced.asked * 1100 * 1e-6
+        assert priced.cost_usd == pytest.approx(calls + 0.01 * paintings)
+        later = make(server, source, tmp_path / "paid", size=4, filters=no_networks)
+        assert later.cost_usd == pytest.approx(priced.cost_usd + later.asked * 1100 * 1e-6), "also without --fill"
+
+
 def test_outputs_beside_the_references_survive_another_build(tmp_path: Path, no_networks: Path) -> None:
     source, out = folder_of_pictures(tmp_path / "in", 12), tmp_path / "out"
     with Pen() as server:
@@ -479,6 +504,7 @@ def test_outputs_beside_the_references_survive_another_build(tmp_path: Path, no_
     [
         ({"size": 0}, "--size 0"),
         ({"fill": "folder:x"}, "--fill folder:x: give a model that paints"),
+        ({"fill": "baseline:noise"}, "--fill noise: there is no baseline"),
         ({"retry": ["sorrow"]}, "--retry sorrow"),
         ({"test_share": 2.0}, "--test-share 2"),
     ],
@@ -519,6 +545,6 @@ def test_real_pictures_meet_real_networks_and_the_card_shows_what_was_dropped(
     card = (out / "README.md").read_text()
     assert "by yolov4\\_tiny" in card
     assert any("the filter aesthetic was not run" in note for note in report.notes) or why_not("laion_v1_l14") is None
-    shown = re.findall(r"!\[object box below 0.02\]\((card/\w+\.png)\)", card)
+    shown = re.findall(r"!\[object box below 0.02: [^\]]+\]\((card/\w+\.png)\)", card)
     assert len(shown) == 2
     assert all((out / name).stat().st_size > 1000 for name in shown)

@@ -371,7 +371,8 @@ def test_a_person_adds_the_missing_token_and_overrules_the_checker(tmp_path: Pat
         other = rows["5"]["outputs"][1]
         decided = [
             {"id": "1", "decision": "edit", "edit": {"instruction": mended}},
-            {"id": "2", "decision": "accept"},
+            {**rows["2"], "decision": "accept"},
+            {**rows["3"], "instruction": "Edit image <image1> by another writer's words.", "decision": "accept"},
             {"id": "4", "decision": "reject"},
             {"id": "5", "decision": "edit", "edit": {"category": 5, "output": other}},
             {"id": "99", "decision": "accept"},
@@ -386,6 +387,7 @@ def test_a_person_adds_the_missing_token_and_overrules_the_checker(tmp_path: Pat
     assert cases["5"].groups["category"] == "attribute_transfer"
     assert (out / cases["5"].targets[0].name).read_bytes() == (source.parent / other).read_bytes()
     assert any("99" in note for note in report.notes)
+    assert any("review of 3 " in note for note in report.notes), "nobody has accepted the words that it has now"
     assert odd_kinds(out) == SMALL
 
 

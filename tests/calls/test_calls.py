@@ -219,3 +219,11 @@ def test_prices_come_from_the_source_or_the_user_and_never_from_a_guess() -> Non
     assert (given.input_usd, given.source) == (0.4, "given by the user")
     with pytest.raises(RefBenchError, match="price=cheap"):
         price_of("openai", "x", {"price": "cheap"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("concurrency", 0), ("timeout", 0.0), ("timeout", -2.0), ("timeout", float("nan"))]
+)
+def test_a_transport_that_could_never_send_is_refused(option: str, value: float) -> None:
+    with pytest.raises(RefBenchError, match=f"--{option}"):
+        Transport(**{option: value})  # type: ignore[arg-type]

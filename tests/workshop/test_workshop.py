@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.workshop import DroppedItems, Review
-from refbench.workshop.card import Card, write_card
+from refbench.workshop import Decision, DroppedItems, Review
+from refbench.workshop.card import Card, Sample, write_card
 from refbench.workshop.review import write_review
 
 
@@ -52,7 +53,7 @@ def test_a_review_is_read_from_json_lines_and_from_csv(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ('{"id": "a", "decision": "maybe"}', "line 1: decision"),
-        ('{"id": "a", "decision": "edit"}', "no field says how"),
+        ('{"id": "a", "decision": "edit"}', "nothing says how"),
         ("[1]", "no JSON object"),
         ("{", "no JSON"),
         ('{"id": "a", "decision": "accept"}\n{"id": "a", "decision": "reject"}', "decided twice"),
@@ -95,3 +96,44 @@ def test_the_card_shows_what_was_dropped_and_keeps_markup_text(tmp_path: Path) -
     before = text
     write_card(card, dropped, tmp_path / "out", tmp_path)
     assert (tmp_path / "out/README.md").read_text() == before
+
+
+def test_stages_are_told_in_the_order_of_the_build() -> None:
+    dropped = DroppedItems(("pictures", "check"))
+    for stage in ("audit", "check", "pictures"):
+        dropped.add(stage, "item", "a", "broken")
+    assert list(dropped.counts()) == ["pictures", "check", "audit"]
+
+
+def test_the_card_shows_items_and_the_commands_that_read_them(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(encode(np.full((400, 200, 3), 90, np.uint8)))
+    stale = tmp_path / "out/card/0123456789abcdef.png"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"of an earlier build")
+    card = Card(
+        title="Mine",
+        about="A set.",
+        counts={},
+        settings={},
+        notes=["the note of *somebody*."],
+        samples=[Sample("one", "Turn <it> round.", [tmp_path / "a.png", tmp_path / "gone.png"])],
+        using=["refbench check creval --data ."],
+    )
+    write_card(card, DroppedItems(), tmp_path / "out", tmp_path)
+    text = (tmp_path / "out/README.md").read_text()
+    assert "\n    refbench check creval --data .\n" in text
+    assert "**one**: Turn \\<it\\> round." in text
+    shown = re.findall(r"!\[one\]\((card/\w+\.png)\)", text)
+    assert [path.name for path in (tmp_path / "out/card").iterdir()] == [Path(name).name for name in shown]
+    assert "- The note of \\*somebody\\*." in text
+
+
+def test_a_decision_about_another_text_does_not_stand() -> None:
+    seen = Decision(id="a", decision="accept", seen={"instruction": "old", "class_id": 3})
+    bare = Decision(id="b", decision="accept")
+    review = Review([seen, bare])
+    assert review.stands(seen, instruction="old")
+    assert review.outdated() == []
+    assert not review.stands(seen, instruction="new")
+    assert review.stands(bare, instruction="new"), "a file with ids alone speaks of whatever is there"
+    assert review.outdated() == ["a"]

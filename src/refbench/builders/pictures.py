@@ -58,6 +58,12 @@ def distinct_pictures(collection: Collection, dropped: DroppedItems) -> list[Fou
     return kept
 
 
+def why_none(dropped: DroppedItems) -> str:
+    """Why no picture of a folder can be used."""
+    reasons = dropped.counts().get("pictures", {})
+    return ", ".join(f"{number} {reason}" for reason, number in reasons.items()) or "there are none in it"
+
+
 def stems(pictures: Iterable[Found]) -> dict[str, str]:
     """The name in the dataset of each picture: its own stem, unless that is no good file name or taken."""
     plain = {one.name: _NOT_IN_NAMES.sub("_", Path(one.name).stem) for one in pictures}

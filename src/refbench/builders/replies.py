@@ -40,6 +40,11 @@ def told(reply: str, keys: Sequence[str]) -> dict[str, Any] | Failure:
     return _plain(found[0])
 
 
+def reason_of(why: Failure) -> str:
+    """What dropped.jsonl and the card count a failure under."""
+    return {"unparsable": "unusable reply"}.get(why.kind, why.kind.replace("_", " "))
+
+
 def line(value: Any) -> str:
     """A text in one line; empty for anything that is no text."""
     return " ".join(clean_text(value).split()) if isinstance(value, str) else ""

@@ -7,13 +7,10 @@ was stopped.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from refbench.chat import ChatRequest
-from refbench.chat.vlm import VLM
-from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 
 BLOCK = 32
@@ -30,11 +27,14 @@ class Worked(Generic[Made]):
     begun: int = 0
     unfinished: int = 0
     stopped: Literal["", "budget", "unreachable"] = ""
+    why: str = ""
+    """What the last one met that is unfinished."""
 
     def count(self, told: Sequence[object]) -> None:
         """Money that is spent and an endpoint that is dead end the work; a single call that fails does not."""
         failed = [one for one in told if isinstance(one, Failure) and one.transient]
         self.unfinished += len(failed)
+        self.why = str(failed[-1])[:200] if failed else self.why
         if any(one.kind == "budget" for one in failed):
             self.stopped = "budget"
         elif 2 * len(failed) > len(told):
@@ -91,14 +91,3 @@ async def together(asked: Sequence[Coroutine[Any, Any, Told]], most: int) -> lis
         for coroutine in asked:
             coroutine.close()  # those that never had room
         raise
-
-
-def at_a_time(concurrency: int, budget: str | None) -> int:
-    """Items in the making at once. Under a budget few: where it ends the work, whole items are there."""
-    return concurrency if budget is None else max(1, concurrency // 4)
-
-
-def paid(interviews: Interviews, vlms: Mapping[str, VLM]) -> float | None:
-    """All that the build has cost; None where the price of one of its VLMs is not known."""
-    known = all(vlm.worst_cost(ChatRequest(parts=()), {}) is not None for vlm in vlms.values())
-    return interviews.budget.spent if known else None

@@ -16,6 +16,7 @@ from refbench.calls.limiter import ByteLimiter, Limiter
 from refbench.calls.retry import RETRIED, THROTTLED, RetryPolicy, retry_after
 from refbench.evidence import Attempt
 from refbench.failure import Failure, redact
+from refbench.record import RefBenchError
 
 MEGABYTE = 1 << 20
 
@@ -56,6 +57,14 @@ class CallFailedError(Exception):
         self.attempts = attempts
 
 
+def check_options(concurrency: int, timeout: float) -> None:
+    """Refuse what would wait for ever, or for nothing."""
+    if concurrency < 1:
+        raise RefBenchError(f"--concurrency {concurrency}: give how many calls may be in flight, at least 1")
+    if not timeout > 0:
+        raise RefBenchError(f"--timeout {timeout:g}: give seconds, more than 0")
+
+
 class Transport:
     """Sends calls. Statuses that are worth another try are tried again here; all others are the caller's to read."""
 
@@ -67,6 +76,7 @@ class Transport:
         megabytes_in_flight: int = 256,
         policy: RetryPolicy | None = None,
     ) -> None:
+        check_options(concurrency, timeout)
         self.concurrency = concurrency
         self.timeout = timeout
         self.policy = policy or RetryPolicy()

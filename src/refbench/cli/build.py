@@ -3,12 +3,25 @@ in which a build reports itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 if TYPE_CHECKING:
     from refbench.builders import BuildReport
+
+Out = Annotated[Path, Parameter(help="Folder for the benchmark; the same command resumes it")]
+Spend = Annotated[str | None, Parameter(help="Most that the build may cost, for example 5usd")]
+Decided = Annotated[
+    Path | None, Parameter(help="What you decided in review.jsonl (accept, edit, reject), or a CSV of that")
+]
+Concurrency = Annotated[int, Parameter(help="Most calls in flight at an endpoint")]
+Timeout = Annotated[float, Parameter(help="Seconds to wait for a reply")]
+Retry = Annotated[
+    list[str] | None, Parameter(help="Also ask again what failed finally in this way, for example refused")
+]
 
 COMMANDS = {
     "creval": "Creative edits: instructions in nine dimensions, and yes/no questions to judge them by",
@@ -28,8 +41,19 @@ for _name, _help in COMMANDS.items():
     build_command.command(f"refbench.cli.build_{_module}:{_module}_command", name=_name, help=_help)
 
 
-def report_build(report: BuildReport, *, max_dropped: float, json: bool) -> int:
-    """Print how a build went; the exit code is 3 for a spent budget, 1 when nothing or too little was made."""
+def run_build(
+    build: Callable[[Callable[[str], None] | None], Coroutine[Any, Any, BuildReport]], *, max_dropped: float, json: bool
+) -> int:
+    """Run a build and print how it went; the exit code is 3 for a spent budget, 1 when nothing or too little was
+    made."""
+    import asyncio
+    import sys
+
+    from refbench.record import RefBenchError
+
+    if not 0 <= max_dropped <= 1:
+        raise RefBenchError(f"--max-dropped {max_dropped:g}: give a share from 0 to 1, for example 0.5")
+    report = asyncio.run(build(None if json else lambda line: print(line, file=sys.stderr)))
     if json:
         import orjson
 

@@ -7,28 +7,34 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from refbench.cli.build import Concurrency, Decided, Out, Retry, Spend, Timeout, run_build
 from refbench.cli.options import Json
 
 
 def creval_command(
     source: Annotated[Path, Parameter(help="Folder of pictures, searched to its bottom")],
     *,
-    out: Annotated[Path, Parameter(help="Folder for the benchmark; the same command resumes it")],
+    out: Out,
     writer: Annotated[str, Parameter(help="VLM that looks at pictures and writes instructions: openai:MODEL, ...")],
     checker: Annotated[
         str | None,
-        Parameter(name=("--checker", "--questioner"), help="VLM that writes the questions; better not the writer"),
+        Parameter(
+            name=("--checker", "--questioner"),
+            help="VLM that writes the questions; better not the writer, who is the default",
+        ),
     ] = None,
     auditor: Annotated[
         str | None,
-        Parameter(help="VLM that is asked the questions of the unedited pictures; the checker, or none for no audit"),
+        Parameter(
+            help="VLM that is asked the questions of the unedited pictures (default: the checker); none for no audit"
+        ),
     ] = None,
-    size: Annotated[int | None, Parameter(help="Items wanted, balanced over nine dimensions; one a picture")] = None,
+    size: Annotated[
+        int | None, Parameter(help="Items wanted, balanced over nine dimensions (default: one a picture)")
+    ] = None,
     seed: Annotated[int, Parameter(help="Another seed deals the pictures to other dimensions")] = 0,
-    budget: Annotated[str | None, Parameter(help="Most that the build may cost, for example 5usd")] = None,
-    review: Annotated[
-        Path | None, Parameter(help="What you decided in review.jsonl (accept, edit, reject), or a CSV of that")
-    ] = None,
+    budget: Spend = None,
+    review: Decided = None,
     examples: Annotated[
         Path | None,
         Parameter(help="Instructions you like, as JSON with class_id and input_prompt, shown to the writer"),
@@ -40,25 +46,19 @@ def creval_command(
         Literal["drop", "keep"], Parameter(help="Questions that cannot tell an edit from none: left out, or listed")
     ] = "drop",
     max_dropped: Annotated[float, Parameter(help="Share of begun items lost above which the exit code is 1")] = 0.5,
-    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 16,
-    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
-    retry: Annotated[
-        list[str] | None, Parameter(help="Also ask again what failed finally in this way, for example refused")
-    ] = None,
+    concurrency: Concurrency = 16,
+    timeout: Timeout = 180.0,
+    retry: Retry = None,
     json: Json = False,
 ) -> int:
     """Make a CREval of your own pictures: an instruction for each, and the questions to judge its edits by.
 
     Stop it as you like; the same command goes on where it was, and no reply is paid for twice.
     """
-    import asyncio
-    import sys
-
     from refbench.builders.creval.build import build
-    from refbench.cli.build import report_build
 
-    report = asyncio.run(
-        build(
+    return run_build(
+        lambda show: build(
             source,
             out,
             writer=writer,
@@ -74,7 +74,8 @@ def creval_command(
             concurrency=concurrency,
             timeout=timeout,
             retry=retry or (),
-            show=None if json else lambda line: print(line, file=sys.stderr),
-        )
+            show=show,
+        ),
+        max_dropped=max_dropped,
+        json=json,
     )
-    return report_build(report, max_dropped=max_dropped, json=json)

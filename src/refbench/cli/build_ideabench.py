@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from refbench.cli.build import Concurrency, Decided, Out, Retry, Spend, Timeout, run_build
 from refbench.cli.options import Json
 
 
@@ -19,19 +20,18 @@ def ideabench_command(
         ),
     ],
     *,
-    out: Annotated[Path, Parameter(help="Folder for the benchmark; the same command resumes it")],
+    out: Out,
     writer: Annotated[
         str, Parameter(help="VLM that writes briefs, keywords, questions and prompts: openai:MODEL, ...")
     ],
     checker: Annotated[
-        str | None, Parameter(help="VLM that checks the questions; better not the writer; none for no check")
+        str | None,
+        Parameter(help="VLM that checks the questions; better not the writer, who is the default; none for no check"),
     ] = None,
-    size: Annotated[int | None, Parameter(help="Cases wanted, one of each task first; all")] = None,
+    size: Annotated[int | None, Parameter(help="Cases wanted, one of each task first (default: all)")] = None,
     seed: Annotated[int, Parameter(help="Another seed chooses other cases and splits")] = 0,
-    budget: Annotated[str | None, Parameter(help="Most that the build may cost, for example 5usd")] = None,
-    review: Annotated[
-        Path | None, Parameter(help="What you decided in review.jsonl (accept, edit, reject), or a CSV of that")
-    ] = None,
+    budget: Spend = None,
+    review: Decided = None,
     rephrase: Annotated[
         Literal["needed", "always", "none"],
         Parameter(help="Prompts for text-to-image models: of cases they cannot take as they are, of all, of none"),
@@ -40,25 +40,19 @@ def ideabench_command(
         float | None, Parameter(help="Make two splits, dev and test, with this share of the cases in test")
     ] = None,
     max_dropped: Annotated[float, Parameter(help="Share of begun cases lost above which the exit code is 1")] = 0.5,
-    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 16,
-    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
-    retry: Annotated[
-        list[str] | None, Parameter(help="Also ask again what failed finally in this way, for example refused")
-    ] = None,
+    concurrency: Concurrency = 16,
+    timeout: Timeout = 180.0,
+    retry: Retry = None,
     json: Json = False,
 ) -> int:
     """Make an IDEA-Bench of your own design tasks: six graded questions for each, behind the gates of the paper.
 
     Stop it as you like; the same command goes on where it was, and no reply is paid for twice.
     """
-    import asyncio
-    import sys
-
     from refbench.builders.ideabench.build import build
-    from refbench.cli.build import report_build
 
-    report = asyncio.run(
-        build(
+    return run_build(
+        lambda show: build(
             source,
             out,
             writer=writer,
@@ -72,7 +66,8 @@ def ideabench_command(
             concurrency=concurrency,
             timeout=timeout,
             retry=retry or (),
-            show=None if json else lambda line: print(line, file=sys.stderr),
-        )
+            show=show,
+        ),
+        max_dropped=max_dropped,
+        json=json,
     )
-    return report_build(report, max_dropped=max_dropped, json=json)

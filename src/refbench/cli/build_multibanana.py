@@ -7,25 +7,25 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from refbench.cli.build import Concurrency, Decided, Out, Retry, Spend, Timeout, run_build
 from refbench.cli.options import Json
 
 
 def multibanana_command(
     source: Annotated[Path, Parameter(help="Folder of pictures, searched to its bottom")],
     *,
-    out: Annotated[Path, Parameter(help="Folder for the benchmark; the same command resumes it")],
+    out: Out,
     writer: Annotated[
         str, Parameter(help="VLM that classifies pictures and writes instructions: openai:MODEL, gemini:MODEL, ...")
     ],
     checker: Annotated[
-        str | None, Parameter(help="VLM that screens pictures and checks sets; better not the writer")
+        str | None,
+        Parameter(help="VLM that screens pictures and checks sets; better not the writer, who is the default"),
     ] = None,
     size: Annotated[int, Parameter(help="Sets wanted, balanced over the tasks that the pictures allow")] = 180,
     seed: Annotated[int, Parameter(help="Another seed draws other sets")] = 0,
-    budget: Annotated[str | None, Parameter(help="Most that the build may cost, for example 5usd")] = None,
-    review: Annotated[
-        Path | None, Parameter(help="What you decided in review.jsonl (accept, edit, reject), or a CSV of that")
-    ] = None,
+    budget: Spend = None,
+    review: Decided = None,
     filters: Annotated[
         Path | None, Parameter(help="Limits of your own in TOML, in place of the paper's (docs/build-multibanana.md)")
     ] = None,
@@ -38,25 +38,19 @@ def multibanana_command(
     ] = None,
     device: Annotated[str, Parameter(help="Where the networks of the filters run: cpu, cuda, cuda:1")] = "cpu",
     max_dropped: Annotated[float, Parameter(help="Share of begun sets lost above which the exit code is 1")] = 0.5,
-    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 16,
-    timeout: Annotated[float, Parameter(help="Seconds to wait for a reply")] = 180.0,
-    retry: Annotated[
-        list[str] | None, Parameter(help="Also ask again what failed finally in this way, for example refused")
-    ] = None,
+    concurrency: Concurrency = 16,
+    timeout: Timeout = 180.0,
+    retry: Retry = None,
     json: Json = False,
 ) -> int:
     """Make a MultiBanana of your own pictures: sets of one to eight references with an instruction each.
 
     Stop it as you like; the same command goes on where it was, and no reply is paid for twice.
     """
-    import asyncio
-    import sys
-
     from refbench.builders.multibanana.build import build
-    from refbench.cli.build import report_build
 
-    report = asyncio.run(
-        build(
+    return run_build(
+        lambda show: build(
             source,
             out,
             writer=writer,
@@ -73,7 +67,8 @@ def multibanana_command(
             concurrency=concurrency,
             timeout=timeout,
             retry=retry or (),
-            show=None if json else lambda line: print(line, file=sys.stderr),
-        )
+            show=show,
+        ),
+        max_dropped=max_dropped,
+        json=json,
     )
-    return report_build(report, max_dropped=max_dropped, json=json)

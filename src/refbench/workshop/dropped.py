@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
@@ -26,9 +26,11 @@ class Dropped(Record):
 
 
 class DroppedItems:
-    """The list of one build, in an order that does not depend on who finished first."""
+    """The list of one build, in an order that does not depend on who finished first: by `stages` as the build goes
+    through them, then by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Sequence[str] = ()) -> None:
+        self._stages = {stage: place for place, stage in enumerate(stages)}
         self._items: dict[tuple[str, str, str], Dropped] = {}
 
     def add(self, stage: str, what: str, item: str, reason: str, detail: str = "", picture: str = "") -> None:
@@ -38,7 +40,12 @@ class DroppedItems:
         self._items.setdefault((stage, what, dropped.id), dropped)
 
     def __iter__(self) -> Iterator[Dropped]:
-        return iter(sorted(self._items.values(), key=lambda one: (one.stage, one.what, one.id)))
+        last = len(self._stages)
+        return iter(
+            sorted(
+                self._items.values(), key=lambda one: (self._stages.get(one.stage, last), one.stage, one.what, one.id)
+            )
+        )
 
     def __len__(self) -> int:
         return len(self._items)

@@ -23,6 +23,8 @@ class Decision(Record):
     decision: Verdict
     edit: Mapping[str, Any] = {}
     comment: str = ""
+    seen: Mapping[str, Any] = {}
+    """The item as the file shows it to whoever decides; empty where the file has ids and decisions only."""
 
 
 class Review:
@@ -31,6 +33,7 @@ class Review:
     def __init__(self, decisions: Iterable[Decision] = ()) -> None:
         self._by_id = {decision.id: decision for decision in decisions}
         self._used: set[str] = set()
+        self._outdated: set[str] = set()
 
     @classmethod
     def read(cls, path: Path | None) -> Review:
@@ -54,8 +57,12 @@ class Review:
                     f"{path}, line {number}: {where}: {first['msg']}; write id and decision ({choices})"
                 ) from error
             if decision.decision == "edit" and not decision.edit:
-                raise RefBenchError(f"{path}, line {number}: {decision.id} is to be edited, but no field says how")
-            if decision.id in decisions and decisions[decision.id] != decision:
+                raise RefBenchError(
+                    f"{path}, line {number}: {decision.id} is to be edited, but nothing says how: write the fields to "
+                    'change below "edit", for example "edit": {"instruction": "..."}'
+                )
+            before = decisions.get(decision.id, decision)
+            if (before.decision, before.edit) != (decision.decision, decision.edit):
                 raise RefBenchError(f"{path}, line {number}: {decision.id} is decided twice, and differently")
             decisions[decision.id] = decision
         return cls(decisions.values())
@@ -66,6 +73,18 @@ class Review:
         if found is not None:
             self._used.add(item)
         return found
+
+    def stands(self, decision: Decision, **now: Any) -> bool:
+        """Whether the decision is about the item as it is now. Another writer or seed gives the same id another text,
+        which nobody has seen; such decisions are remembered as outdated."""
+        same = all(decision.seen[name] == value for name, value in now.items() if name in decision.seen)
+        if not same:
+            self._outdated.add(decision.id)
+        return same
+
+    def outdated(self) -> list[str]:
+        """Decisions that were made of another text than the build has."""
+        return sorted(self._outdated)
 
     def strangers(self) -> list[str]:
         """Decided items that this build never asked about: misspelt, or of another seed."""
@@ -83,7 +102,7 @@ def write_review(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
         raise disk_error(error, path) from error
 
 
-_OURS = frozenset({"id", "decision", "comment", "edit"})
+_OURS = frozenset({"id", "decision", "comment", "edit", "seen"})
 
 
 def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
@@ -97,7 +116,8 @@ def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
         if not isinstance(row, dict):
             raise RefBenchError(f"{path}, line {number} is no JSON object")
         if row.get("decision"):  # what nobody has decided yet is no decision
-            yield number, {key: value for key, value in row.items() if key in _OURS}
+            seen = {key: value for key, value in row.items() if key not in _OURS}
+            yield number, {**{key: row[key] for key in _OURS & set(row)}, "seen": seen}
 
 
 def _csv_rows(text: str) -> Iterable[tuple[int, dict[str, Any]]]:

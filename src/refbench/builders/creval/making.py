@@ -14,12 +14,14 @@ from refbench.builders.creval.dimensions import Dimension
 from refbench.builders.creval.edits import Edit
 from refbench.builders.creval.item import LEAST, MOST, Item, ItemQuestion, Planned, Questions
 from refbench.builders.pictures import SourcePicture
+from refbench.builders.replies import reason_of
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 from refbench.workshop import DroppedItems
 
 Flagged = Literal["drop", "keep"]
+STAGES = ("pictures", "screen", "review", "instruction", "questions", "audit")
 
 
 @dataclass(frozen=True)
@@ -168,9 +170,7 @@ class Makers:
     def _lost(self, stage: str, what: str, picture: SourcePicture, why: Failure) -> Failure:
         """Put a final failure down as dropped; a transient one is the next run's business."""
         if not why.transient:
-            reason = {"undefined": "cannot tell an edit from none", "unparsable": "unusable reply"}.get(
-                why.kind, why.kind.replace("_", " ")
-            )
+            reason = "cannot tell an edit from none" if why.kind == "undefined" else reason_of(why)
             self.dropped.add(stage, what, picture.name, reason, why.detail[:500], picture=picture.name)
         return why
 

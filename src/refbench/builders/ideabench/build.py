@@ -6,27 +6,22 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from refbench.builders import BuildReport
-from refbench.builders.folder import claim, split_names
+from refbench.builders.folder import claim
 from refbench.builders.ideabench.item import Item, Sought
 from refbench.builders.ideabench.layout import PLACE, REPHRASED
-from refbench.builders.ideabench.making import Makers
-from refbench.builders.ideabench.shipping import Settings, ship
+from refbench.builders.ideabench.making import STAGES, Makers
+from refbench.builders.ideabench.shipping import Regime, ship
 from refbench.builders.ideabench.sources import sought_tasks
-from refbench.builders.rounds import Worked, at_a_time, paid, together, work
+from refbench.builders.rounds import Worked, together, work
+from refbench.builders.settings import Calls, Settings, check_wishes, opened, role
 from refbench.builders.texts import repeats
-from refbench.calls import Transport
-from refbench.chat.build import make_vlm
 from refbench.chat.spec import Spec
-from refbench.engine.interviews import Interviews
-from refbench.failure import KINDS, Failure
+from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.refblend.draws import draw
 from refbench.workshop import DroppedItems, Review
-
-Regime = Literal["needed", "always", "none"]
 
 
 async def build(
@@ -49,15 +44,11 @@ async def build(
     """An IDEA-Bench of the tasks in `source`, in `out`. The same call again resumes; the same replies give the same
     files. `checker` reads the questions again (the writer itself by default, "none" for no check). `size` cases are
     wanted, by default all; `rephrase` says for which of them prompts for text-to-image models are written."""
-    if size is not None and size < 1:
-        raise RefBenchError(f"--size {size}: give how many cases you want, at least 1")
-    if strange := [kind for kind in retry if kind not in KINDS]:
-        raise RefBenchError(f"--retry {strange[0]}: there are {', '.join(KINDS)}")
-    splits = split_names(test_share)
-    specs = {"writer": Spec.parse(writer, "--writer")}
-    if checker != "none":
-        specs["checker"] = Spec.parse(checker or writer, "--checker")
-    decisions, dropped = Review.read(review), DroppedItems()
+    calls = Calls(concurrency, timeout, budget, retry)
+    check_wishes(size, test_share, "cases")
+    wrote = Spec.parse(writer, "--writer")
+    specs = {"writer": wrote, "checker": role(checker, "--checker", wrote)}
+    decisions, dropped = Review.read(review), DroppedItems(STAGES)
     claim(out, source, "ideabench", (PLACE, REPHRASED))
     tasks, pictures = await asyncio.to_thread(
         sought_tasks, source, out / ".build/pictures", dropped, test_share=test_share, seed=seed
@@ -66,13 +57,10 @@ async def build(
         first = next(iter(dropped))
         raise RefBenchError(f"{source} holds no task that can be used; {first.id}: {first.detail}")
     wanted = min(size, len(tasks)) if size else len(tasks)
-    async with (
-        Transport(concurrency=concurrency, timeout=timeout) as transport,
-        Interviews(out / ".build", transport, budget=budget, retry=retry) as interviews,
-    ):
-        vlms = {role: make_vlm(spec, transport) for role, spec in specs.items()}
-        makers = Makers(interviews, vlms["writer"], vlms.get("checker"), decisions, dropped)
-        most = at_a_time(concurrency, budget)
+    settings = Settings(source, specs, wanted, seed, test_share, pictures)
+    async with opened(out / ".build", specs, calls) as desk:
+        makers = Makers(desk.interviews, desk.vlms["writer"], desk.vlms.get("checker"), decisions, dropped)
+        most = calls.at_a_time
         worked = await work(
             dealt(tasks, seed),
             wanted,
@@ -82,21 +70,7 @@ async def build(
             show=show or (lambda line: None),
         )
         prompts = await _rephrased(makers, worked, rephrase, most)
-        settings = Settings(specs, seed, source, rephrase, test_share, pictures)
-        offered = list(makers.offered.values())
-        return ship(
-            out,
-            settings,
-            worked,
-            prompts,
-            offered,
-            dropped,
-            decisions,
-            splits,
-            wanted=wanted,
-            asked=interviews.asked,
-            cost=paid(interviews, vlms),
-        )
+        return ship(out, settings, worked, makers, prompts, rephrase, asked=desk.interviews.asked, cost=desk.paid())
 
 
 def dealt(tasks: Sequence[Sought], seed: int) -> list[Sought]:

@@ -22,8 +22,6 @@ class Edit:
     """A decision made usable. With an instruction of a person's own, questions are written for that one."""
 
     rejected: bool = False
-    settled: bool = False
-    """A person has looked at it: the checker's opinion does not count any more."""
     instruction: str = ""
     questions: tuple[Graded, ...] = ()
 
@@ -32,7 +30,7 @@ def read_edit(decision: Decision | None, task: Sought) -> Edit:
     if decision is None:
         return Edit()
     if decision.decision != "edit":
-        return Edit(rejected=decision.decision == "reject", settled=decision.decision == "accept")
+        return Edit(rejected=decision.decision == "reject")
     where = f"--review, {decision.id}"
     if strange := [name for name in decision.edit if name not in _FIELDS]:
         raise RefBenchError(f"{where}: {strange[0]} cannot be edited, only {' and '.join(_FIELDS)}")
@@ -44,7 +42,7 @@ def read_edit(decision: Decision | None, task: Sought) -> Edit:
             raise RefBenchError(f"{where}: {wrong}")
     questions = _questions(decision.edit["questions"], task, where) if "questions" in decision.edit else ()
     # Questions that a machine writes for a person's instruction are checked as any others are.
-    return Edit(settled=bool(questions), instruction=instruction, questions=questions)
+    return Edit(instruction=instruction, questions=questions)
 
 
 def _questions(value: Any, task: Sought, where: str) -> tuple[Graded, ...]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 from refbench.builders.ideabench import asking
 from refbench.builders.ideabench.edits import read_edit
 from refbench.builders.ideabench.item import Graded, Item, Sought
+from refbench.builders.replies import reason_of
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
@@ -21,6 +22,7 @@ from refbench.models.rephrase import read_prompts
 from refbench.workshop import DroppedItems, Review
 
 Told = TypeVar("Told")
+STAGES = ("source", "review", "instruction", "capabilities", "questions", "check", "rephrasing")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Makers:
 
     async def make(self, task: Sought) -> Item | Failure:
         """The case, or why there is none: a transient failure is the next run's, any other is put down as dropped."""
-        edit = read_edit(self.review.of(task.id), task)
+        decision = self.review.of(task.id)
+        edit = read_edit(decision, task)
         if edit.rejected:
             return self._drop(task, "review", "rejected", "")
         instruction = edit.instruction or task.instruction
@@ -47,7 +50,7 @@ class Makers:
             if isinstance(written, Failure):
                 return self._lost(task, "instruction", written)
             instruction = written
-        if edit.questions:
+        if decision and edit.questions and (edit.instruction or self.review.stands(decision, instruction=instruction)):
             keywords = tuple(dict.fromkeys(one.capability for one in edit.questions if one.capability))
             return Item(task, instruction, keywords, edit.questions)
         capabilities: tuple[str, ...] = ()
@@ -62,9 +65,9 @@ class Makers:
             if isinstance(chosen, Failure):
                 return self._lost(task, "capabilities", chosen)
             capabilities = chosen
-        return await self._questioned(Item(task, instruction, capabilities, ()), settled=edit.settled)
+        return await self._questioned(Item(task, instruction, capabilities, ()))
 
-    async def _questioned(self, bare: Item, *, settled: bool) -> Item | Failure:
+    async def _questioned(self, bare: Item) -> Item | Failure:
         """The case with questions that passed the check; those that did not are written once more.
 
         What a person has accepted went the same way, so that it is what that person saw.
@@ -81,15 +84,20 @@ class Makers:
             if isinstance(checked, Failure):
                 if checked.transient:
                     return checked
-                return item if settled else self._doubted(item, f"it could not be checked: {checked}", _reason(checked))
+                return self._doubted(item, f"it could not be checked: {checked}", reason_of(checked))
             if not checked:
                 return item
             problem = "; ".join(checked)
             text = f"{asked}\n\n{asking.again_prompt(item.questions, checked, task)}"
-        return item if settled else self._doubted(item, problem, "questions turned down")
+        return self._doubted(item, problem, "questions turned down")
 
-    def _doubted(self, item: Item, problem: str, reason: str) -> Failure:
-        """Dropped, and offered for review as it stands."""
+    def _doubted(self, item: Item, problem: str, reason: str) -> Item | Failure:
+        """Dropped, and offered for review as it stands; unless a person has accepted these very questions."""
+        decision = self.review.of(item.id)
+        if decision is not None and decision.decision == "accept":
+            asked = [one.model_dump(mode="json") for one in item.questions]
+            if self.review.stands(decision, instruction=item.instruction, questions=asked):
+                return item
         self.offered[item.id] = replace(item, problem=problem)
         return self._drop(item.sought, "check", reason, problem)
 
@@ -127,7 +135,7 @@ class Makers:
             lambda reply: read_prompts(reply, task.outputs),
         )
         if isinstance(said, Failure) and not said.transient:
-            self.dropped.add("rephrasing", "prompt", task.id, _reason(said), said.detail[:500])
+            self.dropped.add("rephrasing", "prompt", task.id, reason_of(said), said.detail[:500])
         return said
 
     async def _ask(
@@ -136,13 +144,9 @@ class Makers:
         return await self.interviews.ask(vlm, task.id, part, said, read, max_tokens=asking.TOKENS[part.split()[0]])
 
     def _lost(self, task: Sought, stage: str, why: Failure) -> Failure:
-        return why if why.transient else self._drop(task, stage, _reason(why), why.detail)
+        return why if why.transient else self._drop(task, stage, reason_of(why), why.detail)
 
     def _drop(self, task: Sought, stage: str, reason: str, detail: str) -> Failure:
         picture = task.pictures[0].name if task.pictures else ""
         self.dropped.add(stage, "case", task.id, reason, detail[:500], picture=picture)
         return Failure(kind="undefined", detail=f"dropped: {reason}")
-
-
-def _reason(why: Failure) -> str:
-    return {"unparsable": "unusable reply"}.get(why.kind, why.kind.replace("_", " "))

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.benchmarks.multibanana.details import Task
 from refbench.builders import BuildReport
-from refbench.builders.folder import claim, split_names
-from refbench.builders.multibanana.filling import Painting, category_counts, wishes
+from refbench.builders.folder import claim
+from refbench.builders.multibanana.filling import Painting, category_counts, priced, spent_on, wishes
 from refbench.builders.multibanana.filters import load_filters
 from refbench.builders.multibanana.looking import Eyes, figures, open_eyes
-from refbench.builders.multibanana.making import FinishedSet, Makers
+from refbench.builders.multibanana.making import STAGES, FinishedSet, Makers
 from refbench.builders.multibanana.picture import PlainPicture, lookalike, user_pictures
-from refbench.builders.multibanana.shipping import Made, Settings, ship
+from refbench.builders.multibanana.shipping import Made, ship
 from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible, quotas
-from refbench.builders.rounds import BLOCK, Worked, at_a_time, paid, together
+from refbench.builders.pictures import why_none
+from refbench.builders.replies import reason_of
+from refbench.builders.rounds import BLOCK, Worked, together
+from refbench.builders.settings import Calls, Settings, check_wishes, opened
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
 from refbench.chat.spec import Spec
 from refbench.collection import collect
-from refbench.engine.interviews import Interviews
-from refbench.failure import KINDS, Failure
+from refbench.failure import Failure
 from refbench.models import ImageModel
 from refbench.models.build import make_model
 from refbench.models.nested import leaf_of, parse_model
@@ -67,68 +70,69 @@ async def build(
     """A MultiBanana of the pictures below `source`, in `out`. The same call again resumes; the same replies give the
     same files. The writer classifies pictures and writes instructions, the checker (the writer by default) screens
     pictures and checks sets. `fill` paints for categories with fewer than `fill_to` pictures."""
-    if size < 1:
-        raise RefBenchError(f"--size {size}: give how many sets you want, at least 1")
+    calls = Calls(concurrency, timeout, budget, retry)
+    check_wishes(size, test_share, "sets")
     if fill_to < 1:
         raise RefBenchError(f"--fill-to {fill_to}: give a number of pictures, at least 1")
-    if strange := [kind for kind in retry if kind not in KINDS]:
-        raise RefBenchError(f"--retry {strange[0]}: there are {', '.join(KINDS)}")
-    specs = {"writer": Spec.parse(writer, "--writer"), "checker": Spec.parse(checker or writer, "--checker")}
-    splits = split_names(test_share)
-    limits, decisions, dropped = load_filters(filters), Review.read(review), DroppedItems()
+    wrote = Spec.parse(writer, "--writer")
+    specs = {"writer": wrote, "checker": Spec.parse(checker, "--checker") if checker else wrote}
+    limits, decisions, dropped = load_filters(filters), Review.read(review), DroppedItems(STAGES)
     eyes = open_eyes(limits, device)
     collection = await asyncio.to_thread(collect, source)
     work = out / ".build"
     claim(out, source, "multibanana", ("data",))
     pictures = await asyncio.to_thread(user_pictures, collection, work, dropped)
     if not pictures:
-        reasons = dropped.counts().get("pictures", {})
-        why = ", ".join(f"{number} {reason}" for reason, number in reasons.items()) or "there are none in it"
-        raise RefBenchError(f"{source} holds no picture that can be used: {why}")
-    async with (
-        Transport(concurrency=concurrency, timeout=timeout) as transport,
-        Interviews(work, transport, budget=budget, retry=retry) as interviews,
-    ):
-        vlms = {role: make_vlm(spec, transport) for role, spec in specs.items()}
-        model = _painter(fill, transport, work)
-        named = "" if model is None else model.name
-        settings = Settings(source, specs["writer"], specs["checker"], size, seed, test_share, named, fill_to)
-        makers = Makers(interviews, vlms["writer"], vlms["checker"], limits, decisions, dropped)
-        most = at_a_time(concurrency, budget)
-        made = Made(Worked(), there=len(pictures), sets={split: [] for split in splits})
+        raise RefBenchError(f"{source} holds no picture that can be used: {why_none(dropped)}")
+    settings = Settings(source, specs, size, seed, test_share, source)
+    async with opened(work, specs, calls) as desk:
+        interviews = desk.interviews
+        makers = Makers(interviews, desk.vlms["writer"], desk.vlms["checker"], limits, decisions, dropped)
+        made = Made(Worked(), there=len(pictures), sets={split: [] for split in settings.splits}, fill_to=fill_to)
         with Store(work / "figures.jsonl") as store, Store(work / "fill.jsonl") as painted:
-            stage = _Build(settings, makers, eyes, store, made, most, show or (lambda line: None))
+            stage = _Build(settings, makers, eyes, store, made, calls.at_a_time, show or (lambda line: None))
+            interviews.budget.pay(spent_on(painted))  # one budget for the whole build
             chosen = shuffled(pictures, seed, "looked at")[: max(_LEAST_LOOKED_AT, _LOOKED_AT * size)]
-            await stage.admit(chosen)
-            made.looked = len(chosen)
-            if model is not None:
-                painting = Painting(model, painted, work, interviews.budget, seed)
-                try:
+            async with _painter(fill, desk.transport, work) as model:
+                painting = None if model is None else Painting(model, painted, work, interviews.budget, seed)
+                await stage.admit(chosen)
+                made.looked = len(chosen)
+                if painting is not None:
                     await stage.fill(painting, chosen)
-                finally:
-                    await model.close()
             await stage.write()
             store.settle()
-        cost = paid(interviews, vlms)
-        return ship(out, settings, made, eyes, dropped, decisions, asked=interviews.asked, cost=cost)
+            cost = desk.paid() if priced(painted) else None
+        return ship(out, settings, made, eyes, makers, asked=interviews.asked, cost=cost)
 
 
-def _painter(fill: str | ImageModel | None, transport: Transport, work: Path) -> ImageModel | None:
-    if fill is None or isinstance(fill, ImageModel):
-        return fill
+@contextlib.asynccontextmanager
+async def _painter(fill: str | ImageModel | None, transport: Transport, work: Path) -> AsyncIterator[ImageModel | None]:
+    """The model that fills gaps, made before anything is asked: what is wrong with its spec is said at once."""
+    model = _made(fill, transport, work) if isinstance(fill, str) else fill
+    try:
+        yield model
+    finally:
+        if model is not None:
+            await model.close()
+
+
+def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
     tree = parse_model(fill, "--fill")
     leaf = leaf_of(tree)
     if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
-    model = make_model(
-        tree,
-        cases=(),
-        names=lambda case: [],
-        path=lambda picture: Path(picture.name),
-        transport=transport,
-        make_vlm=lambda spec: make_vlm(spec, transport),
-        folder=work / "painting",
-    )
+    try:
+        model = make_model(
+            tree,
+            cases=(),
+            names=lambda case: [],
+            path=lambda picture: Path(picture.name),
+            transport=transport,
+            make_vlm=lambda spec: make_vlm(spec, transport),
+            folder=work / "painting",
+        )
+    except RefBenchError as error:  # models are told of as --model everywhere else
+        raise RefBenchError(str(error).replace("--model", "--fill")) from error
     assert isinstance(model, ImageModel)
     return model
 
@@ -162,8 +166,8 @@ class _Build:
 
     async def fill(self, painting: Painting, pictures: Sequence[PlainPicture]) -> None:
         """Paint what categories lack; painted pictures pass the same gates as the user's."""
-        painting.pay_for_the_past()
-        enough = self.settings.fill_to
+        enough = self.made.fill_to
+        self.made.painter = painting.model.name
         wanted = wishes(category_counts([one.categories for one in self.made.pool]), enough, self.settings.seed)
         known = list(pictures)
         painted: list[PlainPicture] = []
@@ -175,7 +179,7 @@ class _Build:
             for wish, one in zip(block, told, strict=True):
                 if isinstance(one, Failure):
                     if not one.transient:
-                        self.makers.dropped.add("fill", "picture", wish.prompt, one.kind, one.detail)
+                        self.makers.dropped.add("fill", "picture", wish.prompt, reason_of(one), one.detail)
                 elif other := lookalike(one.looks, known):
                     said = f"looks like {other.name}"
                     self.makers.dropped.add("fill", "picture", one.name, "near-duplicate", said)
@@ -195,7 +199,7 @@ class _Build:
             share = self.settings.test_share
             part = 1.0 if share is None else share if split == "test" else 1 - share
             tasks, impossible = possible(pool)
-            wanted = quotas(max(1, round(self.settings.size * part)), tasks, self.settings.seed)
+            wanted = quotas(max(1, round(self.settings.wanted * part)), tasks, self.settings.seed)
             label = f"{split}: " if split else ""
             so_far = " so far" if self.made.worked.unfinished else ""
             self.made.missing |= {f"{label}{name}": f"{why}{so_far}" for name, why in impossible.items()}
@@ -223,7 +227,7 @@ class _Build:
             for candidate, one in zip(block, await self._finish(split, block), strict=True):
                 finished[candidate.task.name] += isinstance(one, FinishedSet)
                 pending[candidate.task.name] += isinstance(one, Failure)
-            self.show(f"{len(worked.items)} of {self.settings.size} sets made, {worked.begun} begun")
+            self.show(f"{len(worked.items)} of {self.settings.wanted} sets made, {worked.begun} begun")
         if not worked.stopped:
             await self._finish(split, [one for t in tasks for one in self._decided(streams[t.name], t, wanted[t.name])])
         return {

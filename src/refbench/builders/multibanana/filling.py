@@ -20,7 +20,7 @@ from refbench.models import ImageModel
 from refbench.models.model import Commission
 from refbench.models.wrapped import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
-from refbench.record import content_key
+from refbench.record import RefBenchError, content_key
 from refbench.refblend.draws import pick
 from refbench.refblend.store import Store
 from refbench.runs.disk import disk_error, write_whole
@@ -28,6 +28,8 @@ from refbench.runs.disk import disk_error, write_whole
 SIZE = (1024, 1024)
 _SPENT = "spent"
 """Under which the store has the dollars of all paintings so far."""
+_UNPRICED = "unpriced"
+"""Under which the store says that something was painted whose price nobody knows."""
 _DRAWS = 50
 """Draws for a prompt that is not there yet; a grid that small is used up."""
 
@@ -79,9 +81,12 @@ class Painting:
     budget: Budget
     seed: int
 
-    def pay_for_the_past(self) -> None:
-        """Count what earlier runs have paid, so that the budget is one for the whole build."""
-        self.budget.pay(self.store.get(_SPENT) or 0.0)
+    def __post_init__(self) -> None:
+        if self.budget.cap is not None and self.model.traits.usd_a_picture is None:
+            raise RefBenchError(
+                f"--budget needs the price of {self.model.name}'s pictures: add ?price=USD (dollars a picture) to its "
+                "spec"
+            )
 
     async def paint(self, wish: Wish) -> PlainPicture | Failure:
         """The picture: on disk already, or painted now. A failure that another try could mend is not kept."""
@@ -109,7 +114,10 @@ class Painting:
             self.budget.pay(whole_cost(painted))
         finally:
             await self.budget.release(worst)
-        self.store.put(_SPENT, (self.store.get(_SPENT) or 0.0) + (whole_cost(painted) or 0.0))
+        cost = whole_cost(painted)
+        self.store.put(_SPENT, spent_on(self.store) + (cost or 0.0))
+        if cost is None and painted.pictures:
+            self.store.put(_UNPRICED, True)
         failure = painted.failure or (None if painted.pictures else Failure(kind="missing_output", detail="no picture"))
         if failure is not None and failure.transient:
             return failure
@@ -128,6 +136,16 @@ class Painting:
 
     def _plain(self, found: Found, wish: Wish) -> PlainPicture | Failure:
         return plainly(self.work / "fill", found, self.work, f"generated/{found.name}", self.model.name, wish.prompt)
+
+
+def spent_on(store: Store) -> float:
+    """Dollars of all paintings of a build, also of earlier runs."""
+    return float(store.get(_SPENT) or 0.0)
+
+
+def priced(store: Store) -> bool:
+    """Whether the price of everything that was painted is known."""
+    return not store.get(_UNPRICED)
 
 
 def category_counts(categories: Sequence[frozenset[str]]) -> dict[str, int]:

@@ -58,7 +58,7 @@ def dataset_files(sets: Sequence[FinishedSet]) -> dict[str, Path | bytes]:
 
 
 def set_rows(sets: Mapping[str, Sequence[FinishedSet]]) -> list[dict[str, Any]]:
-    """Everything that is known of each set, for sets.jsonl and for the review."""
+    """Everything that is known of each set, for sets.jsonl and for the review: there also what is against it."""
     return [
         {
             "id": one.id,
@@ -70,6 +70,7 @@ def set_rows(sets: Mapping[str, Sequence[FinishedSet]]) -> list[dict[str, Any]]:
             "giver": one.written.giver,
             "thinking": one.written.thinking,
             "check": one.checked.model_dump() if one.checked else "decided by a person",
+            **({"problem": one.problem} if one.problem else {}),
         }
         for split, finished in sets.items()
         for one in sorted(finished, key=lambda one: one.id)

@@ -6,7 +6,7 @@ back as the failure it is, for the next run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from refbench.builders.multibanana.screening import read_screen, screen_prompt
 from refbench.builders.multibanana.tagging import tags_of
 from refbench.builders.multibanana.tasks import Candidate, Member
 from refbench.builders.multibanana.writing import Written, instruction_fault, read_written, write_request
-from refbench.builders.replies import line
+from refbench.builders.replies import line, reason_of
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
@@ -29,6 +29,9 @@ from refbench.workshop import Decision, DroppedItems, Review
 
 _TOKENS = {"screen": 1500, "look": 2000, "instruction": 3000, "check": 2000}
 """Most that a reply may have; `?max_tokens=` in a spec overrides it."""
+
+
+STAGES = ("pictures", "review", "filters", "screen", "classification", "fill", "instruction", "check")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class FinishedSet:
     tags: tuple[str, ...]
     checked: Checked | None
     """None where a person decided."""
+    problem: str = ""
+    """What the checker has against it: then it is not shipped, but offered for review."""
 
     @property
     def id(self) -> str:
@@ -56,6 +61,8 @@ class Makers:
     filters: Filters
     review: Review
     dropped: DroppedItems
+    offered: list[FinishedSet] = field(default_factory=list)
+    """Sets that the checker turned down: a person may accept or edit them."""
 
     def passes(self, picture: PlainPicture, seen: Seen) -> bool:
         """Whether the picture passes the filters; a person's word goes before theirs."""
@@ -117,7 +124,10 @@ class Makers:
         if isinstance(written, Failure):
             return self._lost("instruction", candidate, written)
         tags = edit.get("tags", tags_of([one.look for one in candidate.references]))
-        if decision is not None:  # a person has looked at it
+        # A person has looked at it: written it, or decided about this very instruction.
+        if decision is not None and (
+            "instruction" in edit or self.review.stands(decision, instruction=written.instruction)
+        ):
             return FinishedSet(candidate, written, tags, None)
         checked = await self.interviews.ask(
             self.checker,
@@ -130,6 +140,7 @@ class Makers:
         if isinstance(checked, Failure):
             return self._lost("check", candidate, checked)
         if fault := checked.fault(self.filters):
+            self.offered.append(FinishedSet(candidate, written, tags, checked, fault))
             self._drop_set(candidate, "check", fault, f"{written.instruction} ({checked.reason})")
             return None
         return FinishedSet(candidate, written, tags, checked)
@@ -139,9 +150,9 @@ class Makers:
         if failure.transient:
             return failure
         if isinstance(what, Candidate):
-            self._drop_set(what, stage, failure.kind, failure.detail)
+            self._drop_set(what, stage, reason_of(failure), failure.detail)
         else:
-            self._drop_picture(what, stage, failure.kind, failure.detail)
+            self._drop_picture(what, stage, reason_of(failure), failure.detail)
         return None
 
     def _drop_picture(self, picture: PlainPicture, stage: str, reason: str, detail: str) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from refbench.builders.multiref_real import asking
-from refbench.builders.multiref_real.edits import read_edit
+from refbench.builders.multiref_real.edits import Edit, read_edit
 from refbench.builders.multiref_real.item import Item, Sought
+from refbench.builders.replies import reason_of
 from refbench.builders.sourced import Plain
 from refbench.chat.vlm import VLM
 from refbench.engine.interviews import Interviews
@@ -21,6 +22,7 @@ from refbench.failure import Failure
 from refbench.workshop import DroppedItems, Review
 
 Told = TypeVar("Told")
+STAGES = ("source", "review", "output", "instruction", "acceptance", "category")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Makers:
                 return written
             item = written
         if not edit.instruction:
-            accepted = await self._accepted(item, settled=edit.settled)
+            accepted = await self._accepted(item, edit)
             if not isinstance(accepted, Item):
                 return accepted
             item = accepted
@@ -107,7 +109,7 @@ class Makers:
             return self._drop(sought, "instruction", kind, f"{fault}: {text[:200]}")
         return self._lost(sought, "instruction", said, item)
 
-    async def _accepted(self, item: Item, *, settled: bool) -> Item | Failure:
+    async def _accepted(self, item: Item, edit: Edit) -> Item | Failure:
         """The entry as the checker accepts it; an instruction that it complains of is written once more.
 
         What a person has accepted goes the same way, so that it is what that person saw.
@@ -121,11 +123,19 @@ class Makers:
                 return written
             item, verdict = written, await self._verdict(written)
         if isinstance(verdict, Failure):
-            return item if settled and not verdict.transient else self._lost(item.sought, "acceptance", verdict, item)
-        if verdict.against and not settled:
+            if verdict.transient or not self._settled(item, edit):
+                return self._lost(item.sought, "acceptance", verdict, item)
+        elif verdict.against and not self._settled(item, edit):
             self.offered[item.sought.name] = replace(item, problem=str(verdict))
             return self._drop(item.sought, "acceptance", verdict.against[0], str(verdict))
         return item
+
+    def _settled(self, item: Item, edit: Edit) -> bool:
+        """Whether a person has decided about this very instruction, or about the output that it is written for."""
+        decision = self.review.of(item.sought.name)
+        if decision is None or not edit.settled:
+            return False
+        return edit.output is not None or self.review.stands(decision, instruction=item.instruction)
 
     async def _verdict(self, item: Item) -> asking.Verdict | Failure:
         assert self.checker is not None
@@ -148,8 +158,7 @@ class Makers:
             return why
         if item is not None:
             self.offered[sought.name] = replace(item, problem=f"{stage}: {why}")
-        reason = {"unparsable": "unusable reply"}.get(why.kind, why.kind.replace("_", " "))
-        return self._drop(sought, stage, reason, why.detail)
+        return self._drop(sought, stage, reason_of(why), why.detail)
 
     def _drop(self, sought: Sought, stage: str, reason: str, detail: str) -> Failure:
         picture = sought.inputs[0].name
