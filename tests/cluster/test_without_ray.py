@@ -19,10 +19,10 @@ from refbench.record import RefBenchError
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    executor = make_executor("ray", None, tmp_path)
-    assert isinstance(executor, RayExecutor)
+    with pytest.raises(RefBenchError, match=r"^--engine ray needs Ray: pip install 'refbench\[ray\]'$"):
+        make_executor("ray", None, tmp_path)
     with pytest.raises(RefBenchError, match=r"^--engine ray needs Ray .*: pip install 'refbench\[ray\]'$"):
-        asyncio.run(executor.connect())
+        asyncio.run(RayExecutor(None, shared=tmp_path).connect())
 
 
 def test_engines_have_names_and_only_ray_has_an_address(tmp_path: Path) -> None:

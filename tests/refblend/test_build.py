@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,9 @@ import pytest
 
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.refblend.layouts import load_layout
 from refbench.refblend.settings import Settings, owned_directory
 from support.blend import built, drawing, tree, write_drawings
-from support.judge_server import JudgeServer
-
-
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
 def refbench(*words: object) -> subprocess.Popen[str]:
@@ -77,9 +72,7 @@ def test_a_build_that_is_killed_and_run_again_gives_the_same_bytes(
     killed = subprocess.run([sys.executable, "-c", KILLED, str(drawings), str(out), *at.split()], check=False)
     assert killed.returncode == -signal.SIGKILL
     before = {path: path.stat().st_mtime_ns for path in (out / "work/references").rglob("*.png")}
-    again = refbench(*asked(drawings, out))
-    _, wrong = again.communicate()
-    assert again.returncode == 0, wrong
+    built(drawings, out, types=("canny", "sketch", "caption"), samples="all", test_share=0.1)
     assert tree(out) == whole
     on_record = (out / "work/references.jsonl").read_text()
     kept = {path for path, time in before.items() if path.stat().st_mtime_ns == time}
@@ -105,6 +98,19 @@ def test_another_seed_is_another_dataset_from_the_same_references(drawings: Path
     built(drawings, tmp_path / "out", seed=1, samples=20)
     assert [(e["id"], e["instructions"]["original_prompts"]) for e in entries(tmp_path / "out")] != one
     assert before == {p: p.stat().st_mtime_ns for p in (tmp_path / "out/work/references").rglob("*.png")}
+
+
+def test_the_looks_of_all_pictures_are_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their number squared: five times, for the split and twice for each kind of groups, would be felt."""
+    from refbench.refblend import split
+
+    calls: list[int] = []
+    real = split.lookalikes
+    monkeypatch.setattr(split, "lookalikes", lambda looks: calls.append(len(looks)) or real(looks))
+    for number, name in enumerate(("cup", "hat")):
+        write_drawings(tmp_path / "in" / name, 3, start=700 + 10 * number)
+    built(tmp_path / "in", tmp_path / "out", layout=load_layout("subjects"), types=("canny", "subject", "style"))
+    assert calls == [6]
 
 
 def test_broken_pictures_are_told_and_too_many_of_them_are_exit_code_1(tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_a_directory_of_somebody_else_is_not_touched_and_two_builds_do_not_meet(
 def test_pictures_without_words_or_groups_are_told_what_is_missing(tmp_path: Path) -> None:
     folder = write_drawings(tmp_path / "in", 3, captions=False)
     with pytest.raises(RefBenchError, match=r"offer canny, sketch, of which table7 allows no set; give captions"):
-        built(folder, tmp_path / "out", types=("canny", "sketch"))
+        built(folder, tmp_path / "out")
     (tmp_path / "empty").mkdir()
     with pytest.raises(RefBenchError, match="holds no picture that can be used"):
         built(tmp_path / "empty", tmp_path / "out2")
@@ -168,6 +174,11 @@ def test_pictures_without_words_or_groups_are_told_what_is_missing(tmp_path: Pat
         ({"samples": 0}, "--samples 0"),
         ({"personas": Path("p.txt")}, "so add --rewriter"),
         ({"formats": ("csv",)}, "--formats csv: choose from json"),
+        ({"several": {"canny": 2}}, "2 references of type canny in one sample: table7 allows several of pose, subject"),
+        ({"several": {"subject": 0}}, "0 references of type subject"),
+        ({"types": ("canny", "sketch")}, "--types canny, sketch: table7 allows no set of these"),
+        ({"budget": "much"}, "--budget much"),
+        ({"concurrency": 0}, "--concurrency"),
     ],
 )
 def test_wrong_settings_are_told_before_anything_is_computed(wrong: dict[str, Any], said: str) -> None:
@@ -175,109 +186,16 @@ def test_wrong_settings_are_told_before_anything_is_computed(wrong: dict[str, An
         Settings(pictures=Path("a"), out=Path("b"), **wrong)
 
 
-def writer(text: str) -> str:
-    """A VLM of all trades: captions, marks, and rewritings that keep what has to stay."""
-    if "Write one caption" in text:
-        return "Some discs beside lines"
-    if "Word it anew" in text:
-        request = text.split("----\n")[1].strip()
-        return request.replace("Generate an image", "Paint me a picture")
-    axes = re.findall(r'"(alignment|quality|accuracy)"', text)
-    return orjson.dumps(dict.fromkeys(axes, 4)).decode()
-
-
-def test_captions_marks_and_rewritings_of_a_vlm_are_asked_for_once(tmp_path: Path) -> None:
-    folder = write_drawings(tmp_path / "in", 6, captions=False)
-    with JudgeServer(reply=writer) as server:
-        spec = f"seer=openai:tiny?base_url={server.url}/v1"
-        more = {"captions": spec, "judge": spec, "rewriter": spec, "samples": 6, "types": ("canny", "caption")}
-        built(folder, tmp_path / "out", **more)
-        asked = len(server.requests)
-        first = tree(tmp_path / "out")
-        built(folder, tmp_path / "out", **more)
-        assert len(server.requests) == asked == 6 + 2 * 6 + 6, "a caption, two marked references, a rewriting each"
-    assert tree(tmp_path / "out") == first
-    for entry in entries(tmp_path / "out"):
-        assert entry["conditions"]["caption"] == "Some discs beside lines"
-        assert entry["judge"] == {"Canny Alignment": 4, "Canny Quality": 4, "Caption Alignment": 4}
-        assert entry["instructions"]["enhance_prompts"][0].startswith("Paint me a picture")
-        assert entry["persona"]
-
-
-def test_a_caption_of_too_many_words_is_asked_for_again_and_then_dropped(tmp_path: Path) -> None:
-    folder = write_drawings(tmp_path / "in", 2, captions=False)
-
-    def wordy(text: str) -> str:
-        return "Short enough now" if "could not be used" in text and "drawing" not in text else "word " * 21
-
-    with JudgeServer(reply=wordy) as server:
-        built(folder, tmp_path / "out", captions=f"openai:tiny?base_url={server.url}/v1", types=("canny", "caption"))
-        assert "21 words" in str(server.requests[-1].body)
-    assert {e["conditions"]["caption"] for e in entries(tmp_path / "out")} == {"Short enough now"}
-
-
-def test_one_mark_below_three_drops_the_sample_and_a_person_can_take_it_back(tmp_path: Path) -> None:
-    folder = write_drawings(tmp_path / "in", 4)
-
-    def strict(text: str) -> str:
-        axes = dict.fromkeys(re.findall(r'"(alignment|quality|accuracy)"', text), 3)
-        return orjson.dumps(axes | ({"quality": 2} if "quality" in axes else {})).decode()
-
-    with JudgeServer(reply=strict) as server:
-        more = {"judge": f"openai:tiny?base_url={server.url}/v1", "types": ("canny", "caption", "style")}
-        out = tmp_path / "out"
-        done = built(folder, out, **more)
-        assert done.statistics["samples"] == 0
-        assert done.statistics["dropped"]["judge"] == {"Canny Quality below 3": 4}
-        assert done.failed_share == 0, "a low mark is a verdict, not a failure"
-        lines = [orjson.loads(line) for line in (out / "review.jsonl").read_bytes().splitlines()]
-        assert [line["dropped"] for line in lines] == ["Canny Quality below 3"] * 4
-        new = lines[1]["instruction"].replace("Generate", "Please generate")
-        decided = [
-            {**lines[0], "decision": "accept"},
-            {**lines[1], "decision": "edit", "edit": {"instruction": new}},
-            {**lines[2], "decision": "reject", "comment": "blurred"},
-            lines[3],
-        ]
-        (out / "review.jsonl").write_bytes(b"\n".join(map(orjson.dumps, decided)))
-        again = built(folder, out, **more)
-    kept = {entry["id"]: entry for entry in entries(out)}
-    assert set(kept) == {lines[0]["id"], lines[1]["id"]}
-    assert kept[lines[1]["id"]]["instructions"]["original_prompts"] == new
-    assert [kept[line["id"]]["review"] for line in lines[:2]] == ["accept", "edit"]
-    assert again.statistics["dropped"]["review"] == {"rejected": 1}
-    assert (out / "review.jsonl").read_bytes() == b"\n".join(map(orjson.dumps, decided)), "what people wrote stays"
-
-
-def test_an_edit_that_asks_for_other_references_is_refused(drawings: Path, tmp_path: Path) -> None:
-    more = {"types": ("canny", "caption"), "samples": 3}
-    built(drawings, tmp_path / "out", **more)
-    wrong = orjson.loads((tmp_path / "out/review.jsonl").read_bytes().splitlines()[0])
-    wrong |= {"decision": "edit", "edit": {"instruction": "Just make something nice."}}
-    (tmp_path / "r.jsonl").write_bytes(orjson.dumps(wrong))
-    with pytest.raises(RefBenchError, match="asks for something else: it lacks <canny_image>"):
-        built(drawings, tmp_path / "out", review=tmp_path / "r.jsonl", **more)
-
-
-def test_a_vlm_that_is_down_costs_samples_now_and_none_later(tmp_path: Path) -> None:
-    folder = write_drawings(tmp_path / "in", 3, captions=False)
-    write_drawings(folder, 1, start=50)
-    with JudgeServer(reply=writer, status=400, error={"error": {"message": "down"}}) as server:
-        more = {"captions": f"openai:tiny?base_url={server.url}/v1", "types": ("canny", "caption")}
-        with pytest.raises(RefBenchError, match="no sample can be made"):
-            built(folder, tmp_path / "out", **more)
-        server.status = None
-        assert built(folder, tmp_path / "out", **more).failed_share == 0
-    assert len(entries(tmp_path / "out")) == 4
-
-
-def test_a_spent_budget_is_said_and_the_rest_comes_later(tmp_path: Path) -> None:
-    folder = write_drawings(tmp_path / "in", 5, captions=False)
-    with JudgeServer(reply=writer) as server:
-        spec = f"openai:tiny?base_url={server.url}/v1&price=1,1"
-        more = {"captions": spec, "types": ("canny", "caption"), "concurrency": 1}
-        first = built(folder, tmp_path / "out", budget="0.001usd", **more)
-        assert first.stopped == "budget"
-        assert 0 < first.statistics["samples"] < 5
-        assert built(folder, tmp_path / "out", **more).statistics["samples"] == 5
-        assert len(server.requests) == 5
+def test_other_keypoints_are_another_picture_in_the_shards_too(tmp_path: Path) -> None:
+    """The entry of a sample says nothing of keypoints: a shard that looked at entries alone would keep the old pose."""
+    folder = write_drawings(tmp_path / "in", 2)
+    for shift in (0, 20):
+        person = [[10.0 + shift + 3 * n, 20.0 + 2 * n, 2.0] for n in range(17)]
+        rows = [{"image": f"drawing {n:03d}.png", "caption": "a person", "people": [person]} for n in range(2)]
+        (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+        built(folder / "rows.jsonl", tmp_path / "out", types=("pose", "caption"), test_share=0.0)
+    with tarfile.open(tmp_path / "out/webdataset/train-00000.tar") as tar:
+        for entry in entries(tmp_path / "out"):
+            file = tar.extractfile(f"{entry['id']}.pose_image.png")
+            assert file is not None
+            assert file.read() == (tmp_path / "out" / entry["conditions"]["pose_path"]).read_bytes()

@@ -125,8 +125,9 @@ def test_colours_belong_to_the_seed_and_the_picture(tmp_path: Path) -> None:
 
 
 def test_each_person_is_a_reference_where_several_are_wanted(tmp_path: Path) -> None:
+    """Also without the network that finds people: the source says where they are."""
     picture = annotated(pictures(tmp_path, 1)[0])
-    references = References(tmp_path / "work", Extractors({"pose": "each_pose"}, {}), ("pose",))
+    references = References(tmp_path / "work", Extractors({}, {"pose": "no network"}, each_pose=True), ("pose",))
     make(references, [picture])
     assert len(references.candidates(picture, {})["pose"]) == 2
 

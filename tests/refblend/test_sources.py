@@ -135,12 +135,44 @@ def test_labels_that_cannot_be_read_are_told_and_cost_nothing_else(tmp_path: Pat
     assert len(sources.pictures) == 3
     assert sources.pictures[0].caption == "Here"
     assert sources.pictures[1].boxes == ((1.0, 1.0, 9.0, 9.0),)
-    assert [where for where, _ in sources.wrong] == [f"t.jsonl, line {n}" for n in (1, 2, 3, 3, 4, 5)]
+    assert [where for where, _ in sources.wrong] == [f"t.jsonl, line {n}" for n in (1, 2, 3, 3)]
+    assert [(s.name, s.kind, s.reason) for s in sources.skipped] == [
+        ("t.jsonl, line 4", "unreadable", "it names no picture"),
+        ("t.jsonl, line 5", "unreadable", "it is no JSON object"),
+    ]
+
+
+def test_a_damaged_line_costs_itself_alone_and_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
+    write_drawings(tmp_path, 2, captions=False)
+    lines = ['{"image": "drawing 000.png"}', "", '{"image": "drawing', '{"image": "drawing 001.png"}']
+    lines.append('{"image": "drawing 000.png", "caption": "Another word on it"}')
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    sources = found(tmp_path / "t.jsonl", tmp_path / "work")
+    assert [p.name for p in sources.pictures] == ["drawing 000.png", "drawing 001.png"]
+    assert [(s.name, s.kind) for s in sources.skipped] == [
+        ("t.jsonl, line 3", "unreadable"),
+        ("t.jsonl, line 5", "duplicate"),
+    ]
+    (tmp_path / "t.csv").write_text('image,caption\n"drawing 000.png","two\nlines"\n\n,nothing\n')
+    assert [s.name for s in found(tmp_path / "t.csv", tmp_path / "work").skipped] == ["t.csv, line 5"]
+
+
+def test_the_rows_of_several_tables_are_each_about_the_pictures_beside_them(tmp_path: Path) -> None:
+    for number, name in enumerate(("a", "b")):
+        write_drawings(tmp_path / "in" / name, 1, captions=False)
+        (tmp_path / "in" / name / "drawing 000.png").write_bytes(encode(drawing(number)))
+        (tmp_path / "in" / name / "meta.jsonl").write_text(json.dumps({"image": "drawing 000.png", "caption": name}))
+    sources = gather(tmp_path / "in", Layout(table="*/meta.jsonl"), tmp_path / "work")
+    assert [(p.name, p.caption) for p in sources.pictures] == [
+        ("a/drawing 000.png", "a"),
+        ("b/drawing 000.png", "b"),
+    ]
+    assert sources.skipped == ()
 
 
 @pytest.mark.parametrize(
     "text, said",
-    [("{", "line 1 is no JSON"), ('"a"', None), ("\xff", "cannot be read as a table")],
+    [("{", None), ('"a"', None), ("\xff", "cannot be read as a table")],
 )
 def test_a_table_that_is_none_is_refused_or_has_no_pictures(tmp_path: Path, text: str, said: str | None) -> None:
     (tmp_path / "t.jsonl").write_bytes(text.encode("latin-1"))

@@ -24,6 +24,7 @@ from refbench import Evidence, Failure, Output, Purpose, RefBenchError
 from refbench.output import StoredPicture
 from refbench.report import to_json
 from refbench.runs import Run, Shard, merge
+from refbench.runs.disk import write_whole
 from refbench.runs.ledger import LedgerWriter
 from refbench.runs.snapshot import open_snapshot
 from refbench.scoring import score_run
@@ -484,3 +485,14 @@ def test_the_file_system_of_a_path_is_found() -> None:
     from refbench.runs.disk import filesystem_of
 
     assert filesystem_of(Path("/proc")) == "proc"
+
+
+def test_files_of_a_run_are_as_readable_as_the_umask_allows(tmp_path: Path) -> None:
+    """Colleagues on a shared disk read runs and datasets."""
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "run.json", b"{}")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

@@ -78,6 +78,8 @@ def build_command(
     from refbench.refblend.references import chosen_types
     from refbench.refblend.settings import Settings
 
+    if not 0 <= max_failed <= 1:
+        raise RefBenchError(f"--max-failed {max_failed:g}: give a share from 0 to 1")
     chosen, dodge = chosen_types(_words(types))
     described = load_layout(layout)
     settings = Settings(

@@ -25,7 +25,7 @@ def demo_command(
     """See the whole flow without a key: a real leaderboard, is a gap real, a run of your own, and the pages.
 
     Every command is shown as you would type it. With a judge ($REFBENCH_JUDGE, or --judge) the pictures are judged too,
-    which asks it 180 questions.
+    which asks it 120 questions.
     """
     from refbench.report.terminal import console
 

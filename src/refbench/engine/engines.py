@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,13 +21,20 @@ if TYPE_CHECKING:
 ENGINES = ("embedded", "ray")
 
 
-def make_executor(engine: str, address: str | None, shared: Path, visible: Sequence[Path] = ()) -> Executor:
-    """The executor of that name; `close` it when all is done. `shared` is where workers of all nodes write."""
+def need_engine(engine: str, address: str | None) -> None:
+    """Say what is wrong with the choice before anything is computed; whether a cluster answers is seen later."""
     if engine not in ENGINES:
         raise RefBenchError(f"--engine {engine}: choose {' or '.join(ENGINES)}")
+    if engine == "embedded" and address is not None:
+        raise RefBenchError(f"--address {address}: that of a Ray cluster, so add --engine ray")
+    if engine == "ray" and importlib.util.find_spec("ray") is None:
+        raise RefBenchError("--engine ray needs Ray: pip install 'refbench[ray]'")
+
+
+def make_executor(engine: str, address: str | None, shared: Path, visible: Sequence[Path] = ()) -> Executor:
+    """The executor of that name; `close` it when all is done. `shared` is where workers of all nodes write."""
+    need_engine(engine, address)
     if engine == "embedded":
-        if address is not None:
-            raise RefBenchError(f"--address {address}: that of a Ray cluster, so add --engine ray")
         return EmbeddedExecutor()
     from refbench.engine.ray_executor import RayExecutor
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from refbench.chat.vlm import VLM
-from refbench.collection import lookalikes
 from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 from refbench.record import RefBenchError
@@ -25,7 +24,7 @@ from refbench.refblend.rules import Rules
 from refbench.refblend.sample import Sample
 from refbench.refblend.screening import LOWEST, REVIEWED, marks_of, too_low
 from refbench.refblend.sources import SourcePicture
-from refbench.refblend.split import Side
+from refbench.refblend.split import Side, alike
 from refbench.refblend.thresholds import Thresholds
 from refbench.refblend.types import Type
 from refbench.workshop import DroppedItems, Review
@@ -88,14 +87,13 @@ def _pools(pictures: Sequence[SourcePicture], side: Mapping[str, Side], kind: Ty
     reference, the others would give the answer away."""
     groups: dict[str, str] = {}
     seen: set[tuple[str, int]] = set()
-    looks = lookalikes([picture.looks for picture in pictures])
-    for picture, look in zip(pictures, looks, strict=True):
+    for picture, look in zip(pictures, alike(pictures), strict=True):
         group = getattr(picture, kind)
         if group is None:
             continue
         name = f"{side[picture.sha256]}\0{group}"
-        if (name, int(look)) not in seen:
-            seen.add((name, int(look)))
+        if (name, look) not in seen:
+            seen.add((name, look))
             groups[picture.file] = name
     return Pools(groups)
 
@@ -137,7 +135,8 @@ class Blending:
             self.dropped.add("instructions", "sample", planned.id, composed.kind, composed.detail, picture.name)
             return None
         decision = self.review.of(planned.id)
-        edit = {key: str(decision.edit[key]) for key in _EDITABLE if decision.edit.get(key)} if decision else {}
+        edits = decision.edit if decision is not None and decision.decision == "edit" else {}
+        edit = {key: str(edits[key]) for key in _EDITABLE if edits.get(key)}
         if decision is not None and decision.decision == "reject":
             self.dropped.add("review", "sample", planned.id, "rejected", decision.comment, picture.name)
             return None
@@ -154,6 +153,10 @@ class Blending:
         elif self.rewriter is not None and self.interviews is not None:
             persona = persona_for(self.personas, composed.id, self.seed)
             composed = await rewrite(self.interviews, self.rewriter, composed, persona)
+            if (why_kept := composed.why_kept) is not None:
+                self.dropped.add("rewriting", "text", planned.id, why_kept.kind, why_kept.detail, picture.name)
+                if why_kept.transient:  # nobody answered: the next build asks again
+                    self.failed[picture.sha256] = why_kept
         self._list(composed, picture, marks, "")
         made = {kind: of_type[0].extractor for kind, of_type in drawn.items() if kind in composed.types}
         needed = "needed" if set(composed.types) & REVIEWED else ""

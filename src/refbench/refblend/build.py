@@ -14,6 +14,7 @@ from refbench.calls import Transport
 from refbench.chat.build import make_vlm
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
+from refbench.engine.engines import need_engine
 from refbench.engine.interviews import Interviews
 from refbench.record import RefBenchError
 from refbench.refblend.blending import Blending, Material
@@ -24,11 +25,19 @@ from refbench.refblend.parquet import need_parquet, parquet_is_here
 from refbench.refblend.personas import load_personas
 from refbench.refblend.plan import Offer, Plan, plan
 from refbench.refblend.references import Extractors, References, extractors_here
-from refbench.refblend.rules import Rules, allowed_sets
+from refbench.refblend.rules import Rules, allowed_sets, share_of
 from refbench.refblend.sample_file import SampleFile, write_samples
 from refbench.refblend.settings import FORMATS, Settings, owned_directory
 from refbench.refblend.split import sides
-from refbench.refblend.stages import Counter, Tell, captions_from, make_captions, make_references, usable_pictures
+from refbench.refblend.stages import (
+    Counter,
+    Tell,
+    captions_from,
+    make_captions,
+    make_references,
+    usable_pictures,
+    without_groups,
+)
 from refbench.refblend.statistics import statistics
 from refbench.refblend.thresholds import load_thresholds
 from refbench.workshop import DroppedItems, Review
@@ -48,9 +57,10 @@ class Built:
 
 async def build(settings: Settings, tell: Tell = lambda line: None) -> Built:
     """Build the dataset; `tell` gets a line now and then. RefBenchError for what only the user can mend."""
+    need_engine(settings.engine, settings.address)
     formats = _formats(settings, tell)
     thresholds = load_thresholds(settings.thresholds)
-    templates = load_templates(settings.rules, settings.templates)
+    templates = load_templates(settings.rules.restricted(settings.types), settings.templates)
     personas = load_personas(settings.personas) if settings.rewriter is not None else ()
     async with AsyncExitStack() as stack:
         stack.enter_context(owned_directory(settings.out))
@@ -70,7 +80,8 @@ async def build(settings: Settings, tell: Tell = lambda line: None) -> Built:
         extractors = extractors_here(
             settings.types, dodge=settings.dodge, each_pose=settings.several.get("pose", 1) > 1
         )
-        for kind, reason in extractors.missing.items():
+        ungrouped = without_groups(settings, sources)
+        for kind, reason in (*extractors.missing.items(), *ungrouped.items()):
             tell(f"{kind} is not offered: {reason}")
         references = References(
             settings.work,
@@ -117,7 +128,7 @@ async def build(settings: Settings, tell: Tell = lambda line: None) -> Built:
             planned.quotas,
             dropped,
             len(broken) + len(failed),
-            _about(settings, formats, how, extractors, vlms),
+            _about(settings, formats, how, extractors, ungrouped, vlms),
         )
         write_about(settings, sources, found, dropped)
         _write_review(settings, blending.reviewed)
@@ -162,10 +173,9 @@ def _planned(settings: Settings, material: Material, dropped: DroppedItems) -> P
     rules = settings.rules.restricted(types=offered)
     n = len(offers) if settings.samples is None else settings.samples
     wanted = {kind: most for kind, most in settings.several.items() if kind in offered}
-    try:
+    made, shares = None, share_of(rules, allowed_sets(rules))
+    if shares and (n == "all" or any(shares.values())):
         made = plan(offers, rules, n=None if n == "all" else n, several=wanted, seed=settings.seed)
-    except RefBenchError:
-        made = None
     if made is None or not len(made):
         dropped.write(settings.out / "dropped.jsonl")
         names = ", ".join(sorted(offered)) or "nothing"
@@ -177,7 +187,12 @@ def _planned(settings: Settings, material: Material, dropped: DroppedItems) -> P
 
 
 def _about(
-    settings: Settings, formats: Sequence[str], how: str, extractors: Extractors, vlms: Mapping[str, VLM]
+    settings: Settings,
+    formats: Sequence[str],
+    how: str,
+    extractors: Extractors,
+    ungrouped: Mapping[str, str],
+    vlms: Mapping[str, VLM],
 ) -> dict[str, Any]:
     """How the dataset was made, as far as its content depends on it: not where, nor by which engine."""
     return {
@@ -195,8 +210,8 @@ def _about(
         "formats": list(formats),
         "extraction": VERSION,
         "extractors": dict(extractors.by_type),
-        "networks": extractors.networks,
-        "not_offered": extractors.absent,
+        "networks": extractors.networks(*(["objects"] if how == "objects" else [])),
+        "not_offered": {**extractors.absent, **ungrouped},
     }
 
 

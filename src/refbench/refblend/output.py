@@ -46,7 +46,8 @@ def write_dataset(
         else:
             (out / f"{split}.parquet").unlink(missing_ok=True)
     with Store(settings.work / "shards.jsonl") as store:
-        write_shards(out, entries if "webdataset" in formats else (), store, settings.seed)
+        shown_in_tars = entries if "webdataset" in formats else ()
+        write_shards(out, shown_in_tars, lambda place: samples[place].files, store, settings.seed)
     names = [(e["id"], name_of(e["instructions"]["conditions"])) for e in entries]
     shown = chosen([name for name, _ in names], [kind for _, kind in names], settings.seed)
     write_sheet(out / "contact_sheet.png", out, [entries[place] for place in shown])
@@ -67,7 +68,7 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
     with whole_file(out / FILE) as file:
         file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     dropped.write(out / "dropped.jsonl")
-    build = found["build"]
+    build, source = found["build"], settings.pictures.absolute().name
     counts = {
         "samples": found["samples"],
         **{f"samples, {split}": found["splits"][split]["samples"] for split in SPLITS},
@@ -83,7 +84,7 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
     }
     licences = sorted({picture.licence for picture in sources.pictures} - {""})
     card = Card(
-        title=f"RefBlend: {settings.pictures.name}",
+        title=f"RefBlend: {source}",
         about="Multi-reference samples: a target picture, references taken from it or beside it, and an instruction "
         "that names them. Made by RefBlend, in the form that MultiRef-Bench reads.",
         counts=counts,
@@ -93,7 +94,7 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
             if key != "not_offered" and value not in (None, "", {}, [])
         },
         provenance=[
-            f"{settings.pictures.name}: {len(sources.pictures)} usable pictures, layout {settings.layout_name}",
+            f"{source}: {len(sources.pictures)} usable pictures, layout {settings.layout_name}",
             *(f"Licence as given by the source: {licence}" for licence in licences),
             *([] if licences else ["The source states no licence: whoever shares this dataset has to know it."]),
         ],
@@ -113,5 +114,5 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
 
 def _said(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_said(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_said(one)}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

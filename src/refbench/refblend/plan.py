@@ -132,7 +132,7 @@ def plan(
         raise RefBenchError(f"{n} samples cannot be planned: give 0 or more")
     if repeats is not None and repeats < 1:
         raise RefBenchError(f"repeats {repeats}: a set that a picture gives is given at least once")
-    most = _most(rules, several or {})
+    most = instances_of(rules, several or {})
     pictures, counts = _table(offers)
     limit = repeats or (1 if n is None else MANY)
 
@@ -168,7 +168,8 @@ def _entries(given: Sequence[Counts]) -> tuple[Counts, Counts, Counts]:
     return picture[order], which[order], wanted[order]
 
 
-def _most(rules: Rules, several: Mapping[Type, int]) -> Mapping[Type, int]:
+def instances_of(rules: Rules, several: Mapping[Type, int]) -> Mapping[Type, int]:
+    """The most references of each type in one sample, as asked for; RefBenchError where the rules allow one alone."""
     for kind, most in several.items():
         if most < 1 or (most > 1 and not rules.several(kind)):
             allowed = [each for each in TYPES if rules.several(each)]

@@ -33,11 +33,12 @@ class Extractors:
 
     by_type: Mapping[Type, str]
     missing: Mapping[Type, str]
+    each_pose: bool = False
+    """A drawing for each person, also where the source says where people are and no network is asked."""
 
-    @property
-    def networks(self) -> dict[str, int]:
-        """The networks that are asked, with their versions."""
-        names = {name for extractor in self.by_type.values() for name in _networks(extractor)}
+    def networks(self, *more: str) -> dict[str, int]:
+        """The networks that are asked, also by `more` extractors, with their versions."""
+        names = {name for extractor in (*self.by_type.values(), *more) for name in _networks(extractor)}
         return {name: network_info(name).version for name in sorted(names)}
 
     @property
@@ -76,7 +77,7 @@ def extractors_here(types: Sequence[Type], *, dodge: bool = False, each_pose: bo
             missing[kind] = f"{reason}; --types with sketch_dodge draws by arithmetic instead"
         else:
             missing[kind] = reason
-    return Extractors(by_type, missing)
+    return Extractors(by_type, missing, each_pose)
 
 
 def _networks(extractor: str) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ class References:
         """What is to be made of a picture, by type."""
         chosen = dict(self._extractors.by_type)
         if picture.people and "pose" in self._types:
-            chosen["pose"] = "each_pose" if chosen.get("pose") == "each_pose" else "people"
+            chosen["pose"] = "each_pose" if self._extractors.each_pose else "people"
         if picture.boxes and "bbox" in self._types:
             chosen["bbox"] = "boxes"
         return {kind: self._wanted(picture, kind, extractor) for kind, extractor in chosen.items()}

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from refbench.calls import Budget
 from refbench.record import RefBenchError
 from refbench.refblend.layouts import Layout
+from refbench.refblend.plan import instances_of
 from refbench.refblend.presets import DEFAULT, load_rules
-from refbench.refblend.rules import Rules
+from refbench.refblend.rules import Rules, allowed_sets
 from refbench.refblend.types import TYPES, Type
 from refbench.runs.disk import disk_error
 
@@ -64,6 +66,13 @@ class Settings:
             raise RefBenchError(f"--limit {self.limit}: give 1 or more")
         if isinstance(self.samples, int) and self.samples < 1:
             raise RefBenchError(f"--samples {self.samples}: give 1 or more, or all")
+        if self.concurrency < 1 or not self.timeout > 0:
+            raise RefBenchError("--concurrency and --timeout: give numbers above 0")
+        Budget.parse(self.budget)
+        instances_of(self.rules, self.several)
+        if not allowed_sets(self.rules.restricted(self.types)):
+            names = ", ".join(sorted(self.types))
+            raise RefBenchError(f"--types {names}: {self.rules.name} allows no set of these: refbench blend combos")
         if self.personas is not None and self.rewriter is None:
             raise RefBenchError(f"--personas {self.personas}: instructions are rewritten by a VLM, so add --rewriter")
         for name in self.formats or ():

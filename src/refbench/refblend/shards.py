@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,9 +20,17 @@ SAMPLES = 1000
 _VERSION = 1
 
 
-def write_shards(out: Path, entries: Sequence[Mapping[str, Any]], store: Store, seed: int = 0) -> list[str]:
+def write_shards(
+    out: Path,
+    entries: Sequence[Mapping[str, Any]],
+    made: Callable[[int], Mapping[str, str]],
+    store: Store,
+    seed: int = 0,
+) -> list[str]:
     """Shards `webdataset/train-00000.tar`, ... of each split, in an order drawn by the seed, so that a shard is a fair
-    sample. Those that an earlier build has written and that would be the same are left. Returns their names."""
+    sample. Those that an earlier build has written and that would be the same are left: `made(place)` is what the
+    references of an entry are made from, since other keypoints or another network give other pictures under the same
+    names. Returns the names of the shards."""
     by_split: dict[str, list[tuple[int, int]]] = {"train": [], "test": []}
     for place, entry in enumerate(entries):
         by_split[entry["split"]].append((draw(seed, "shard", entry["id"]), place))
@@ -32,8 +40,9 @@ def write_shards(out: Path, entries: Sequence[Mapping[str, Any]], store: Store, 
         for number, start in enumerate(range(0, len(places), SAMPLES)):
             name = f"webdataset/{split}-{number:05d}.tar"
             names.append(name)
-            shard = [entries[place] for place in places[start : start + SAMPLES]]
-            key = content_key([_VERSION, name, shard])[:32]
+            here = places[start : start + SAMPLES]
+            shard = [entries[place] for place in here]
+            key = content_key([_VERSION, name, shard, [made(place) for place in here]])[:32]
             path = out / name
             if path.is_file() and store.get(key) == path.stat().st_size:
                 continue

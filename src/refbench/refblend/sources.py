@@ -78,12 +78,18 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
         raise RefBenchError(f"{given} is neither a folder of pictures nor a table ({', '.join(TABLES)})")
     known: dict[str, Label] = {}
     wrong: list[tuple[str, str]] = []
-    for label in _all_labels(root, tables, layout):
+    skipped: list[Skipped] = []
+    for base, label in _all_labels(root, tables, layout):
+        name = _name(label, root, base, work)
+        if name is None:  # a row that names no picture is one that failed, as is one that names none that is there
+            skipped.append(Skipped(name=label.where, kind="unreadable", reason="; ".join(label.wrong)))
+            continue
         wrong += [(label.where, what) for what in label.wrong]
-        name = _name(label, root, layout, work, tables)
-        if name is not None:
-            # Not the bytes: they lie in a file by now.
-            known.setdefault(name, replace(label, picture=b"") if isinstance(label.picture, bytes) else label)
+        if tables and name in known:
+            reason = f"the same picture as {known[name].where}"
+            skipped.append(Skipped(name=label.where, kind="duplicate", reason=reason))
+        # Not the bytes: they lie in a file by now.
+        known.setdefault(name, replace(label, picture=b"") if isinstance(label.picture, bytes) else label)
         if tables and limit is not None and len(known) >= limit:
             break
     names = list(known) if tables else _walked(root, layout, avoid)
@@ -91,7 +97,7 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
         collection = distinct(root, _looked(root, names[:limit], store))
         store.settle()
     pictures = tuple(_picture(root, found, layout, known.get(found.name)) for found in collection.found)
-    return Sources(root, pictures, collection.skipped, tuple(wrong))
+    return Sources(root, pictures, (*skipped, *collection.skipped), tuple(wrong))
 
 
 def _tables(folder: Path, layout: Layout) -> list[Path]:
@@ -107,24 +113,25 @@ def _tables(folder: Path, layout: Layout) -> list[Path]:
     return [] if not parquet or any(True for _ in picture_names(folder)) else parquet
 
 
-def _all_labels(root: Path, tables: Iterable[Path], layout: Layout) -> Iterator[Label]:
+def _all_labels(root: Path, tables: Iterable[Path], layout: Layout) -> Iterator[tuple[Path, Label]]:
+    """Every label with the folder that its paths are relative to: that of its table, where the layout says nothing."""
     for table in tables:
-        yield from labels(table, layout)
+        base = root / layout.root if layout.root else table.parent
+        yield from ((base, label) for label in labels(table, layout, root))
     if layout.coco:
         files = sorted(root.glob(layout.coco))
         if not files:
             raise RefBenchError(f"{root} holds no {layout.coco}, which its layout wants: check --layout")
         for file in files:
-            yield from coco_labels(file)
+            yield from ((root / layout.root, label) for label in coco_labels(file))
 
 
-def _name(label: Label, root: Path, layout: Layout, work: Path, tables: list[Path]) -> str | None:
+def _name(label: Label, root: Path, base: Path, work: Path) -> str | None:
     """The picture's path relative to the root; pictures inside a table become files of the build."""
     if label.picture is None:
         return None
     if isinstance(label.picture, bytes):
         return os.path.relpath(_kept(label.picture, work), root)
-    base = root / layout.root if layout.root or not tables else tables[0].parent
     return os.path.relpath(os.path.normpath(base / label.picture.replace("\\", "/")), root).replace(os.sep, "/")
 
 

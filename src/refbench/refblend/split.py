@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from refbench.collection import SAME_LOOKS, lookalikes
@@ -21,9 +22,20 @@ RULE = (
 )
 
 
+def alike(pictures: Sequence[SourcePicture]) -> tuple[int, ...]:
+    """The number of each picture's group of near-duplicates. Remembered: all pairs are compared (7 s for 64,000
+    pictures), and the split and every pool ask."""
+    return _groups(tuple(picture.looks for picture in pictures))
+
+
+@lru_cache(maxsize=1)
+def _groups(looks: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(group) for group in lookalikes(looks))
+
+
 def clusters(pictures: Sequence[SourcePicture]) -> list[int]:
     """The number of each picture's cluster: near-duplicates and pictures of one subject, and whatever these lead to."""
-    looks = lookalikes([picture.looks for picture in pictures])
+    looks = alike(pictures)
     head = list(range(len(pictures)))
 
     def top(place: int) -> int:
@@ -34,7 +46,7 @@ def clusters(pictures: Sequence[SourcePicture]) -> list[int]:
 
     first: dict[tuple[str, object], int] = {}
     for place, picture in enumerate(pictures):
-        names: list[tuple[str, object]] = [("looks", int(looks[place]))]
+        names: list[tuple[str, object]] = [("looks", looks[place])]
         if picture.subject is not None:
             names.append(("subject", picture.subject))
         for name in names:

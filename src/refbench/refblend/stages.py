@@ -43,6 +43,15 @@ def usable_pictures(settings: Settings, dropped: DroppedItems, tell: Tell) -> So
     return sources
 
 
+def without_groups(settings: Settings, sources: Sources) -> dict[str, str]:
+    """Why there are no subjects or styles, where they were asked for and the source does not tell any apart."""
+    return {
+        kind: f"the source does not say which pictures share a {kind} (--layout {kind}s, or a column of a table)"
+        for kind in ("subject", "style")
+        if kind in settings.types and not any(getattr(picture, kind) for picture in sources.pictures)
+    }
+
+
 def captions_from(settings: Settings, sources: Sources, tell: Tell) -> str:
     """`source`, `objects`, `vlm` or `` where captions are not among the types."""
     if "caption" not in settings.types:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +45,14 @@ class Label:
     """What could not be read, field by field."""
 
 
-def labels(path: Path, layout: Layout) -> Iterator[Label]:
-    """The rows of a table, in order."""
-    for number, row in enumerate(_rows(path), 2 if path.suffix.lower() in (".csv", ".tsv") else 1):
-        where = f"{path.name}, {'line' if path.suffix.lower() != '.json' else 'entry'} {number}"
-        if not isinstance(row, Mapping):
-            yield Label(where, wrong=("it is no object",))
+def labels(path: Path, layout: Layout, root: Path) -> Iterator[Label]:
+    """The rows of a table, in order, called by its path below `root`: several tables may have one name."""
+    name = clean_text(os.path.relpath(path, root).replace(os.sep, "/"))
+    for place, row in _rows(path):
+        if isinstance(row, Mapping):
+            yield _label(f"{name}, {place}", row, layout)
         else:
-            yield _label(where, row, layout)
+            yield Label(f"{name}, {place}", wrong=("it is no JSON object",))
 
 
 def coco_labels(path: Path) -> Iterator[Label]:
@@ -164,36 +165,38 @@ def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     return found if np.isfinite(found).all() and np.abs(found).max(initial=0) < 1e6 else np.zeros(1)
 
 
-def _rows(path: Path) -> Iterator[Any]:
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """The rows with their places in the file, as an editor counts them."""
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".arrow"):
-        yield from _arrow_rows(path, suffix)
+        yield from ((f"row {number}", row) for number, row in enumerate(_arrow_rows(path, suffix), 1))
     elif suffix == ".json":
         said = _json(path)
         if isinstance(said, dict):
             said = next((part for part in said.values() if isinstance(part, list)), None)
         if not isinstance(said, list):
             raise RefBenchError(f"{path} is no list of rows: give objects in a list")
-        yield from said
+        yield from ((f"entry {number}", row) for number, row in enumerate(said, 1))
     else:
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
-                yield from (
-                    _json_lines(path, file)
-                    if suffix == ".jsonl"
-                    else csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ",")
-                )
+                if suffix == ".jsonl":
+                    yield from (
+                        (f"line {number}", _object(line)) for number, line in enumerate(file, 1) if line.strip()
+                    )
+                else:
+                    table = csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ",")
+                    yield from ((f"line {table.line_num}", row) for row in table)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise RefBenchError(f"{path} cannot be read as a table: {error}") from error
 
 
-def _json_lines(path: Path, lines: Iterator[str]) -> Iterator[Any]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                raise RefBenchError(f"{path}, line {number} is no JSON: {error}") from error
+def _object(line: str) -> Any:
+    """None for a line that is no JSON: one damaged row is not worth the other ten million."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _json(path: Path) -> Any:

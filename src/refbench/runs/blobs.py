@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 from refbench.pictures.sniff import EXTENSIONS
 from refbench.record import RefBenchError
-from refbench.runs.disk import disk_error, write_whole
+from refbench.runs.disk import disk_error, open_part, write_whole
 
 
 class Blobs:
@@ -40,13 +39,13 @@ class Blobs:
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, part = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+            handle, part = open_part(path.parent)
             os.close(handle)
             try:
                 shutil.copyfile(source, part)
-                Path(part).replace(path)
+                part.replace(path)
             finally:
-                Path(part).unlink(missing_ok=True)
+                part.unlink(missing_ok=True)
         except OSError as error:
             raise disk_error(error, self.root) from error
 

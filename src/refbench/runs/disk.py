@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from refbench.record import RefBenchError
@@ -42,18 +42,25 @@ NETWORK_FILESYSTEMS = frozenset(
 )
 
 
+def open_part(folder: Path) -> tuple[int, Path]:
+    """A new file under a name that readers pass over, open for writing. Not tempfile's: its files are for the owner
+    alone, and colleagues read runs and datasets on shared disks."""
+    path = folder / f".part-{secrets.token_hex(8)}"
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), path
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is either all there or not there, also after a kill or a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    handle, temporary = open_part(path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
