@@ -130,6 +130,8 @@ def browser_seconds(site: Path) -> dict[str, float] | str:
 
 
 def main() -> None:
+    if "OPENBLAS_NUM_THREADS" not in os.environ:  # as the command line has it, and set before numpy is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     n_cases, n_models = map(int, [*sys.argv[1:3], *("2000", "3")[len(sys.argv[1:3]) :]])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from pydantic import model_validator
@@ -45,18 +45,54 @@ class Output(Record):
         return self
 
 
+def seeds_of(outputs: Iterable[Output]) -> dict[str, int]:
+    """With how many seeds each model has painted, failures included; steps on the way have no seeds of their own."""
+    found: dict[str, set[int]] = {}
+    for output in outputs:
+        if output.step is None:
+            found.setdefault(output.model, set()).add(output.seed)
+    return {model: len(seeds) for model, seeds in found.items()}
+
+
+class Painting(Record):
+    """How many outputs a model finished, and what one of them took and cost on average, with the steps that led to it;
+    None unless that is known of every one: a price from some of them would be a guess."""
+
+    n: int
+    seconds: float | None
+    cost_usd: float | None
+
+
+def paintings(outputs: Iterable[Output]) -> dict[str, Painting]:
+    """What painting took, for each model; an output that failed is in no average."""
+    found: dict[str, dict[tuple[str, int], list[Output]]] = {}
+    for output in outputs:
+        found.setdefault(output.model, {}).setdefault((output.case, output.seed), []).append(output)
+    told = {}
+    for model, works in found.items():
+        done = [work for work in works.values() if any(part.step is None and part.pictures for part in work)]
+        seconds = _mean([part.seconds for part in work] for work in done)
+        told[model] = Painting(
+            n=len(done), seconds=seconds, cost_usd=_mean([p.cost_usd for p in work] for work in done)
+        )
+    return told
+
+
+def _mean(works: Iterable[Sequence[float | None]]) -> float | None:
+    sums = [sum(part for part in work if part is not None) if None not in work else None for work in works]
+    known = [one for one in sums if one is not None]
+    return sum(known) / len(known) if known and len(known) == len(sums) else None
+
+
 def painting(outputs: Sequence[Output]) -> list[str]:
     """What a picture took and cost, for models that were run here; steps on the way are counted in."""
     found = []
-    for model in dict.fromkeys(output.model for output in outputs):
-        final = [o for o in outputs if o.model == model and o.step is None and o.pictures]
-        seconds = [o.seconds for o in final if o.seconds is not None]
-        costs = [o.cost_usd for o in outputs if o.model == model and o.cost_usd is not None]
-        partial = sum("partial" in o.provenance for o in final)
-        words = [f"{sum(seconds) / len(seconds):.1f} s"] if seconds else []
-        words += [f"{sum(costs) / len(final):.4f} usd"] if costs and final else []
+    for model, took in paintings(outputs).items():
+        partial = sum(o.model == model and o.step is None and "partial" in o.provenance for o in outputs if o.pictures)
+        words = [f"{took.seconds:.1f} s"] if took.seconds is not None else []
+        words += [f"{took.cost_usd:.4f} usd"] if took.cost_usd is not None else []
         if words:
             found.append(f"{model}: {' and '.join(words)} a case")
         if partial:
-            found.append(f"{model}: {partial} of {len(final)} cases have fewer pictures than were asked for")
+            found.append(f"{model}: {partial} of {took.n} cases have fewer pictures than were asked for")
     return found

@@ -12,7 +12,7 @@ from refbench.columns import columns_of
 from refbench.comparison import Comparison, compare_columns
 from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.table import DRAWS, SEED, Row, Table
+from refbench.table import DRAWS, OVERALL, SEED, Row, Table, summary_measure
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Result:
     cases: tuple[AnyCase, ...]
     changes: tuple[dict[str, Any], ...] = ()
     """Step by step from the paper's numbers to the corrected ones, for each model."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """With how many seeds each model has painted."""
 
     def rows(self, **wanted: str) -> list[Row]:
         """Rows by any of model, judge, protocol, metric, level."""
@@ -60,13 +62,11 @@ class Result:
         against: str | None = None,
         draws: int = DRAWS,
         seed: int = SEED,
-        seeds: Mapping[str, int] | None = None,
     ) -> Comparison:
         """The models (all, when none is named) compared in pairs on the cases they share, as one family.
 
         By default under the table's first protocol, in the summary measure, with every judge (None in `judges`
-        stands for measurements without one). `against` compares one model with each of the others; `seeds` says how
-        many each model has, for the sentence.
+        stands for measurements without one). `against` compares one model with each of the others.
         """
         there = list(dict.fromkeys(score.protocol for score in self.scores))
         chosen = protocol or there[0]
@@ -97,7 +97,7 @@ class Result:
             metric=metric,
             draws=draws,
             seed=seed,
-            seeds=seeds,
+            seeds=self.seeds,
             lower=self.bench.lower,
         )
 
@@ -147,12 +147,11 @@ class Result:
                 found[key] = row.value
         return found
 
-    def summary(self, protocol: str) -> str:
-        """The measure that models are ranked by: the benchmark's last one that has an overall value."""
-        rows = self.rows(protocol=protocol, level="overall")
-        valued = {row.metric for row in rows if row.value is not None}
-        measures = self.bench.protocols[protocol].aggregate.measures
-        return next((m.name for m in reversed(measures) if m.name in valued), measures[-1].name)
+    def summary(self, protocol: str, where: Mapping[str, str] = OVERALL) -> str:
+        """The measure that models are ranked by on a slice, by default on all cases."""
+        rows = [row for row in self.table.rows if row.protocol == protocol and dict(row.slice) == where]
+        valued = [row.metric for row in rows if row.value is not None]
+        return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
 
     def failure_share(self, *, missing: bool = False) -> float:
         """Share of failed scores under the first protocol of the table: among the replies and measurements there are,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Self
 
 from pydantic import model_validator
@@ -10,6 +11,9 @@ from pydantic import model_validator
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.record import Record
+
+_SMALL = 1.5
+"""What scores from 0 to 1 stay below, means and bounds of them included."""
 
 
 class Score(Record):
@@ -65,3 +69,8 @@ class Score(Record):
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError("a Score's value is finite; say Failure('undefined') otherwise")
         return self
+
+
+def digits_of(values: Iterable[float | None]) -> int:
+    """Digits after the point: four for scores from 0 to 1, two for marks and percentages."""
+    return 4 if all(value is None or not abs(value) > _SMALL for value in values) else 2

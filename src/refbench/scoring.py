@@ -11,7 +11,7 @@ from refbench.case import AnyCase
 from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
 from refbench.order import fair_order
-from refbench.output import Output, painting
+from refbench.output import Output, painting, seeds_of
 from refbench.record import RefBenchError, content_key
 from refbench.result import Result
 from refbench.runs import Run, Shard
@@ -157,7 +157,7 @@ def _result(
     draws: int,
     seed: int,
     notes: Sequence[str],
-    outputs: Iterable[Output] = (),
+    outputs: Sequence[Output] = (),
     settings: Mapping[str, str] | None = None,
 ) -> Result:
     chosen = _protocols(bench, protocol)
@@ -181,6 +181,7 @@ def _result(
         settings=settings,
         judges=judges,
         measured=measured,
+        seeds=seeds_of(outputs),
     )
 
 
@@ -212,8 +213,12 @@ def result_of(
     settings: Mapping[str, str] | None = None,
     judges: Mapping[str, Mapping[str, Any]] | None = None,
     measured: Mapping[str, Mapping[str, Any]] | None = None,
+    seeds: Mapping[str, int] | None = None,
 ) -> Result:
-    """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
+    """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers.
+
+    Without draws the fingerprint is that of the usual intervals: the same numbers must not have two.
+    """
     chosen = list(dict.fromkeys(score.protocol for score in scores))
     rows = [
         row
@@ -237,7 +242,7 @@ def result_of(
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
         **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
-        "interval": {"version": INTERVAL_VERSION, "draws": draws, "seed": seed},
+        "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},
     }
     return Result(
         bench=bench,
@@ -246,6 +251,8 @@ def result_of(
         cases=tuple(cases),
         changes=tuple(changes),
         notes=tuple(notes),
+        # Imported replies come without outputs: there is one picture for each.
+        seeds={score.model: 1 for score in scores} | dict(seeds or {}),
     )
 
 

@@ -6,7 +6,7 @@ means of those columns into numbers, for the point estimate and every bootstrap 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,15 +18,14 @@ from refbench.columns import Columns, columns_of
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
-from refbench.stats import Array, Design, WeightedMeans, bca_interval, leave_one_out, resample
+from refbench.stats import Array, Design, WeightedMeans, bca_interval, draws_of
 
 DRAWS = 2000
 SEED = 20251115
+OVERALL: Mapping[str, str] = {"level": "overall"}
 INTERVAL_VERSION = 1
 """Bumped whenever intervals of the same scores change."""
 
-_MOST_FOR_ACCELERATION = 2000
-"""Above this many clusters the acceleration is too small to matter and its cost is not."""
 _SMALL_N = 50
 """Below this many clusters an interval comes with a remark (docs/decisions/0004-intervals.md)."""
 
@@ -77,6 +76,11 @@ class Measure:
     high: float | None = 1.0
     any_part: bool = False
     """Whether a case counts as scored when some of the parts are there, not only when all are."""
+
+
+def summary_measure(measures: Sequence[Measure], valued: Collection[str], there: Collection[str] = ()) -> str:
+    """The measure that systems are ranked by: the last that has a value, else the last that is there at all."""
+    return next((m.name for names in (valued, there) for m in reversed(measures) if m.name in names), measures[-1].name)
 
 
 Summary: TypeAlias = Mapping[str, Array]
@@ -212,15 +216,16 @@ def _intervals(
     seed: int,
 ) -> dict[tuple[int, int, str], tuple[tuple[float, float] | None, str | None]]:
     design = Design.of([case.cluster for case in cases], [case.stratum for case in cases])
-    drawn = _stacked([summaries(aggregate, values, weights, slices) for weights in resample(design, draws, seed)])
-    left: dict[tuple[int, str], Array] = {}
-    if design.n_clusters <= _MOST_FOR_ACCELERATION:
-        left = _stacked([summaries(aggregate, values, weights, slices) for _, weights in leave_one_out(design)])
-    shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
+
+    def table(weights: Array) -> Array:
+        found = summaries(aggregate, values, weights, slices)
+        return np.stack([found[place] for place in point])
+
+    drawn, influence = draws_of(table, design, draws, seed)
     measures = {measure.name: measure for measure in aggregate.measures}
     found = {}
-    for (i, name), by_system in drawn.items():
-        for s in range(len(by_system)):
+    for place, (i, name) in enumerate(point):
+        for s in range(drawn.shape[1]):
             there = [~np.isnan(values[part][s]) for part in measures[name].parts]
             apart = [inapplicable[part][s] for part in measures[name].parts]
             has_value = np.any(there, axis=0)
@@ -228,10 +233,8 @@ def _intervals(
                 has_value &= np.all(np.logical_or(there, apart), axis=0)
             scored = slices[i].members & has_value
             n = len(design.clusters_of(scored))
-            influence = np.zeros(0)
-            if left:
-                influence = np.nan_to_num((point[i, name][s, 0] - left[i, name][s]) * shrink)
-            interval = bca_interval(point[i, name][s, 0], by_system[s], influence, design.degrees_of_freedom(scored))
+            df = design.degrees_of_freedom(scored)
+            interval = bca_interval(point[i, name][s, 0], drawn[place, s], influence[place, s], df)
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
 
@@ -258,10 +261,6 @@ def _remark(interval: tuple[float, float] | None, n: int) -> str | None:
     if interval is None:
         return "no interval: too few or equal scores"
     return f"small n: {n} clusters" if n < _SMALL_N else None
-
-
-def _stacked(blocks: Sequence[Mapping[tuple[int, str], Array]]) -> dict[tuple[int, str], Array]:
-    return {place: np.concatenate([block[place] for block in blocks], axis=1) for place in blocks[0]}
 
 
 def _coverage(

@@ -496,3 +496,14 @@ def test_the_same_seed_gives_the_same_intervals(judged: Path) -> None:
     other = agree(judged, question=Question(draws=80, levels=["item"], seed=1))
     assert first == again
     assert first.rows != other.rows
+
+
+def test_without_draws_self_preference_has_no_interval() -> None:
+    found = self_preference(leaning(1.5, noise=0.0), draws=0)
+    assert one(found.rows, judge="gpt-5").difference == pytest.approx(1.5)
+    assert {row.ci95 for row in found.rows} == {None}
+
+
+def test_more_parts_than_cases_is_a_mistake() -> None:
+    with pytest.raises(RefBenchError, match="--partitions 81: there are 80 cases"):
+        agreement(leaning(0.0), Question(partitions=81))

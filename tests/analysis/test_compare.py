@@ -340,3 +340,20 @@ def test_the_leading_slices_are_one_a_level_and_none_of_more_than_half_the_cases
     lopsided = [c.model_copy(update={"groups": {"g": "most" if i else "few"}}) for i, c in enumerate(sets)]
     (pair,) = compared(aggregate, lopsided, marks).pairs
     assert [driver.slice["g"] for driver in pair.leading] == ["few"]
+
+
+def test_a_claimed_gap_is_never_printed_as_zero(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "Bagel")
+    shifted = [s.model_copy(update={"model": "better", "value": (s.value or 0) + 1e-5}) for s in mine]
+    (pair,) = compared(PAPER, cases, [*mine, *shifted]).pairs
+    assert pair.resolved
+    assert "Bagel scores 0.001 below better" in pair.sentence
+
+
+def test_slices_without_a_part_in_the_gap_do_not_lead(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "Bagel")
+    (pair,) = compared(PAPER, cases, [*mine, *(s.model_copy(update={"model": "twin"}) for s in mine)]).pairs
+    assert pair.drivers
+    assert pair.leading == ()

@@ -13,6 +13,7 @@ import refbench
 from refbench.analysis.comparing import compare, compare_result
 from refbench.analysis.operands import split_operand
 from refbench.cli.app import app, main
+from refbench.cli.compare import compare_command
 from refbench.comparison import Comparison
 from refbench.output import Output, StoredPicture
 from refbench.record import RefBenchError
@@ -47,10 +48,12 @@ def test_a_run_and_two_models_of_it_are_the_same_comparison_as_of_the_result(run
     (turned,) = compare([f"{run}:beta", f"{run}:alpha"], draws=DRAWS).pairs
     assert (turned.first, turned.second) == ("beta", "alpha")
     result = score_run(run, draws=0)
-    seeds = {"alpha": 1, "beta": 1}
-    assert result.compare("alpha", "beta", draws=DRAWS, seeds=seeds) == whole
-    assert compare_result(result, "corrected", "gpt-4o", draws=DRAWS, seeds=seeds) == whole
-    table = {m: result.value(model=m, metric="avg", protocol="corrected", level="overall") or 0 for m in seeds}
+    assert result.compare("alpha", "beta", draws=DRAWS) == whole
+    assert compare_result(result, "corrected", "gpt-4o", draws=DRAWS) == whole
+    table = {
+        model: result.value(model=model, metric="avg", protocol="corrected", level="overall") or 0
+        for model in ("alpha", "beta")
+    }
     assert whole.pairs[0].gap == pytest.approx(table["alpha"] - table["beta"])
 
 
@@ -91,7 +94,9 @@ def test_the_same_model_in_two_runs_carries_its_run_and_another_judge_is_said(ch
     assert "judges gpt-4o and other-judge" in pair.sentence
 
 
-def test_two_judges_of_one_run_each_meet_themselves_and_are_one_family(checkout: Path) -> None:
+def test_two_judges_of_one_run_each_meet_themselves_and_are_one_family(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = run_of(checkout, "x")
     for model in ("alpha", "beta"):
         write_replies(checkout / "answer_other", model, plain_items(27), seed=5)
@@ -99,6 +104,10 @@ def test_two_judges_of_one_run_each_meet_themselves_and_are_one_family(checkout:
     found = compare([run], draws=DRAWS)
     assert [(pair.judge, pair.second_judge) for pair in found.pairs] == [("gpt-4o", "gpt-4o"), ("other", "other")]
     assert found.family == 2
+    compare_command(str(run), draws=DRAWS)
+    said = " ".join(capsys.readouterr().out.split())
+    for judge in ("gpt-4o", "other"):
+        assert f"largest parts of alpha - beta (judge {judge})" in said
     one = compare([run], judge="OTHER", draws=DRAWS)
     assert [pair.judge for pair in one.pairs] == ["other"]
     assert one.pairs[0].gap == found.pairs[1].gap

@@ -24,6 +24,7 @@ from refbench.result import Result
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.scoring import result_of, run_draws, score_run
+from refbench.table import DRAWS
 from support.checkout import METRICS, plain_items, reply_text, write_checkout
 
 
@@ -82,6 +83,23 @@ def test_models_whose_gap_cannot_be_resolved_share_ranks(creval: Result) -> None
     assert found["Flux1-Kontext-dev"] == found["Flux1-Kontext-Pro"] == (4, 5)
     assert found["seedream4-0"] == (1, 1)
     assert all(low <= high for low, high in found.values())
+
+
+def test_one_case_says_nothing_about_the_order(creval: Result) -> None:
+    one = creval.cases[:1]
+    found = ranking(
+        result_of(creval.bench, one, [s for s in creval.scores if s.case == one[0].id], draws=0), "paper", "gpt-4o"
+    )
+    assert len(found) == 8
+    assert {(rank.rank95, rank.best) for rank in found} == {(None, None)}
+
+
+def test_a_report_has_the_fingerprint_of_the_table(drawn_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = score_run(drawn_run, draws=DRAWS).table
+    assert score_run(drawn_run, draws=0).table.fingerprint == table.fingerprint
+    assert score_run(drawn_run, draws=100).table.fingerprint != table.fingerprint
+    precision_command(drawn_run)
+    assert table.fingerprint in capsys.readouterr().out
 
 
 def test_a_model_without_a_value_has_no_rank(creval: Result) -> None:
@@ -235,13 +253,14 @@ def test_the_command_prints_one_json_object(drawn_run: Path, capsys: pytest.Capt
         ["first"],
     )
     assert {rank["model"] for rank in report["judges"][0]["ranking"]} == {"alpha", "beta"}
+    assert {one["n_judges"] for one in report["variances"]} == {1}
     assert report["variances"][0]["one_more"][0]["of"] == "seed"
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"judge": "nobody"}, "--judge nobody: the run has first, second"),
+        ({"judge": "nobody"}, "--judge nobody: the judges are first, second"),
         ({"weights": ["1:2"]}, "--weights 1:2"),
         ({"given": ["VC>80"]}, "--given VC>80: write MEASURE:CONDITION:AT_LEAST"),
         ({"humans": Path("nowhere.csv")}, "nowhere.csv"),

@@ -190,3 +190,11 @@ def test_a_file_without_people_is_said_to_be_one(creval: Result, tmp_path: Path)
     (tmp_path / "judges.csv").write_text("case,model,gpt,qwen\n" + "c,Bagel,1,2\n")
     with pytest.raises(RefBenchError, match="no scores of people"):
         weight_sweep(creval, "paper", "gpt-4o", [], read_scores(tmp_path / "judges.csv"))
+
+
+def test_equal_models_share_the_first_place(creval: Result) -> None:
+    twin = [s.model_copy(update={"model": "Bagel twin"}) for s in creval.scores if s.model == "Bagel"]
+    both = [s for s in creval.scores if s.model == "Bagel"] + twin
+    found = swept(result_of(creval.bench, creval.cases, both, draws=0))
+    assert dict(found.winners) == {"Bagel": 0.5, "Bagel twin": 0.5}
+    assert found.same_order == 1

@@ -91,6 +91,33 @@ def test_a_lot_is_the_same_lot_for_the_same_seed(work: Path, capsys: pytest.Capt
     assert first != other
 
 
+def test_the_output_of_another_seed_is_shown_when_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.delenv("REFBENCH_DATA", raising=False)
+    (tmp_path / "A").mkdir()
+    for seed, name in enumerate(("A", "B")):
+        (tmp_path / f"A/c0-{seed}.png").write_bytes(flat(COLOURS[name], 0))
+    (tmp_path / "cases.jsonl").write_text(json.dumps({"id": "c0", "instruction": "Paint it, mark 3 of ten."}))
+    models = [f"A=folder:{tmp_path / 'A'}/{{id}}-{{seed}}.png"]
+    with JudgeServer(reply=judged) as server:
+        evaluate(
+            str(tmp_path / "cases.jsonl"),
+            models=models,
+            judges=[f"j=openai:gpt-4o?base_url={server.url}/v1"],
+            seeds=2,
+            out=tmp_path / "run",
+            rubric="five_criteria",
+        )
+    for seed, (shown, hidden) in enumerate((("A", "B"), ("B", "A"))):
+        said = drawn(capsys, tmp_path, cases="c0", size=64, output_seed=seed)
+        sheet = Image.open(tmp_path / "sheet.png")
+        assert has(sheet, COLOURS[shown])
+        assert not has(sheet, COLOURS[hidden])
+        assert f"mean of 2 seeds; the pictures are of seed {seed}" in str(said["caption"])
+
+
 def test_references_stand_left_of_the_models_in_their_order(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawn(capsys, work, cases="c1", size=64)
     sheet = Image.open(work / "sheet.png")

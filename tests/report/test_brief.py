@@ -232,6 +232,27 @@ def test_pictures_are_the_typical_case_and_the_two_largest_gaps(board: Board, al
             assert shown.jpeg is not None and not isinstance(decode(shown.jpeg), Failure)
 
 
+def test_a_model_that_is_never_ahead_is_shown_where_it_is_least_behind(board: Board, album: Album) -> None:
+    first, second = (row.model for row in open_view(board, draws=DRAWS).scored[:2])
+    lowered = tuple(
+        s if s.model != second or s.value is None else s.model_copy(update={"value": s.value - 20})
+        for s in board.result.scores
+    )
+    view = open_view(replace(board, result=replace(board.result, scores=lowered)), draws=DRAWS)
+    scenes = gallery(view, album).scenes
+    assert [scene.why for scene in scenes] == ["Typical", f"{first} furthest ahead", f"{second} least behind"]
+    assert len({scene.case.id for scene in scenes}) == 3
+
+
+def test_a_part_that_is_called_by_a_number_says_of_what(board: Board) -> None:
+    numbered = replace(
+        board.result,
+        cases=tuple(c.model_copy(update={"groups": {"subjects": str(1 + n % 2)}}) for n, c in enumerate(board.cases)),
+    )
+    titles = {part.title for part in parts_of(open_view(replace(board, result=numbered), draws=DRAWS))}
+    assert {"subjects 1", "subjects 2"} <= titles
+
+
 def test_a_single_model_shows_six_pictures_from_worst_to_best(alone: Path, album: Album) -> None:
     (found,) = open_boards([alone], draws=DRAWS)
     scenes = gallery(open_view(found, draws=DRAWS), album).scenes

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from refbench.analysis.conditional import conditional
 from refbench.analysis.precision import ranking
+from refbench.analysis.weights import WeightSweep, weight_sweep
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
 from refbench.report.leaderboard import leaderboard
@@ -32,3 +34,19 @@ def test_leaderboard_ranks_and_sentences_follow_the_direction_of_the_measure() -
     assert down[0].rank95 == (1, 1)
     assert "lower is better" in lower.compare("Bagel", "gpt-image-1", draws=200).pairs[0].sentence
     assert "lower is better" not in higher.compare("Bagel", "gpt-image-1", draws=200).pairs[0].sentence
+
+
+def test_the_winner_of_a_weighting_is_the_model_with_the_least_of_such_a_measure() -> None:
+    higher, lower = (weight_sweep(result, "paper", "gpt-4o", ["0:0:1"]) for result in turned())
+    assert isinstance(higher, WeightSweep)
+    assert isinstance(lower, WeightSweep)
+    assert lower.default.ranking == higher.default.ranking[::-1]
+    assert lower.given[0].ranking == higher.given[0].ranking[::-1]
+    assert next(iter(higher.winners)) == "seedream4-0"
+    assert "seedream4-0" not in lower.winners
+
+
+def test_outputs_that_meet_a_condition_are_listed_in_the_direction_of_the_measure() -> None:
+    asked = {"of": "avg", "given": "IF", "at_least": 80.0, "protocol": "paper", "judge": "gpt-4o", "draws": 100}
+    up, down = (conditional(result, **asked) for result in turned())  # type: ignore[arg-type]
+    assert [row.model for row in up] == [row.model for row in down][::-1]

@@ -116,7 +116,7 @@ def test_pairs_say_whether_they_are_resolved_and_link_to_the_cases_that_make_the
     )
     assert [page.locator(".pairs .verdict").nth(i).text_content() for i in range(3)] == [
         "○ cannot resolve",
-        "▲ resolved",
+        "▲ ahead",
         "○ cannot resolve",
     ]
     page.click(".pair a")

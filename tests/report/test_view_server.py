@@ -265,6 +265,7 @@ def test_annotations_are_saved_in_the_run_and_shown_at_once(own_site: LiveSite, 
         (400, {"json": ["b0"]}),
         (400, {"json": {"board": "b0", "case": "item_000.0", "extra": 1}}),
         (400, {"data": b"{", "headers": {"Content-Type": "application/json"}}),
+        (400, {"data": b"[" * 60_000, "headers": {"Content-Type": "application/json"}}),
         (404, {"json": {"board": "b9", "case": "item_000.0"}}),
         (404, {"json": {"board": "b0", "case": "no such case"}}),
         (413, {"json": {"board": "b0", "case": "item_000.0", "comment": "x" * 100_000}}),
@@ -302,6 +303,11 @@ def test_a_port_that_is_taken_is_said(untouched: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(RefBenchError, match=f"--port {port} cannot be used"):
             view_command(untouched, port=port)
+
+
+def test_a_number_that_is_no_port_is_said(untouched: Path) -> None:
+    with pytest.raises(RefBenchError, match="--port 99999 is no port"):
+        view_command(untouched, port=99999)
 
 
 def test_the_command_prints_address_and_tunnel_and_ends_with_an_interrupt(untouched: Path) -> None:

@@ -97,6 +97,9 @@ def agreement(ratings: Ratings, question: Question) -> list[AgreementRow]:
         if name not in ratings.group_names:
             known = ", ".join(("metric", *ratings.group_names))
             raise RefBenchError(f"--by {name}: the cases have no such group; there are {known}")
+    n_cases = len({mark.item.case for mark in ratings.marks})
+    if question.partitions > n_cases:
+        raise RefBenchError(f"--partitions {question.partitions}: there are {n_cases} cases to divide into parts")
     task = task_group(ratings, question)
     levels = [level for level in question.levels if level != "task" or task is not None]
     rows = []
@@ -228,7 +231,7 @@ def _row(
         n=n,
         n_cases=len(set(cases)),
         figures=figures,
-        missing={**_reasons(figures, n, pair.compared, bins), **missing},
+        missing={**_reasons(figures, n, pair.compared, bins, question.partitions), **missing},
         bins=bins.said if bins and "kappa" in figures else None,
         remark=_uneven([items[i] for i in numbers]) if level == "system" else None,
     )
@@ -261,7 +264,9 @@ def _bins(question: Question, compared: Compared, sides: Sequence[Side], labels:
     return bins_for(question.bins, compared, *([np.array([0.5])] if labels is not None else marks))
 
 
-def _reasons(figures: Mapping[str, Figure], n: int, compared: Compared, bins: Bins | None) -> dict[str, str]:
+def _reasons(
+    figures: Mapping[str, Figure], n: int, compared: Compared, bins: Bins | None, partitions: int
+) -> dict[str, str]:
     """Why a figure is not there, for each that is not."""
     found = {}
     for name in FIGURES:
@@ -273,6 +278,8 @@ def _reasons(figures: Mapping[str, Figure], n: int, compared: Compared, bins: Bi
             found[name] = f"fewer than three points ({n})"
         elif name == "kappa" and bins is None:
             found[name] = "the marks are not whole: give --bins as edges, or --scale so that it can be cut"
+        elif partitions:
+            found[name] = f"in one of the {partitions} parts a rater gave one mark only, or the two share too little"
         else:
             found[name] = "a rater gave one mark only, or the two share too little"
     return found

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from refbench.record import Record
-from refbench.stats import Array, Bins, Design, bca_interval, leave_one_out, resample
+from refbench.stats import Array, Bins, Design, bca_interval, draws_of
 from refbench.stats.agreement import Forms, agreement_draws
 from refbench.stats.alpha import alpha_draws
 from refbench.stats.icc import icc_draws
@@ -22,7 +22,7 @@ Clusters: TypeAlias = Sequence[tuple[str, str]] | None
 """Cluster and stratum of each item's case; None where marks are means already and nothing can be resampled."""
 
 _MOST_LEFT_OUT = 1000
-"""Clusters up to which each is left out once for the acceleration of an interval."""
+"""Clusters up to which each is left out once: figures of pairs cost more than means."""
 
 
 _ONE_SIDED = 0.975
@@ -115,19 +115,19 @@ def _with_intervals(
     design = Design.of([cluster for cluster, _ in clusters], [stratum for _, stratum in clusters])
     if partitions:
         return _over_parts(evaluate, design, partitions, seed)
-    if not draws:
-        return {name: Figure(value=value) for name, value in point.items()}
-    drawn = _joined([evaluate(weights) for weights in resample(design, draws, seed)])
-    left: Mapping[str, Array] = {}
-    if design.n_clusters <= _MOST_LEFT_OUT:
-        left = _joined([evaluate(weights) for _, weights in leave_one_out(design)])
+
+    def figures(weights: Array) -> Array:
+        found = evaluate(weights)
+        return np.stack([found[name] for name in point])
+
+    drawn, influence = draws_of(figures, design, draws, seed, most_left_out=_MOST_LEFT_OUT)
     df = design.degrees_of_freedom(np.ones(n, dtype=np.bool_))
     return {
         name: Figure(
             value=value,
-            ci95=_surrounding(value, drawn[name], np.nan_to_num(value - left[name]) if left else np.zeros(0), df),
+            ci95=_surrounding(value, drawn[i], influence[i], df),
         )
-        for name, value in point.items()
+        for i, (name, value) in enumerate(point.items())
     }
 
 
@@ -154,7 +154,3 @@ def _over_parts(
             half = t_quantile(0.975, count - 1) * float(np.std(values, ddof=1)) / count**0.5
             found[name] = Figure(value=mean, ci95=(mean - half, mean + half))
     return found
-
-
-def _joined(blocks: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from refbench.analysis.operands import load_operands
@@ -22,10 +22,9 @@ def compare_result(
     *,
     draws: int = DRAWS,
     seed: int = SEED,
-    seeds: Mapping[str, int] | None = None,
 ) -> Comparison:
     """All pairs of a result's models under one protocol by one judge (None: measurements without a judge)."""
-    return result.compare(protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed, seeds=seeds)
+    return result.compare(protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed)
 
 
 def compare(

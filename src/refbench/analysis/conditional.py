@@ -11,7 +11,7 @@ from refbench.case_values import case_values
 from refbench.columns import columns_of
 from refbench.record import Record, RefBenchError
 from refbench.result import Result
-from refbench.stats import Array, Design, bca_interval, leave_one_out, resample
+from refbench.stats import Array, Design, bca_interval, draws_of
 from refbench.table import DRAWS, SEED, filled_in, summaries
 
 PAIRS: Mapping[str, tuple[str, str, float]] = {
@@ -21,8 +21,6 @@ PAIRS: Mapping[str, tuple[str, str, float]] = {
 }
 """By benchmark: what is asked, given what, and from which mark on an output counts as following the instruction; in
 the units of the table."""
-_MOST_FOR_ACCELERATION = 2000
-"""As in tables: above this many clusters the acceleration is too small to matter."""
 
 
 class Conditional(Record):
@@ -77,16 +75,12 @@ def conditional(
 
     ones = np.ones((1, len(result.cases)))
     point, everything = value(kept, ones)[:, 0], value(values, ones)[:, 0]
-    drawn = np.concatenate([value(kept, w) for w in resample(design, draws, seed)], axis=1)
-    left = np.zeros((len(point), 0))
-    if design.n_clusters <= _MOST_FOR_ACCELERATION:
-        left = np.concatenate([value(kept, w) for _, w in leave_one_out(design)], axis=1)
+    drawn, influence = draws_of(lambda weights: value(kept, weights), design, draws, seed)
     counted = meets & np.isfinite(per_case[of])
     shared = int(counted.all(axis=0).sum())
     found = []
     for i, (model, by) in enumerate(columns.systems):
-        influence = np.nan_to_num(point[i] - left[i])
-        interval = bca_interval(point[i], drawn[i], influence, design.degrees_of_freedom(counted[i]))
+        interval = bca_interval(point[i], drawn[i], influence[i], design.degrees_of_freedom(counted[i]))
         found.append(
             Conditional(
                 model=model,
@@ -103,7 +97,8 @@ def conditional(
                 unconditional=_number(everything[i]),
             )
         )
-    return sorted(found, key=lambda row: -(row.value if row.value is not None else float("-inf")))
+    sign = 1 if of in result.bench.lower else -1
+    return sorted(found, key=lambda row: float("inf") if row.value is None else sign * row.value)
 
 
 def conditions(result: Result, given: Sequence[str] = ()) -> list[tuple[str, str, float]]:

@@ -20,7 +20,7 @@ _LEVEL = 0.05
 
 
 class Coverage(Record):
-    """How many of a slice's cases have the summary measure."""
+    """How many of a slice's cases have the summary measure, and what it could be whatever the failed ones score."""
 
     model: str
     judge: str | None
@@ -30,6 +30,8 @@ class Coverage(Record):
     n_expected: int
     n_scored: int
     failures: Mapping[str, int]
+    bounds: tuple[float, float] | None
+    """None where the measure has no finite range."""
 
 
 class Standing(Record):
@@ -69,6 +71,7 @@ def coverage(result: Result, protocol: str, judge: str | None) -> list[Coverage]
             n_expected=row.n_expected,
             n_scored=row.n_scored,
             failures=dict(row.failures),
+            bounds=row.bounds,
         )
         for row in result.rows(protocol=protocol, metric=measure)
         if row.judge == judge

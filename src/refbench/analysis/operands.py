@@ -14,7 +14,6 @@ from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.scoring import score_run
-from refbench.table import DRAWS, INTERVAL_VERSION, SEED
 
 RELEASED = "released"
 RELEASED_DIGITS = 6
@@ -101,7 +100,6 @@ def _bench_name(place: str) -> str:
 
 def _of_run(place: str, models: Sequence[str | None], protocol: str | None) -> Side:
     path = Path(place)
-    run = Run.open(path)
     # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
     if protocol is None:
         result = score_run(path, draws=0)
@@ -110,16 +108,8 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None) -> S
         result = score_run(path, protocol=protocol, draws=0)
     scores = [score for score in result.scores if score.protocol == protocol]
     there = list(dict.fromkeys(score.model for score in scores))
-    seeds: dict[str, set[int]] = {model: set() for model in there}
-    for output in run.outputs():
-        if output.step is None and output.model in seeds:
-            seeds[output.model].add(output.seed)
     bench = result.bench
-    whole = {
-        **result.table.parts,
-        "protocols": {name: dict(bench.protocols[name].versions) for name in bench.protocols},
-        "interval": {"version": INTERVAL_VERSION, "draws": DRAWS, "seed": SEED},
-    }
+    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.protocols.items()}}
     return Side(
         name=place,
         bench=bench,
@@ -128,8 +118,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None) -> S
         scores=scores,
         models=_chosen(place, models, there),
         parts=whole,
-        # Imported replies come without outputs: there is one reply for each picture.
-        seeds={model: max(1, len(found)) for model, found in seeds.items()},
+        seeds=result.seeds,
         notes=result.notes,
     )
 

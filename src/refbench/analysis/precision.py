@@ -101,7 +101,9 @@ def ranking(
     chosen = [i for i, system in enumerate(systems) if system[1] == judge and np.isfinite(point[i])]
     if not chosen:
         return []
-    found = rank_draws(sign * drawn[chosen])
+    # One cluster is the same in every draw: that is no certainty about the order.
+    design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
+    found = rank_draws(sign * drawn[chosen]) if design.n_clusters > 1 else None
     ranks = [
         Rank(
             model=systems[i][0],

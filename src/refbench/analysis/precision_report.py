@@ -9,7 +9,7 @@ from refbench.analysis.conditional import Conditional, conditional, conditions
 from refbench.analysis.failures import Coverage, FailureTest, coverage, failure_test
 from refbench.analysis.flags import CopyCheck, near_copies
 from refbench.analysis.precision import Rank, Variance, pooled, ranking, variances
-from refbench.analysis.ratings import Ratings
+from refbench.analysis.ratings import Ratings, is_panel
 from refbench.analysis.weights import WeightSweep, weight_sweep
 from refbench.record import Record, RefBenchError
 from refbench.result import Result
@@ -60,9 +60,13 @@ def precision_report(
 ) -> PrecisionReport:
     """Analyse a run that has been scored. `pictures` is where the cases' pictures lie, None where nobody knows."""
     there = list(dict.fromkeys(row.judge for row in result.rows(protocol=protocol)))
-    if judge is not None and judge not in there:
-        raise RefBenchError(f"--judge {judge}: the run has {', '.join(name or 'no judge' for name in there)}")
-    found = variances(result, run_draws(run.path, protocol=protocol), protocol)
+    chosen = [name for name in there if judge in (None, name or "none")]
+    if not chosen:
+        raise RefBenchError(f"--judge {judge}: the judges are {', '.join(name or 'none' for name in there)}")
+    # The mean of the judges is about all of them.
+    everyone = judge is None or any(name is not None and is_panel(name) for name in chosen)
+    drawn = (s for s in run_draws(run.path, protocol=protocol) if everyone or s.judge in chosen)
+    found = variances(result, drawn, protocol)
     shares, n_pooled = pooled(found) or ({}, 0)
     wanted = conditions(result, given)
     return PrecisionReport(
@@ -85,7 +89,7 @@ def precision_report(
                     for row in conditional(result, of=of, given=other, at_least=least, protocol=protocol, judge=name)
                 ),
             )
-            for name in ([judge] if judge is not None else there)
+            for name in chosen
         ),
         variances=tuple(found),
         shares=shares,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from refbench.analysis.ratings import Item, Ratings, is_panel
 from refbench.chat.families import family_of
 from refbench.record import Record, RefBenchError
-from refbench.stats import Array, Design, bca_interval, leave_one_out, resample
+from refbench.stats import Array, Design, bca_interval, draws_of
 from refbench.table import SEED
 
 UNKNOWN = "unknown"
@@ -133,8 +133,7 @@ def _of_judge(
     apart = marks[judge][kept] - theirs[kept]
     ones = np.ones((1, len(here)))
     point = float(gap(apart, ones)[0])
-    drawn = np.concatenate([gap(apart, weights) for weights in resample(design, draws, seed)])
-    left = np.concatenate([gap(apart, weights) for _, weights in leave_one_out(design)])
+    drawn, influence = draws_of(lambda weights: gap(apart, weights), design, draws, seed)
     df = design.degrees_of_freedom(np.ones(len(here), dtype=np.bool_))
     return Preference(
         judge=judge,
@@ -146,7 +145,7 @@ def _of_judge(
         own_gap=float(gap(marks[judge][kept], ones)[0]),
         their_gap=float(gap(theirs[kept], ones)[0]),
         difference=point,
-        ci95=bca_interval(point, drawn, np.nan_to_num(point - left), df),
+        ci95=bca_interval(point, drawn, influence, df),
         n_items=len(here),
         n_cases=len({item.case for item in here}),
     )

@@ -72,24 +72,27 @@ def weight_sweep(
         return "fewer than two models have all criteria, so there is no ranking to change"
     values = np.array([[table[model, name] for name in criteria] for model in models])
     grid = np.array(list(_grid(len(criteria))))
-    base, totals = values @ own, grid @ values.T
+    # Equal to nine digits is equal, here as in tables: rounding must not make a winner.
+    base, totals = (values @ own).round(9), (grid @ values.T).round(9)
+    sign = 1 if measure in result.bench.lower else -1
     people = None if humans is None else HumanScores(humans, measure)
     parts = np.stack([per_case[name] for name in criteria], axis=-1)
 
     def weighting(weights: Array, label: str = "") -> Weighting:
-        total = values @ weights
-        of_models = dict(zip(models, total.round(9).tolist(), strict=True))
+        total = (values @ weights).round(9)
+        of_models = dict(zip(models, total.tolist(), strict=True))
         return Weighting(
             label=label or _ratio(weights),
             weights=dict(zip(criteria, weights.round(6).tolist(), strict=True)),
             values=of_models,
-            ranking=tuple(models[i] for i in np.argsort(-total, kind="stable")),
+            ranking=tuple(models[i] for i in np.argsort(sign * total, kind="stable")),
             tau=number(kendall_draws(base, total[None, :], np.ones((1, len(models))))[0]),
             human=None if people is None else people.fit(of_models, _of_items(result, systems, parts @ weights)),
         )
 
-    order = np.argsort(-totals, axis=1, kind="stable")
-    first = np.bincount(order[:, 0], minlength=len(models)) / len(grid)
+    order = np.argsort(sign * totals, axis=1, kind="stable")
+    ahead = sign * totals == (sign * totals).min(axis=1, keepdims=True)
+    first = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)  # the first place is divided among equals
     taus = kendall_draws(base, totals, np.ones_like(totals))
     taus = taus[np.isfinite(taus)]
     best = people.best(models, totals) if people is not None else None
@@ -106,7 +109,7 @@ def weight_sweep(
         given=tuple(weighting(_parsed(text, criteria, result.bench.title), text) for text in given),
         n_grid=len(grid),
         winners={models[i]: round(float(first[i]), 6) for i in np.argsort(-first, kind="stable") if first[i]},
-        same_order=float((order == np.argsort(-base, kind="stable")).all(axis=1).mean()),
+        same_order=float((order == np.argsort(sign * base, kind="stable")).all(axis=1).mean()),
         tau_lowest=float(taus.min()) if len(taus) else None,
         tau_median=float(np.median(taus)) if len(taus) else None,
         human_best=None if best is None else weighting(grid[best]),

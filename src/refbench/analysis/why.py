@@ -20,7 +20,7 @@ from refbench.columns import Columns, columns_of
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.stats import Array
-from refbench.table import Aggregate, filled_in, summaries
+from refbench.table import Aggregate, filled_in, summaries, summary_measure
 
 _UNIT = 1_000_000_000
 """Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
@@ -79,12 +79,16 @@ def account(
 
 def default_measure(first: Account, second: Account) -> str:
     """The last measure that both have a value of: the one that tables are sorted by."""
-    for measure in reversed(first.aggregate.measures):
-        if all(_of(one.aggregate, one.cases, one.values(), measure.name) is not None for one in (first, second)):
-            return measure.name
-    raise RefBenchError(
-        f"{first.name}: {first.model} and {second.name}: {second.model} have no measure with a value on both sides"
-    )
+    valued = [
+        measure.name
+        for measure in first.aggregate.measures
+        if all(_of(one.aggregate, one.cases, one.values(), measure.name) is not None for one in (first, second))
+    ]
+    if not valued:
+        raise RefBenchError(
+            f"{first.name}: {first.model} and {second.name}: {second.model} have no measure with a value on both sides"
+        )
+    return summary_measure(first.aggregate.measures, valued)
 
 
 def explain(first: Account, second: Account, measure: str | None = None, differences: Sequence[str] = ()) -> Why:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refbench.record import Record
+from refbench.score import digits_of
 
 Told = tuple[str, str, str | None, str]
 """Where a number comes from: the run, the model, the judge, the protocol."""
-
-_SMALL = 1.5
 
 _TOGETHER = {
     "only_first": "cases that only the first has",
@@ -56,6 +55,8 @@ class Why(Record):
     first: str
     second: str
     measure: str
+    judge: str | None
+    """Whose marks both numbers are of; None where they have none, or not the same."""
     first_value: float
     second_value: float
     difference: float
@@ -73,14 +74,10 @@ class Why(Record):
         return cause_words(step, self.first, self.second)
 
     def number(self, value: float) -> str:
-        return f"{value:.{_digits(self.first_value, self.second_value)}f}"
+        return f"{value:.{digits_of((self.first_value, self.second_value))}f}"
 
     def signed(self, value: float) -> str:
-        return f"{value:+.{_digits(self.first_value, self.second_value)}f}"
-
-
-def _digits(*values: float) -> int:
-    return 4 if all(abs(value) <= _SMALL for value in values) else 2
+        return f"{value:+.{digits_of((self.first_value, self.second_value))}f}"
 
 
 def told(
@@ -96,12 +93,15 @@ def told(
 ) -> Why:
     """Names that tell the two apart, and the sentence."""
     names = _names(first, second)
+    judge = first[2] if first[2] == second[2] else None
     difference = round(values[1] - values[0], 9)
-    sentence = _sentence(names, measure, values, difference, steps, n_shared)
+    on = f"{measure} by {judge}" if judge else measure
+    sentence = _sentence(names, on, values, difference, steps, n_shared)
     return Why(
         first=names[0],
         second=names[1],
         measure=measure,
+        judge=judge,
         first_value=values[0],
         second_value=values[1],
         difference=difference,
@@ -152,7 +152,7 @@ def _sentence(
     steps: Sequence[Step],
     n_shared: int,
 ) -> str:
-    digits = _digits(*values)
+    digits = digits_of(values)
     head = f"{measure} is {values[0]:.{digits}f} for {names[0]} and {values[1]:.{digits}f} for {names[1]}"
     if not difference:
         return f"{head}: there is no difference to explain."

@@ -83,20 +83,29 @@ def _show(found: Comparison, by: str | None) -> None:
     for pair in found.pairs:
         if pair.left_out:
             reasons = ", ".join(f"{n} ({why})" for why, n in pair.left_out.items())
-            lines.append(f"left out of {pair.first} - {pair.second}: {reasons}")
+            lines.append(f"left out of {_title(pair, found)}: {reasons}")
     for line in dict.fromkeys(lines):
         out.print(Text(line))
     for pair in found.pairs:
         if by is not None and any(driver.slice["level"] == by for driver in pair.drivers):
-            out.print(
-                Text(f"\n{pair.first} - {pair.second} by {by} (intervals are of each slice alone, not corrected):")
-            )
+            out.print(Text(f"\n{_title(pair, found)} by {by} (intervals are of each slice alone, not corrected):"))
             out.print(_slices(pair, by, found.digits))
         elif by is None and len(found.pairs) <= _MOST_EXPLAINED and pair.leading:
-            out.print(Text(_driving(pair, found.digits)))
+            out.print(Text(_driving(pair, found)))
     out.print("\n[bold]To paste[/bold]")
     for pair in found.pairs:
         out.print(Text(pair.sentence), soft_wrap=True)
+
+
+def _several_judges(found: Comparison) -> bool:
+    return len({(pair.judge, pair.second_judge) for pair in found.pairs}) > 1
+
+
+def _title(pair: Pair, found: Comparison) -> str:
+    """The pair, with its judge where the comparison has several."""
+    from refbench.comparison.words import judged
+
+    return f"{pair.first} - {pair.second}" + (f" ({judged(pair)})" if _several_judges(found) else "")
 
 
 def _pairs(found: Comparison) -> Grid:
@@ -106,7 +115,7 @@ def _pairs(found: Comparison) -> Grid:
     from refbench.comparison.words import probability
 
     digits = found.digits
-    judges = len({(pair.judge, pair.second_judge) for pair in found.pairs}) > 1
+    judges = _several_judges(found)
     titles = ["first", "second", *(["judge"] if judges else [])]
     grid = Grid(header_style="bold", box=None, pad_edge=False)
     for title in titles:
@@ -132,13 +141,14 @@ def _pairs(found: Comparison) -> Grid:
     return grid
 
 
-def _driving(pair: Pair, digits: int) -> str:
+def _driving(pair: Pair, found: Comparison) -> str:
+    digits = found.digits
     said = [
         f"{driver.slice['level']} {_name(driver)} {driver.contribution:+.{digits}f} "
         f"({_interval(driver.ci95, digits)}; {driver.n_cases} cases)"
         for driver in pair.leading
     ]
-    return f"largest parts of {pair.first} - {pair.second} ({pair.gap:+.{digits}f}): {'; '.join(said)}"
+    return f"largest parts of {_title(pair, found)}, {pair.gap:+.{digits}f}: {'; '.join(said)}"
 
 
 def _slices(pair: Pair, level: str, digits: int) -> Grid:

@@ -31,7 +31,8 @@ def grid_command(
     ] = None,
     protocol: Annotated[str | None, Parameter(help="paper or corrected; default corrected")] = None,
     judge: Annotated[str | None, Parameter(help="Whose values; default the first judge")] = None,
-    seed: Annotated[int, Parameter(help="Seed of --random, and which output of a model with several seeds")] = 0,
+    seed: Annotated[int, Parameter(help="Seed of --random")] = 0,
+    output_seed: Annotated[int, Parameter(help="Which output of models that painted with several seeds")] = 0,
     columns: Annotated[int, Parameter(help="Most models beside each other; more go on another line")] = 6,
     size: Annotated[int, Parameter(help="Pixels of a picture on the sheet")] = 256,
     font: Annotated[Path | None, Parameter(help="A font file for scripts that the fonts here lack")] = None,
@@ -66,9 +67,9 @@ def grid_command(
             of=of,
             seed=seed,
         )
-        rows = sheet_rows(board, marks, chosen, shown, data)
+        rows = sheet_rows(board, marks, chosen, shown, data, output_seed)
         sheet = Sheet(size=size, columns=columns, font=font)
-        caption = caption_of(board, marks, chosen)
+        caption = caption_of(board, marks, chosen, shown, output_seed)
         pages = sheet.pages(board.bench.title, caption, rows, paged=out.suffix.lower() == ".pdf")
     finally:
         board.close()

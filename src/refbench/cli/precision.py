@@ -71,17 +71,19 @@ def precision_command(
 def _print(report: PrecisionReport, out: Console) -> None:
     from rich.text import Text
 
+    from refbench.score import digits_of
+
     out.print(
         f"[bold]{report.title}[/bold]: {report.n_cases} cases, {report.protocol}, fingerprint {report.fingerprint}"
     )
-    small = all(abs(rank.value) <= _SMALL for one in report.judges for rank in one.ranking)
-    digits = 4 if small else 2
+    ends = [end for one in report.judges for c in one.coverage for end in c.bounds or ()]
+    digits = digits_of([*ends, *(rank.value for one in report.judges for rank in one.ranking)])
     for one in report.judges:
         by = f" by {one.judge}" if one.judge else ""
         out.print(Text(f"\nRanks in {report.measure}{by}", style="bold"))
         _print_ranking(one, digits, out)
         out.print(Text(f"\nFailures{by}", style="bold"))
-        _print_failures(one, out)
+        _print_failures(one, digits, out)
         out.print(Text(f"\nWeights{by}", style="bold"))
         if isinstance(one.weights, str):
             _say(one.weights, out)
@@ -94,10 +96,6 @@ def _print(report: PrecisionReport, out: Console) -> None:
     _print_copies(report, out)
 
 
-_SMALL = 1.5
-"""As on the leaderboard: scores from 0 to 1 have four digits, marks and percentages two."""
-
-
 def _print_ranking(one: JudgePrecision, digits: int, out: Console) -> None:
     rows = []
     for rank in one.ranking:
@@ -108,7 +106,7 @@ def _print_ranking(one: JudgePrecision, digits: int, out: Console) -> None:
     _rows(out, ("model", "value", "rank", "rank in 95 % of resamples", "best in"), rows)
 
 
-def _print_failures(one: JudgePrecision, out: Console) -> None:
+def _print_failures(one: JudgePrecision, digits: int, out: Console) -> None:
     rows = []
     for whole in (c for c in one.coverage if c.slice["level"] == "overall"):
         parts = [c for c in one.coverage if c.model == whole.model and c.n_expected and c is not whole]
@@ -118,8 +116,10 @@ def _print_failures(one: JudgePrecision, out: Console) -> None:
             name = " / ".join(value for key, value in least.slice.items() if key != "level")
             where = f"{name}: {least.n_scored} of {least.n_expected}"
         kinds = ", ".join(f"{n} {kind}" for kind, n in whole.failures.items())
-        rows.append((whole.model, f"{whole.n_scored} of {whole.n_expected}", kinds or "none", where))
-    _rows(out, ("model", "scored", "failed", "least covered slice"), rows)
+        reach = " to ".join(_number(end, digits) for end in whole.bounds or ()) if kinds else ""
+        scored = f"{whole.n_scored} of {whole.n_expected}"
+        rows.append((whole.model, scored, kinds or "none", reach or "-", where))
+    _rows(out, ("model", "scored", "failed", "whatever they score", "least covered slice"), rows)
     _say(one.failures.statement, out)
     if one.failures.n_left_out:
         _say(f"{one.failures.n_left_out} cases that not every model was asked for are not in this test", out)
@@ -189,7 +189,8 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
         errors = dict(_errors(one))
         cells = [one.error, *(errors[of] for of in told), *([one.level_error] if level else [])]
         rows.append((one.model, *(_number(cell, digits) for cell in cells)))
-    _say(f"the standard error of a model's {report.measure}, now and with more", out)
+    panel = ", mean over its judges" if any(one.n_judges > 1 for one in report.variances) else ""
+    _say(f"the standard error of a model's {report.measure}{panel}, now and with more", out)
     titles = [f"+1 {of}" if of in _PLURAL else f"+{of}" for of in told]
     _rows(out, ("model", "now", *titles, *(["judges' level"] if level else [])), rows)
     if level:
@@ -229,9 +230,10 @@ def _print_copies(report: PrecisionReport, out: Console) -> None:
     for model, checked in check.checked.items():
         for flag, said in words.items():
             cases = [one.case for one in check.flags if (one.model, one.flag) == (model, flag)]
+            distinct = list(dict.fromkeys(cases))
             if cases:
-                more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
-                named = ", ".join(cases[:3])
+                more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
+                named = ", ".join(distinct[:3])
                 _say(f"{model}: {len(cases)} of {checked} outputs are {said} ({named}{more})", out)
     if not check.flags:
         _say(f"none of {sum(check.checked.values())} outputs is nearly its source or a reference", out)

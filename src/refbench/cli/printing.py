@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from refbench.report import print_result, to_csv, to_json, to_markdown
+from refbench.report.terminal import check_level
 from refbench.result import Result
 from refbench.runs import write_rows
 from refbench.runs.disk import disk_error
@@ -22,7 +23,8 @@ def write_result(
     elif format_name == "csv":
         write_text(to_csv(result), out, result, items)
     elif format_name == "markdown":
-        write_text(to_markdown(result) + "\n", out, result, items)
+        check_level(result, by)
+        write_text(to_markdown(result, by=by) + "\n", out, result, items)
     else:
         _write_items(result, items)
         print_result(result, by=by)

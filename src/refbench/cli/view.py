@@ -35,6 +35,8 @@ def view_command(
     """
     if not runs:
         raise RefBenchError("give at least one run directory, for example refbench view runs/x")
+    if not 0 <= port <= 65535:
+        raise RefBenchError(f"--port {port} is no port: give a number up to 65535, or none for a free one")
     if brief:
         return _brief(runs, out, data, protocol)
     if out is None:

@@ -70,7 +70,9 @@ def _print_one(one: Why, out: Console) -> None:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    out.print(Text(f"\n{one.first} against {one.second}: {one.measure}, {one.n_shared} cases in both", style="bold"))
+    by = f" by {one.judge}" if one.judge else ""
+    head = f"\n{one.first} against {one.second}: {one.measure}{by}, {one.n_shared} cases in both"
+    out.print(Text(head, style="bold"))
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")

@@ -15,14 +15,13 @@ from refbench.comparison.records import Comparison, Driver, Pair
 from refbench.comparison.words import sentence
 from refbench.failure import Failure
 from refbench.record import RefBenchError
+from refbench.score import digits_of
 from refbench.stats import Array, Design, detectable, holm, paired_effect
 from refbench.stats.effect import LEVEL
-from refbench.table import DRAWS, SEED, Aggregate, filled_in, summaries
+from refbench.table import DRAWS, SEED, Aggregate, filled_in, summaries, summary_measure
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
-_SMALL = 1.5
-"""Scores from 0 to 1 are shown with four digits, marks and percentages with two, as on the leaderboard."""
 _TIE = 1e-6
 """Two scores of a case that differ by less than this share of the largest are a tie."""
 
@@ -51,7 +50,8 @@ def compare_columns(
     or without a value, is in the result with its reason, and in no family.
     """
     points = _points(aggregate, columns, cases)
-    name = metric or _summary_measure(aggregate, points)
+    valued = [measure for measure, point in points.items() if np.isfinite(point).any()]
+    name = metric or summary_measure(aggregate.measures, valued)
     of = next((m for m in aggregate.measures if m.name == name), None)
     if of is None:
         raise RefBenchError(
@@ -74,8 +74,7 @@ def compare_columns(
     singles = case_values(aggregate, columns, cases).get(name)
     tested = [p for p in whole if np.isfinite(drawn[id(p)].gap.value)]
     adjusted = dict(zip(map(id, tested), holm([drawn[id(p)].p or 0.0 for p in tested]), strict=True))
-    sizes = [abs(float(v)) for v in points.get(name, np.zeros(0)) if np.isfinite(v)]
-    digits = 4 if all(size <= _SMALL for size in sizes) else 2
+    digits = _digits(points.get(name, np.zeros(0)), [drawn[i].gap.value for i, p in adjusted.items() if p <= LEVEL])
     on = f"{title} {name}{' (lower is better)' if name in lower else ''}"
     pairs = []
     for pairing in pairings:
@@ -102,18 +101,21 @@ def compare_columns(
     )
 
 
+def _digits(values: Array, claimed: Sequence[float]) -> int:
+    """As on the leaderboard, and as many more as it takes that no gap that is claimed is printed as zero."""
+    digits = digits_of(values)
+    smallest = min((abs(gap) for gap in claimed if gap), default=1.0)
+    while digits < 9 and smallest < 0.5 * 10**-digits:
+        digits += 1
+    return digits
+
+
 def _points(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
     overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
     values = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
     found = summaries(aggregate, values, np.ones((1, len(cases))), overall)
     return {measure: value[:, 0] for (_, measure), value in found.items()}
-
-
-def _summary_measure(aggregate: Aggregate, points: Mapping[str, Array]) -> str:
-    """The last measure that some system has a value of, by which the leaderboard is sorted too."""
-    valued = [m.name for m in aggregate.measures if m.name in points and np.isfinite(points[m.name]).any()]
-    return valued[-1] if valued else aggregate.measures[-1].name
 
 
 def _blank(columns: Columns, pairing: Pairing, seeds: Mapping[str, int]) -> Pair:

@@ -18,16 +18,13 @@ from refbench.stats import (
     Array,
     Design,
     bca_interval,
+    draws_of,
     flip_p,
     flips,
     is_exhaustive,
-    leave_one_out,
-    resample,
 )
 from refbench.table import Aggregate, Slice, summaries
 
-MOST_FOR_ACCELERATION = 2000
-"""As for tables (docs/decisions/0004-intervals.md): above, the acceleration is nothing and its cost is not."""
 _MOST_NUMBERS = 20_000_000
 """Scores (rows x cases x metrics) held at a time: 160 MB."""
 
@@ -114,12 +111,7 @@ class _Group:
         systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
         rows = self._rows()
         point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
-        drawn = np.concatenate([self._statistics(rows, w) for w in resample(design, draws, seed)], axis=2)
-        influence = np.zeros((*point.shape, 0))
-        if design.n_clusters <= MOST_FOR_ACCELERATION:
-            left = np.concatenate([self._statistics(rows, w) for _, w in leave_one_out(design)], axis=2)
-            shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
-            influence = np.nan_to_num((point[:, :, None] - left) * shrink)
+        drawn, influence = draws_of(lambda weights: self._statistics(rows, weights), design, draws, seed)
         everything = np.ones(n, dtype=np.bool_)
         members = [everything, *(where.members for where in self.slices), *(where.members for where in self.slices)]
         freedom = [design.degrees_of_freedom(chosen) for chosen in members]

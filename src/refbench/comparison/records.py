@@ -66,11 +66,11 @@ class Pair(Record):
 
     @property
     def leading(self) -> tuple[Driver, ...]:
-        """The slice of each level that contributes most; one of more than half of the cases says little and is not
-        named."""
+        """The slice of each level that contributes most, if any does; one of more than half of the cases says little
+        and is not named."""
         found: dict[str, Driver] = {}
         for driver in self.drivers:
-            if 2 * driver.n_cases <= self.n_cases:
+            if driver.contribution and 2 * driver.n_cases <= self.n_cases:
                 found.setdefault(driver.slice["level"], driver)
         return tuple(found.values())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from refbench.report.leaderboard import cells, headings, leaderboard, slices_of
+from refbench.report.leaderboard import JUDGE, cells, headings, leaderboard, slices_of
 from refbench.result import Result
 
 
@@ -46,15 +46,16 @@ def to_csv(result: Result) -> str:
     return text.getvalue()
 
 
-def to_markdown(result: Result) -> str:
-    """The leaderboard overall and for each category, ready to paste."""
+def to_markdown(result: Result, *, by: str = "overall") -> str:
+    """The leaderboard overall and for each slice of the level `by` (each category unless one is named), to paste."""
     blocks = []
-    for level in ("overall", "category"):
+    for level in ("overall", "category" if by == "overall" else by):
         for where in slices_of(result.table.rows, level):
             lines = leaderboard(result, where)
             titles = headings(lines)
             title = where.get(level, "Overall")
-            rows = [titles, ["---"] + ["---:"] * (len(titles) - 1), *(cells(line, titles) for line in lines)]
+            rules = ["---" if title in ("model", JUDGE) else "---:" for title in titles]
+            rows = [titles, rules, *(cells(line, titles) for line in lines)]
             body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
             blocks.append(f"### {title}\n\n{body}\n")
     return "\n".join([*blocks, f"{result.bench.title}, fingerprint `{result.table.fingerprint}`"])

@@ -73,11 +73,13 @@ def _cell(board: Board, marks: Marks, case: AnyCase, position: int, model: str, 
     return SheetCell(model, shots, state_of(marks, model, case, position, output.failure))
 
 
-def caption_of(board: Board, marks: Marks, chosen: Chosen) -> str:
+def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str], seed: int = 0) -> str:
     """What one must know to believe the sheet."""
+    seeds = max(board.result.seeds.get(model, 1) for model in models)
+    of_seeds = f", mean of {seeds} seeds; the pictures are of seed {seed}" if seeds > 1 else ""
     said = [
         f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}.",
-        f"Under each picture: {marks.said} of this case alone" + (" (lower is better)." if marks.lower else "."),
+        f"Under each picture: {marks.said} of this case alone{' (lower is better)' if marks.lower else ''}{of_seeds}.",
         f"RefBench {__version__}, fingerprint {board.result.table.fingerprint}.",
     ]
     return " ".join(said)

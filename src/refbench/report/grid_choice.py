@@ -12,8 +12,8 @@ from refbench.case_values import case_values
 from refbench.columns import columns_of
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import summary_measure
 from refbench.result import Result
+from refbench.score import digits_of
 from refbench.stats import Array
 
 
@@ -39,8 +39,7 @@ class Marks:
 
     @property
     def digits(self) -> int:
-        known = [value for column in self.values.values() for value in column[~np.isnan(column)]]
-        return 4 if all(abs(value) <= 1.5 for value in known) else 2
+        return digits_of(value for column in self.values.values() for value in column)
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ def marks_of(
     names = [m.name for m in aggregate.measures]
     if measure is not None and measure not in names:
         raise RefBenchError(f"--metric {measure}: there are {', '.join(names)}")
-    rows = [row for row in result.table.rows if row.protocol == chosen and dict(row.slice) == {"level": "overall"}]
-    name = measure or summary_measure(rows, aggregate.measures)
+    name = measure or result.summary(chosen)
     # Models that no judge has seen yet have measurements only.
     seen = {score.model for score in scores if score.judge == by}
     mine = [s for s in scores if s.judge == by or (s.model not in seen and s.judge is None)]

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from refbench.result import Result
-from refbench.table import Measure, Row
+from refbench.score import digits_of
+from refbench.table import Row
 
-_SMALL = 1.5
-"""Scores from 0 to 1 are shown with four digits, marks and percentages with two."""
+JUDGE = "judge"
+"""The column that says whose marks a line has, where there are several judges."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,11 @@ class Line:
 
 
 def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
-    """Lines of the slice, sorted by the summary measure (the benchmark's last one that has a value anywhere); the
-    unscored come last. Measures in which no model has a value are left out: the notes say why they have none."""
+    """Lines of the slice, judge by judge, sorted by the summary measure; the unscored come last. Measures in which no
+    model has a value are left out: the notes say why they have none."""
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
-    measures = result.bench.protocols[protocols[0]].aggregate.measures
-    summary = summary_measure(rows, measures)
+    summary = result.summary(protocols[0], where)
     valued = {row.metric for row in rows if row.value is not None} | {summary}
     rows = [row for row in rows if row.metric in valued]
     published = {
@@ -41,6 +41,8 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
         for p in result.published()
         if p.metric == summary and dict(p.slice) == where
     }
+    of_summary = [row for row in rows if row.metric == summary]
+    digits = digits_of(value for row in of_summary for value in (row.value, *(row.bounds or ())))
     lines = []
     for model, judge in dict.fromkeys((row.model, row.judge) for row in rows):
         mine = [row for row in rows if (row.model, row.judge) == (model, judge)]
@@ -56,18 +58,24 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 others=tuple(row for row in first if row.metric != summary),
                 other_protocols=tuple(row for row in mine if row.protocol != protocols[0] and row.metric == summary),
                 published=published.get((model, (judge or "").casefold())),
-                digits=4 if all(abs(row.value or 0) <= _SMALL for row in rows if row.metric == summary) else 2,
+                digits=digits,
             )
         )
     sign = 1 if summary in result.bench.lower else -1
-    return sorted(lines, key=lambda line: float("inf") if line.main.value is None else sign * line.main.value)
+    # Marks of different judges are not one order: a strict judge's best model is not behind a mild one's worst.
+    judges = list(dict.fromkeys(line.judge for line in lines))
+    return sorted(
+        lines,
+        key=lambda line: (
+            judges.index(line.judge),
+            float("inf") if line.main.value is None else sign * line.main.value,
+        ),
+    )
 
 
-def summary_measure(rows: Sequence[Row], measures: Sequence[Measure]) -> str:
-    """The benchmark's last measure that has a value in these rows, else the last that has a row."""
-    there = {row.metric for row in rows}
-    valued = {row.metric for row in rows if row.value is not None}
-    return next((m.name for names in (valued, there) for m in reversed(measures) if m.name in names), measures[-1].name)
+def called(line: Line, lines: Sequence[Line]) -> str:
+    """The model, with its judge where the lines have several."""
+    return line.model if len({one.judge for one in lines}) == 1 else f"{line.model} ({line.judge or 'no judge'})"
 
 
 def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
@@ -79,7 +87,8 @@ def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
 def headings(lines: Sequence[Line]) -> list[str]:
     """Column titles for `cells`."""
     first = lines[0]
-    titles = ["model", f"{first.main.metric} ({first.main.protocol})", "95 % interval"]
+    titles = ["model", *([JUDGE] if len({line.judge for line in lines}) > 1 else [])]
+    titles += [f"{first.main.metric} ({first.main.protocol})", "95 % interval"]
     titles += [row.metric for row in first.others]
     titles += ["scored"]
     titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
@@ -93,6 +102,7 @@ def cells(line: Line, titles: Sequence[str]) -> list[str]:
     interval, digits = line.main.ci95, line.digits
     found = [
         line.model,
+        *([line.judge or "none"] if JUDGE in titles else []),
         number(line.main.value, digits),
         f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}" if interval else "-",
         *(number(row.value, digits) for row in line.others),

@@ -11,6 +11,7 @@ from refbench.record import RefBenchError
 from refbench.report.leaderboard import Line, leaderboard, slices_of
 from refbench.report.openness import Openness
 from refbench.result import Result
+from refbench.score import digits_of
 from refbench.table import Row
 
 Mark = Literal["best", "second", ""]
@@ -20,7 +21,6 @@ Place = tuple[str, str, tuple[tuple[str, str], ...]]
 UNRANKED = frozenset({"fid"})
 """Neither more nor less of it is better: what MultiRef-Bench calls FID is a number of single pictures."""
 
-_SMALL = 1.5
 _PROSAIC = ("small n", "no interval")
 """Remarks about the interval, not about what the number is of."""
 
@@ -84,9 +84,8 @@ class PaperTable:
         return [entry for block in self.blocks for entry in block.entries]
 
     def digits(self, column: int) -> int:
-        """Scores from 0 to 1 have four digits, marks and percentages two."""
-        values = [entry.cells[column].value for entry in self.entries]
-        return 4 if all(abs(value or 0) <= _SMALL for value in values) else 2
+        """Of the numbers in a column, whoever's they are."""
+        return digits_of(entry.cells[column].value for entry in self.entries)
 
 
 def paper_table(
@@ -106,14 +105,16 @@ def paper_table(
         found = [rows.get((line.model, line.judge, *column.place)) for column in columns]
         cells = tuple(Cell(row.value if row else None, row) for row in found)
         ours.append(Entry(line.model, line.judge or "", cells, main=line.main))
-    ours = _marked(ours, columns)
+    printed = _printed(result, columns, published)
+    digits = [digits_of(entry.cells[c].value for entry in (*ours, *printed)) for c in range(len(columns))]
+    ours = _marked(ours, columns, digits)
     openness.check([entry.name for entry in ours])
     known = {entry.name: openness.of(entry.name) for entry in ours}
     blocks = [
         Block(name, tuple(entry for entry in ours if (known[entry.name][0] or "models") == name))
         for name in ("closed", "open", "models")
     ]
-    blocks.append(Block("published", tuple(_printed(result, columns, published))))
+    blocks.append(Block("published", tuple(printed)))
     return PaperTable(
         columns=columns,
         blocks=tuple(block for block in blocks if block.entries),
@@ -155,13 +156,13 @@ def said_missing(row: Row | None) -> str:
     return "; ".join(remark for remark in remarks if remark and not remark.startswith(_PROSAIC))
 
 
-def _marked(entries: Sequence[Entry], columns: Sequence[Column]) -> list[Entry]:
+def _marked(entries: Sequence[Entry], columns: Sequence[Column], digits: Sequence[int]) -> list[Entry]:
     marks: dict[tuple[int, int], Mark] = {}
     for judge in dict.fromkeys(entry.judge for entry in entries):
         for c, column in enumerate(columns):
             theirs = [(e, entry.cells[c]) for e, entry in enumerate(entries) if entry.judge == judge]
-            for e, mark in _marks([(e, cell) for e, cell in theirs if cell.value is not None], column).items():
-                marks[e, c] = mark
+            valued = [(e, cell) for e, cell in theirs if cell.value is not None]
+            marks |= {(e, c): mark for e, mark in _marks(valued, column, digits[c]).items()}
     return [
         Entry(
             entry.name,
@@ -173,7 +174,7 @@ def _marked(entries: Sequence[Entry], columns: Sequence[Column]) -> list[Entry]:
     ]
 
 
-def _marks(cells: Sequence[tuple[int, Cell]], column: Column) -> dict[int, Mark]:
+def _marks(cells: Sequence[tuple[int, Cell]], column: Column, digits: int) -> dict[int, Mark]:
     """Best and second of one judge's numbers, those printed alike together. Numbers about different things are not
     ranked: one that lacks a part of a mean stands aside where others have all, and none is best where all lack some.
     """
@@ -182,7 +183,6 @@ def _marks(cells: Sequence[tuple[int, Cell]], column: Column) -> dict[int, Mark]
         cells = [(e, cell) for e, cell in cells if not missing[e]]
     if len(cells) < 2 or column.metric in UNRANKED:
         return {}
-    digits = 4 if all(abs(cell.value or 0) <= _SMALL for _, cell in cells) else 2
     shown = {e: round(cell.value or 0.0, digits) for e, cell in cells}
     ranks = sorted(set(shown.values()), reverse=not column.lower)
     if len(ranks) < 2:

@@ -9,7 +9,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import Line, cells, headings, leaderboard, slices_of
+from refbench.report.leaderboard import JUDGE, Line, called, cells, headings, leaderboard, slices_of
 from refbench.result import Result
 from refbench.table import Row
 
@@ -23,6 +23,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_result(result: Result, *, by: str = "overall", out: Console | None = None) -> None:
     """Print the leaderboard (and one for each slice of the level `by`), failures, changes and notes."""
     out = out or console()
+    check_level(result, by)
     judges = ", ".join(result.table.parts.get("judges", [])) or "none"
     subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
     out.print(
@@ -33,9 +34,6 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
     for part in grids(lines, "overall"):
         out.print(part)
     if by != "overall":
-        levels = list(dict.fromkeys(row.slice["level"] for row in result.table.rows))
-        if by not in levels:
-            raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
         for where in slices_of(result.table.rows, by):
             lines_here = leaderboard(result, where)
             for part in grids(lines_here, where.get(by, by)):
@@ -47,6 +45,13 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
     _print_changes(result, out)
     for note in result.notes:
         out.print(Text(f"Note: {note}."))
+
+
+def check_level(result: Result, by: str) -> None:
+    """Before anything is printed: a level that the table does not have is a mistake in typing."""
+    levels = list(dict.fromkeys(row.slice["level"] for row in result.table.rows))
+    if by not in levels:
+        raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
 
 
 _MOST_COLUMNS = 8
@@ -61,7 +66,7 @@ def grids(lines: list[Line], title: str) -> list[Grid]:
     found = Grid(header_style="bold", box=None, pad_edge=False)
     found.add_column("measure")
     for line in lines:
-        found.add_column(line.model + (f" ({line.judge})" if line.judge else ""), justify="right", overflow="fold")
+        found.add_column(Text(called(line, lines)), justify="right", overflow="fold")
     names = list(dict.fromkeys(row.metric for line in lines for row in line.others))
     for name in names:
         rows = [next((row for row in line.others if row.metric == name), None) for line in lines]
@@ -79,8 +84,8 @@ def grid(lines: list[Line], title: str) -> Grid:
     """The leaderboard as a table for the terminal."""
     titles = headings(lines)
     found = Grid(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for i, heading in enumerate(titles):
-        found.add_column(heading, justify="right" if i else "left", overflow="fold")
+    for heading in titles:
+        found.add_column(heading, justify="left" if heading in ("model", JUDGE) else "right", overflow="fold")
     for line in lines:
         found.add_row(*(Text(cell) for cell in cells(line, titles)))
     return found
@@ -106,21 +111,19 @@ def _print_others(result: Result, where: dict[str, str], measure: str, out: Cons
 
 def _print_failures(lines: list[Line], out: Console) -> None:
     for line in lines:
-        row = line.main
+        row, name, digits = line.main, called(line, lines), line.digits
         said = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
         if said:
-            out.print(Text(f"{line.model}: {row.metric} is about less than all: {'; '.join(said)}."))
+            out.print(Text(f"{name}: {row.metric} is about less than all: {'; '.join(said)}."))
         if not row.failures:
             continue
         kinds = ", ".join(f"{n} {kind}" for kind, n in row.failures.items())
         bounds = (
-            f"; whatever they score, {row.metric} lies in {row.bounds[0]:.2f} to {row.bounds[1]:.2f}"
+            f"; whatever they score, {row.metric} lies in {row.bounds[0]:.{digits}f} to {row.bounds[1]:.{digits}f}"
             if row.bounds
             else ""
         )
-        out.print(
-            Text(f"{line.model}: {row.n_expected - row.n_scored} of {row.n_expected} cases failed ({kinds}){bounds}.")
-        )
+        out.print(Text(f"{name}: {row.n_expected - row.n_scored} of {row.n_expected} cases failed ({kinds}){bounds}."))
 
 
 def _print_changes(result: Result, out: Console) -> None:
@@ -136,11 +139,13 @@ def _print_changes(result: Result, out: Console) -> None:
     found.add_column("model", overflow="fold")
     for name in [*names, "total"]:
         found.add_column(name, justify="right")
-    for model, judge in dict.fromkeys((change["model"], change["judge"]) for change in result.changes):
+    systems = list(dict.fromkeys((change["model"], change["judge"]) for change in result.changes))
+    several = len({judge for _, judge in systems}) > 1
+    for model, judge in systems:
         mine = [c for c in result.changes if (c["model"], c["judge"]) == (model, judge)]
         deltas = [c["delta"]["avg"] for c in mine]
         total = None if None in deltas else sum(deltas)
-        found.add_row(Text(model), *(_signed(delta) for delta in [*deltas, total]))
+        found.add_row(Text(f"{model} ({judge})" if several else model), *(_signed(delta) for delta in [*deltas, total]))
     out.print(found)
     for name, what in names.items():
         out.print(Text(f"  {name}: {what}"), style="dim")

@@ -2,7 +2,7 @@
 
 from refbench.stats.agreement import mean_absolute_error, mean_squared_error
 from refbench.stats.alpha import krippendorff_alpha
-from refbench.stats.bootstrap import Array, Design, leave_one_out, resample
+from refbench.stats.bootstrap import Array, Design, draws_of, leave_one_out, resample
 from refbench.stats.correlation import kendall, pearson, spearman
 from refbench.stats.effect import detectable, paired_effect
 from refbench.stats.holm import holm
@@ -20,6 +20,7 @@ __all__ = [
     "bca_interval",
     "cohen_kappa",
     "detectable",
+    "draws_of",
     "flip_p",
     "flips",
     "holm",

@@ -7,7 +7,7 @@ by calling them with other weights. In a stratum of n clusters, n - 1 are drawn 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,9 @@ Array = NDArray[np.float64]
 
 _CHUNK = 4_000_000
 """Weights made at a time: 32 MB, whatever the number of cases and draws."""
+MOST_LEFT_OUT = 2000
+"""Clusters up to which each is left out once: with more, the acceleration is too small to matter and its cost is not
+(docs/decisions/0004-intervals.md)."""
 
 
 @dataclass(frozen=True)
@@ -101,3 +104,22 @@ def leave_one_out(design: Design) -> Iterator[tuple[NDArray[np.intp], Array]]:
         weights = np.where(same, (n / np.maximum(n - 1, 1))[:, None], 1.0)
         weights[np.arange(len(out)), out] = np.where(n > 1, 0.0, 1.0)
         yield out, weights[:, design.cluster]
+
+
+def draws_of(
+    statistic: Callable[[Array], Array], design: Design, draws: int, seed: int, *, most_left_out: int = MOST_LEFT_OUT
+) -> tuple[Array, Array]:
+    """A statistic under every resample, and the influence of each cluster on it, for `bca_interval`.
+
+    `statistic` gives one number or many for each weight vector, along its last axis. With more clusters than
+    `most_left_out` there are no influences.
+    """
+    point = statistic(np.ones((1, len(design.cluster))))
+    blocks = (statistic(weights) for weights in resample(design, draws, seed))
+    drawn = np.concatenate([point[..., :0], *blocks], axis=-1)
+    if design.n_clusters > most_left_out or not draws:
+        return drawn, point[..., :0]
+    left = np.concatenate([statistic(weights) for _, weights in leave_one_out(design)], axis=-1)
+    # A cluster of a small stratum moves the statistic more when it is left out than it does in a resample.
+    shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
+    return drawn, np.nan_to_num((point - left) * shrink)

@@ -21,10 +21,10 @@ def bca_interval(
 
     `influence` is the leave-one-out influence of each cluster (any common scale), from which the
     acceleration comes; pass an empty array to take it as zero. None where no interval can be had: no
-    degree of freedom, no variation at all, or too many undefined draws.
+    draw or degree of freedom, no variation at all, or too many undefined draws.
     """
     defined = draws[np.isfinite(draws)]
-    if df < 1 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws) or np.ptp(defined) < 1e-12:
+    if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws) or np.ptp(defined) < 1e-12:
         return None
     tail = (1 - level) / 2
     below = (np.mean(defined < point) + np.mean(defined <= point)) / 2

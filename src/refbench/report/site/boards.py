@@ -220,6 +220,7 @@ def _joined(
         settings=_of_all(parts, "settings", names),
         judges=_of_all(parts, "asked", names),
         measured={name: how for part in parts for name, how in part.get("measured", {}).items()},
+        seeds={model.name: results[model.run].seeds[model.of_run] for model in models},
     )
 
 

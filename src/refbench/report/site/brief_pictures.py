@@ -110,16 +110,24 @@ def _rule(view: View, values: Array, there: Sequence[int], models: Sequence[str]
     first, second = models
     middle = order(values.mean(axis=0))[(len(there) - 1) // 2]
     chosen = [("Typical", middle)]
-    apart = [n for n in order(values[0] - values[1]) if n != middle]
-    if apart and values[0, apart[-1]] > values[1, apart[-1]]:
-        chosen.append((f"{clipped(first, 22)} furthest ahead", apart[-1]))
-    if apart and values[0, apart[0]] < values[1, apart[0]]:
-        chosen.append((f"{clipped(second, 22)} furthest ahead", apart[0]))
+    lead = values[0] - values[1]
+    apart = [n for n in order(lead) if n != middle]
+    if apart:
+        chosen.append((_place_of(first, lead[apart[-1]]), apart[-1]))
+    if len(apart) > 1:
+        chosen.append((_place_of(second, -lead[apart[0]]), apart[0]))
     rule = (
         f"Chosen by rule, not by eye: of the {len(there)} cases with pictures and scores of both {first} and {second}, "
-        "the one in the middle by their mean score, and the two in which either is furthest ahead; ties by case id."
+        "the one in the middle by their mean score, and the two that are best for either beside the other; ties by "
+        "case id."
     )
     return chosen, rule
+
+
+def _place_of(model: str, lead: float) -> str:
+    """What a model's best case beside the other is: one that is never ahead has one in which it is level, or least
+    behind."""
+    return f"{clipped(model, 22)} {'furthest ahead' if lead > 0 else 'least behind' if lead < 0 else 'level'}"
 
 
 def _references(view: View, album: Album, case: AnyCase) -> tuple[bytes, ...]:

@@ -218,9 +218,12 @@ def parts_of(view: View) -> list[Part]:
 
 
 def _title(where: Slice, view: View) -> str:
-    """The last name of a slice, which is its own; with those above it where that is not enough to tell it."""
+    """The last name of a slice, which is its own; with those above it where that is not enough to tell it, and with
+    the level's where it is a bare number (`subjects 2`; numbers of references are worded on the sheet)."""
     names = list(where.names.values())
-    alike = [one for one in view.slices.values() if list(one.names.values())[-1:] == names[-1:]]
+    if where.level != "n_refs" and not any(map(str.isalpha, names[-1])):
+        names[-1] = f"{where.level.replace('_', ' ')} {names[-1]}"
+    alike = [one for one in view.slices.values() if list(one.names.values())[-1:] == list(where.names.values())[-1:]]
     return names[-1] if len(alike) == 1 else " / ".join(names)
 
 

@@ -141,6 +141,8 @@ class GapRow(TypedDict):
     ci95: tuple[float, float] | None
     p: float | None
     p_adjusted: float | None
+    resolved: bool
+    """Whether the sentence claims a difference: it needs the adjusted p and the interval to say so."""
     effect: float | None
     n: int
     sentence: str

@@ -34,7 +34,9 @@ def _tests(board: Board, seed: int) -> list[dict[str, Any]]:
         for judge in board.judges:
             test = failure_test(board.result, protocol, judge, seed=seed)
             number = board.judge_numbers[judge]
-            found.append({"protocol": protocol, "judge": number, "statement": test.statement, "p": test.p})
+            # The test is about the summary measure: other measures may have failures where it has none.
+            statement = f"in {test.measure}, {test.statement}"
+            found.append({"protocol": protocol, "judge": number, "statement": statement, "p": test.p})
     return found
 
 

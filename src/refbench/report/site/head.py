@@ -8,11 +8,9 @@ import numpy as np
 
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import BoardHead, MeasureHead, ModelHead, SiteHead
+from refbench.score import digits_of
 from refbench.table import Aggregate, Measure, Row, summaries
 from refbench.version import __version__
-
-_SMALL = 1.5
-"""Scores from 0 to 1 are shown with four digits, marks and percentages with two, as in the terminal."""
 
 MOST_ROWS = 2500
 """Rows that a first view can hold: about 250 bytes each, and all of it is to stay under 1 MB."""
@@ -86,7 +84,7 @@ def _measures(board: Board, protocol: str, rows: Sequence[Row], summary: str) ->
             low=ranges.get(name, (None, None))[0],
             high=ranges.get(name, (None, None))[1],
             better="lower" if name in board.bench.lower else "higher",
-            digits=4 if all(abs(value) <= _SMALL for value in values.get(name, ())) else 2,
+            digits=digits_of(values.get(name, ())),
         )
         for name in names
     ]

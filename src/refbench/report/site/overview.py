@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from refbench.output import Painting, paintings
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import BoardChunk, BoardRow, PublishedRow, RowsChunk
 from refbench.report.site.head import MOST_ROWS
@@ -96,24 +98,16 @@ def _prompts(board: Board) -> list[dict[str, str]]:
 
 
 def painting_rows(board: Board) -> list[dict[str, Any]]:
-    """For each model: how many pictures, what one took and cost where that is known, and how often it declined.
-
-    What the steps of an agent cost is part of what its picture costs.
-    """
+    """For each model: how many pictures, what one took and cost where that is known, and how often it declined."""
+    of_runs = [paintings(outputs) for outputs in board.outputs]
+    declined = Counter(
+        (run, output.model)
+        for run, outputs in enumerate(board.outputs)
+        for output in outputs
+        if output.step is None and output.failure is not None and output.failure.kind == "refused"
+    )
     found = []
     for number, model in enumerate(board.models):
-        made = [output for output in board.outputs[model.run] if output.model == model.of_run]
-        final = [output for output in made if output.step is None]
-        painted = [output for output in final if output.pictures]
-        seconds = [output.seconds for output in painted if output.seconds is not None]
-        costs = [output.cost_usd for output in made if output.cost_usd is not None]
-        found.append(
-            {
-                "model": number,
-                "n": len(painted),
-                "seconds": sum(seconds) / len(seconds) if seconds else None,
-                "cost_usd": sum(costs) / len(painted) if costs and painted else None,
-                "refusals": sum(output.failure is not None and output.failure.kind == "refused" for output in final),
-            }
-        )
+        took = of_runs[model.run].get(model.of_run, Painting(n=0, seconds=None, cost_usd=None))
+        found.append({"model": number, **took.model_dump(), "refusals": declined[model.run, model.of_run]})
     return found

@@ -41,10 +41,9 @@ def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
     """All pairs of models under every protocol and judge, in the summary measure."""
     pairs: list[GapRow] = []
     limits: list[str] = list(_LIMITS)
-    seeds = _seeds(board)
     for protocol, judge in _families(board):
         try:
-            found = compare_result(board.result, protocol, judge, draws=draws, seed=seed, seeds=seeds)
+            found = compare_result(board.result, protocol, judge, draws=draws, seed=seed)
         except RefBenchError as error:
             limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
             continue
@@ -64,6 +63,7 @@ def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
                     ci95=pair.ci95,
                     p=pair.p,
                     p_adjusted=pair.p_adjusted,
+                    resolved=bool(pair.resolved),
                     effect=pair.effect,
                     n=pair.n_cases,
                     sentence=pair.sentence,
@@ -83,17 +83,6 @@ def _families(board: Board) -> Iterator[tuple[str, str | None]]:
         for judge in board.judges:
             if sum(place[:2] == (protocol, judge) for place in systems) > 1:
                 yield protocol, judge
-
-
-def _seeds(board: Board) -> dict[str, int]:
-    """How many seeds each model has painted with; those of whom no outputs are known are left out."""
-    found: dict[str, set[int]] = {}
-    for run, outputs in enumerate(board.outputs):
-        for output in outputs:
-            number = board.numbers_by_run.get((run, output.model))
-            if number is not None:
-                found.setdefault(board.models[number].name, set()).add(output.seed)
-    return {model: len(seeds) for model, seeds in found.items()}
 
 
 def agreement_chunk(board: Board) -> AgreementChunk:

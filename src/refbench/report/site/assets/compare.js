@@ -4,9 +4,9 @@
 (() => {
   const rb = window.refbench;
   const { h, route, format, charts, controls } = rb;
-  const LEVEL = 0.05;
 
-  const resolved = (pair) => pair.p_adjusted !== null && pair.p_adjusted !== undefined && pair.p_adjusted < LEVEL;
+  /** Which side of a pair is ahead, as a shape and a word; a claim only where the sentence makes it too. */
+  const verdict = (pair, lower) => (!pair.resolved ? "○ cannot resolve" : (lower ? pair.gap < 0 : pair.gap > 0) ? "▲ ahead" : "▼ behind");
 
   /** The pair seen from the other side. */
   function turned(pair) {
@@ -43,7 +43,7 @@
       if (!pair) {
         return row === column ? h("span", { class: "self", "aria-hidden": "true" }) : format.NONE;
       }
-      const sure = resolved(pair);
+      const sure = pair.resolved;
       const ahead = lower ? pair.gap < 0 : pair.gap > 0;
       const now = chosen && [chosen.first, chosen.second].includes(row) && [chosen.first, chosen.second].includes(column);
       return h("a", {
@@ -86,12 +86,12 @@
     const rows = pairs.map((pair) => h("tr", { role: "row" },
       h("th", { scope: "row", role: "rowheader", class: "name" }, h("a", { href: route.changed({ pair: `${pair.first}-${pair.second}` }) }, `${rb.modelName(ctx, pair.first)} − ${rb.modelName(ctx, pair.second)}`)),
       h("td", { class: "num main", role: "cell" }, format.signed(pair.gap, digits)),
-      h("td", { class: "chart", role: "cell" }, charts.intervalRow(axis, { value: pair.gap, ci95: pair.ci95, zero: true, strong: resolved(pair), label: `${format.signed(pair.gap, digits)}, 95 % interval ${format.interval(pair.ci95, digits)}` })),
+      h("td", { class: "chart", role: "cell" }, charts.intervalRow(axis, { value: pair.gap, ci95: pair.ci95, zero: true, strong: pair.resolved, label: `${format.signed(pair.gap, digits)}, 95 % interval ${format.interval(pair.ci95, digits)}` })),
       h("td", { class: "num small", role: "cell", "data-title": "95 % interval" }, format.interval(pair.ci95, digits)),
       h("td", { class: "num small", role: "cell", "data-title": "adjusted p" }, format.pValue(pair.p_adjusted)),
       h("td", { class: "num small", role: "cell", "data-title": "effect" }, format.number(pair.effect, 2)),
       h("td", { class: "num small", role: "cell", "data-title": "cases" }, format.whole(pair.n)),
-      h("td", { class: "verdict", role: "cell" }, resolved(pair) ? "▲ resolved" : "○ cannot resolve")));
+      h("td", { class: "verdict", role: "cell" }, verdict(pair, ctx.measure.better === "lower"))));
     const th = (text, className) => h("th", { scope: "col", role: "columnheader", class: className }, text);
     return h("table", { class: "leaderboard pairs", role: "table", "aria-label": "Pairs" },
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, th("Pair", ""), th("Gap", "num"), h("th", { scope: "col", role: "columnheader", class: "chart", "aria-label": "drawn" }, charts.axisRow(axis)), th("95 % interval", "num"), th("Adjusted p", "num"), th("Effect", "num"), th("Cases", "num"), th("", ""))),
@@ -107,9 +107,9 @@
     const about = { ...ctx, measure: rb.measureOf(ctx, metric ?? ctx.summary) };
     const key = ctx.params.get("pair") ?? "";
     const chosen = pairs.find((pair) => `${pair.first}-${pair.second}` === key) ?? pairs.find((pair) => `${pair.second}-${pair.first}` === key) ?? leaders(about, pairs);
-    const settled = pairs.filter(resolved).length;
+    const settled = pairs.filter((pair) => pair.resolved).length;
     const node = h("div", { class: "page" }, h("h1", { class: "offscreen" }, "Compare"),
-      pairs.length > 0 && h("p", { class: "headline" }, `${settled} of ${format.count(pairs.length, "pair")} can be told apart in `, h("strong", {}, format.words(metric)), ` at an adjusted p below ${LEVEL}.`),
+      pairs.length > 0 && h("p", { class: "headline" }, `${settled} of ${format.count(pairs.length, "pair")} can be told apart in `, h("strong", {}, format.words(metric)), " at the 5 % level, corrected for all pairs."),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.choice("measure", "Measure", metrics.map((value) => ({ value, text: format.words(value) })), metric, { otherwise: ctx.summary })),
       pairs.length ? [
         h("div", { class: "two" }, h("div", {}, matrix(about, pairs, chosen), h("ul", { class: "legend" }, h("li", {}, "▲ ahead, resolved"), h("li", {}, "▼ behind, resolved"), h("li", {}, "○ these cases cannot tell the two apart"))), chosen && detail(about, chosen)),

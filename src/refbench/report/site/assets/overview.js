@@ -68,7 +68,8 @@
     const all = leaderboard.lines(ctx, chunk);
     const printed = all.flatMap((line) => (line.printed ? [line.printed] : line.published));
     const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
-    const remarks = all.filter((line) => line.main?.remark).map((line) => `${rb.modelName(ctx, line.model)}: ${line.main.remark}`);
+    const remarks = [...new Set(all.map((line) => line.main?.remark).filter(Boolean))]
+      .map((remark) => `${all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model)).join(", ")}: ${remark}`);
     const bounded = all.some((line) => line.main?.bounds && line.main.n_scored < line.main.n_expected);
     const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
       leaderboard.headline(ctx, all),

@@ -1,0 +1,75 @@
+"""The leaderboard in the terminal and in Markdown: whose marks a line has, and in as many digits as its scale asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from refbench import Failure, Score
+from refbench.benchmarks import benchmark
+from refbench.benchmarks.creval.published import released_scores
+from refbench.record import RefBenchError
+from refbench.report import print_result, to_markdown
+from refbench.report.leaderboard import leaderboard
+from refbench.result import Result
+from refbench.scoring import result_of
+
+
+def two_judges() -> Result:
+    """The released scores of two models, and the same by a judge who gives half as much and failed once."""
+    cases, scores = released_scores("paper874")
+    kept = [score for score in scores if score.model in ("Bagel", "seedream4-0")]
+    strict = [score.model_copy(update={"judge": "strict", "value": (score.value or 0) / 2}) for score in kept]
+    failed = {"value": None, "failure": Failure(kind="refused")}
+    strict = [s.model_copy(update=failed) if (s.case, s.model) == (cases[0].id, "Bagel") else s for s in strict]
+    return result_of(benchmark("creval"), cases, [*kept, *strict], draws=0)
+
+
+def test_lines_of_two_judges_say_whose_they_are_and_stand_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    found = two_judges()
+    order = [(line.judge, line.model) for line in leaderboard(found, {"level": "overall"})]
+    by = [(judge, model) for judge in ("gpt-4o", "strict") for model in ("seedream4-0", "Bagel")]
+    assert order == by
+    lines = to_markdown(found).splitlines()
+    assert lines[2].startswith("| model | judge | avg")
+    assert [tuple(line.split(" | ")[:2]) for line in lines[4:8]] == [(f"| {model}", judge) for judge, model in by]
+    print_result(found)
+    assert "Bagel (strict): 1 of 874 cases failed (1 refused)" in capsys.readouterr().out
+
+
+def test_one_judge_needs_no_column() -> None:
+    cases, scores = released_scores("paper874")
+    one = result_of(benchmark("creval"), cases, [s for s in scores if s.model == "Bagel"], draws=0)
+    assert to_markdown(one).splitlines()[2].startswith("| model | avg")
+
+
+def test_bounds_have_the_digits_of_the_scale(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where nothing is scored, and only the bounds tell the scale."""
+    cases, scores = released_scores("paper874")
+    none = [
+        Score(
+            case=s.case,
+            model=s.model,
+            judge="j",
+            metric=s.metric,
+            protocol="corrected",
+            failure=Failure(kind="refused"),
+        )
+        for s in scores
+        if s.model == "Bagel"
+    ]
+    print_result(result_of(benchmark("creval"), cases, none, draws=0))
+    assert "avg lies in 0.00 to 100.00." in capsys.readouterr().out
+
+
+def test_markdown_has_the_level_that_is_asked_for() -> None:
+    found = two_judges()
+    assert "### Customization" in to_markdown(found)
+    by_dimension = to_markdown(found, by="dimension")
+    assert "### Customization" not in by_dimension
+    assert by_dimension.count("###") == 10
+
+
+def test_a_level_that_is_not_there_is_said_before_anything_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RefBenchError, match="--by nothing: this table has the levels overall"):
+        print_result(two_judges(), by="nothing")
+    assert capsys.readouterr().out == ""
