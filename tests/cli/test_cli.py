@@ -319,3 +319,20 @@ def test_output_into_a_closed_pipe_is_no_error(checkout: Path) -> None:
     command = f"{sys.executable} -m refbench cases creval --data {checkout} | head -n 1"
     ended = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--port", "8000", "--out", "site"), "only live pages"),
+        (("--port", "8000", "--brief"), "only live pages"),
+        (("--pictures", "thumbs"), "written with --out"),
+        (("--port", "99999"), "no port"),
+    ],
+)
+def test_view_says_which_of_its_options_do_not_go_together(
+    run_cli: Refbench, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = run_cli("view", "runs/x", *words)
+    assert code == 2
+    assert said in err

@@ -37,6 +37,10 @@ def view_command(
         raise RefBenchError("give at least one run directory, for example refbench view runs/x")
     if not 0 <= port <= 65535:
         raise RefBenchError(f"--port {port} is no port: give a number up to 65535, or none for a free one")
+    if port and (brief or out is not None):
+        raise RefBenchError(f"--port {port}: only live pages are served; leave out {'--brief' if brief else '--out'}")
+    if pictures != "full" and (brief or out is None):
+        raise RefBenchError(f"--pictures {pictures} is about pages written with --out")
     if brief:
         return _brief(runs, out, data, protocol)
     if out is None:
