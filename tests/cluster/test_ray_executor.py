@@ -211,7 +211,8 @@ def test_workers_share_the_drivers_folder_and_places_of_weights_but_no_token(
     monkeypatch.setenv("REFBENCH_TEST", "yes")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     seen = outcomes(connected, task("ray_workers:Seen", isolated=True), numbers(1))["0"].value
-    assert (seen["folder"], seen["REFBENCH_TEST"], seen["HF_TOKEN"], seen["nice"]) == (str(tmp_path), "yes", None, 0)
+    own = os.nice(0)  # Ray would add 15, and the workers would starve beside other load
+    assert (seen["folder"], seen["REFBENCH_TEST"], seen["HF_TOKEN"], seen["nice"]) == (str(tmp_path), "yes", None, own)
 
 
 def test_parts_of_gpus_are_shared_out_and_what_is_not_there_is_refused(connected: RayExecutor) -> None:
