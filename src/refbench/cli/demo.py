@@ -48,10 +48,9 @@ def demo_command(
         runs.append(judged)
     show.rule("The pages: every picture behind every number")
     _typed("view", *runs, "--data", out, "--out", out / "site")
-    show.print(f"\nOpen [bold]{(out / 'site/index.html').absolute()}[/bold] in a browser.")
     if not judge:
         show.print(
-            "With a judge: REFBENCH_JUDGE=openai:gpt-4o refbench demo (or any server: openai:MODEL?base_url=URL)."
+            "\nWith a judge: REFBENCH_JUDGE=openai:gpt-4o refbench demo (or any server: openai:MODEL?base_url=URL)."
         )
     return 0
 
