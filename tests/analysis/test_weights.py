@@ -198,3 +198,13 @@ def test_equal_models_share_the_first_place(creval: Result) -> None:
     found = swept(result_of(creval.bench, creval.cases, both, draws=0))
     assert dict(found.winners) == {"Bagel": 0.5, "Bagel twin": 0.5}
     assert found.same_order == 1
+
+
+def test_scores_that_are_all_alike_cannot_tell_the_weights() -> None:
+    cases, scores = released_scores("paper874")
+    few = {case.id for case in cases[:40]}
+    alike = [s.model_copy(update={"value": 0.5}) for s in scores if s.case in few]
+    result = result_of(benchmark("creval"), cases[:40], alike, draws=0)
+    said = weight_sweep(result, "paper", "gpt-4o")
+    assert isinstance(said, str)
+    assert "too much alike" in said

@@ -38,6 +38,9 @@ class Weighting(Record):
     human: HumanFit | None = None
 
 
+_NO_WEIGHTS = "there are no weights to change: {} is no weighted mean of measures with one range"
+
+
 class WeightSweep(Record):
     """The benchmark's own weights, those given, and over the grid: how often each model wins, how often the order is
     the same, and how far it departs. `human_best` is the grid's best fit with human scores, chosen by looking."""
@@ -62,9 +65,9 @@ def weight_sweep(
     measure = result.summary(protocol)
     criteria = _criteria(result, protocol, measure)
     per_case, systems = _per_case(result, protocol, judge)
-    own = _own_weights(per_case, criteria, measure) if criteria else None
-    if own is None:
-        return f"there are no weights to change: {measure} is no weighted mean of measures with one range"
+    own = _own_weights(per_case, criteria, measure) if criteria else _NO_WEIGHTS.format(measure)
+    if isinstance(own, str):
+        return own
     rows = [row for row in result.rows(protocol=protocol, level="overall") if row.judge == judge]
     table = {(row.model, row.metric): row.value for row in rows if row.value is not None}
     models = [model for model, _ in systems if all((model, name) in table for name in criteria)]
@@ -137,17 +140,18 @@ def _per_case(result: Result, protocol: str, judge: str | None) -> tuple[Mapping
     return case_values(result.bench.protocols[protocol].aggregate, columns, result.cases), columns.systems
 
 
-def _own_weights(per_case: Mapping[str, Array], criteria: Sequence[str], measure: str) -> Array | None:
-    """The weights that the benchmark itself uses, read off its single cases: no list of benchmarks to keep up."""
+def _own_weights(per_case: Mapping[str, Array], criteria: Sequence[str], measure: str) -> Array | str:
+    """The weights that the benchmark itself uses, read off its single cases (no list of benchmarks to keep up), or why
+    there are none."""
     parts = np.stack([per_case[name].ravel() for name in criteria], axis=1)
     total = per_case[measure].ravel()
     whole = np.isfinite(parts).all(axis=1) & np.isfinite(total)
-    if whole.sum() < len(criteria):
-        return None
-    weights, _, rank, _ = np.linalg.lstsq(parts[whole], total[whole], rcond=None)
+    if np.linalg.matrix_rank(parts[whole]) < len(criteria):
+        return f"these scores are too few, or too much alike, to tell the weights of {measure}"
+    weights = np.linalg.lstsq(parts[whole], total[whole], rcond=None)[0]
     off = np.abs(parts[whole] @ weights - total[whole]).max()
-    if rank < len(criteria) or off > _EXACT * max(1.0, np.abs(total[whole]).max()) or weights.min() < -_EXACT:
-        return None
+    if off > _EXACT * max(1.0, np.abs(total[whole]).max()) or weights.min() < -_EXACT:
+        return _NO_WEIGHTS.format(measure)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 

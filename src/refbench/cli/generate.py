@@ -63,5 +63,7 @@ def generate_command(
     else:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(made.failed.items())) or "none"
         print(f"{made.there} outputs in {out}; failed: {kinds}")
+        if made.first_failure:
+            print(f"One of them: {made.first_failure}")
         print(f"Next: refbench run {benchmark} with the same --model and --out {out}, and a --judge if it needs one")
     return 3 if made.stopped == "budget" else 1 if made.failed else 0

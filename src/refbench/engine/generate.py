@@ -30,6 +30,8 @@ class Generation:
     there: int
     failed: dict[str, int]
     stopped: str
+    first_failure: str = ""
+    """Case, model and what was said, of one that failed: mostly the others failed for the same reason."""
 
 
 async def generate_async(
@@ -83,6 +85,7 @@ async def generate_async(
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)
             failed: dict[str, int] = {}
+            told: list[str] = []
             there = 0
 
             async def one(case: AnyCase, model: ImageModel, seed: int) -> None:
@@ -90,6 +93,7 @@ async def generate_async(
                 found = () if studio.stopped else await studio.outputs(case, model, seed)
                 if isinstance(found, Failure):
                     failed[found.kind] = failed.get(found.kind, 0) + 1
+                    told.append(f"{case.id} by {model.name}: {found}")
                 elif found:
                     there += 1
 
@@ -104,4 +108,4 @@ async def generate_async(
             finally:
                 for model in makers:
                     await model.close()
-    return Generation(run, there, failed, studio.stopped)
+    return Generation(run, there, failed, studio.stopped, min(told, default=""))
