@@ -12,7 +12,7 @@ import numpy as np
 from refbench.case import AnyCase
 from refbench.columns import Columns
 from refbench.stats import Array
-from refbench.table import Aggregate, filled_in, summaries
+from refbench.table import Aggregate, summaries
 
 _BLOCK = 256
 """Cases at a time: each is a weight vector over all cases."""
@@ -24,8 +24,8 @@ def case_values(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]
     A measure over several metrics (a total, a gated sum) is computed from the case's own scores, as the table
     would if this were its only case.
     """
-    values: Mapping[str, Array] = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
-    overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
+    values: Mapping[str, Array] = aggregate.filled(columns)
+    overall = aggregate.overall(cases)
     found: dict[str, list[Array]] = {}
     for start in range(0, len(cases), _BLOCK):
         chosen = np.arange(start, min(start + _BLOCK, len(cases)))

@@ -137,8 +137,7 @@ def _record(run: Run, replies: Iterable[tuple[Purpose, Evidence]], dataset: Data
     """Put imported replies into the run's ledger (those of the shard only); returns the number of conflicts."""
     mine = {case.id for i, case in enumerate(dataset.cases) if shard is None or i % shard.count == shard.index - 1}
     with run.writer(shard) as writer:
-        writer.note("data", str(dataset.root.absolute()))
-        writer.note("pictures", str(dataset.picture_root.absolute()))
+        writer.note_data(dataset.root, dataset.picture_root)
         for number, (purpose, evidence) in enumerate(replies, 1):
             if purpose.case in mine:
                 writer.add(evidence, purpose)

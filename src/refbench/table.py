@@ -120,6 +120,18 @@ class Aggregate:
     imputed: Mapping[str, float]
     gaps: Callable[[Has, Measure, Slice], str | None] | None = None
 
+    def overall(self, cases: Sequence[AnyCase]) -> list[Slice]:
+        """The slice of all cases; none where the benchmark has no number for all of them."""
+        return [where for where in self.slices(cases) if where.level == "overall"][:1]
+
+    def filled(self, columns: Columns) -> dict[str, Array]:
+        """The values of each metric with what the official aggregate puts in place of failures."""
+        found = {metric: values.copy() for metric, values in columns.values.items()}
+        for metric, values in found.items():
+            for kind, value in self.imputed.items():
+                values[columns.failures[metric] == KINDS.index(kind)] = value
+        return found
+
 
 def tabulate(
     protocol: str,
@@ -134,7 +146,7 @@ def tabulate(
     if not scores:
         return []
     columns = columns_of(scores, cases)
-    filled = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
+    filled = aggregate.filled(columns)
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
@@ -166,14 +178,6 @@ def tabulate(
                     )
                 )
     return rows
-
-
-def filled_in(columns: Columns, metric: str, imputed: Mapping[str, float]) -> Array:
-    """The values of a metric with what the official aggregate puts in place of failures."""
-    values = columns.values[metric].copy()
-    for kind, value in imputed.items():
-        values[columns.failures[metric] == KINDS.index(kind)] = value
-    return values
 
 
 def summaries(

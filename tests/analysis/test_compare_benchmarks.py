@@ -15,7 +15,7 @@ from refbench.benchmarks import benchmark
 from refbench.case import AnyCase
 from refbench.columns import columns_of
 from refbench.comparison import compare_columns
-from refbench.table import Aggregate, filled_in, summaries
+from refbench.table import Aggregate, summaries
 from support import checkout, icebench, ideabench, multiref
 
 CLUSTERS = 4
@@ -53,7 +53,7 @@ def drawn(name: str, cases: list[AnyCase], protocol: str) -> list[Score]:
 
 def gap(aggregate: Aggregate, scores: list[Score], cases: list[AnyCase], measure: str) -> float:
     columns = columns_of(scores, cases)
-    values = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
+    values = aggregate.filled(columns)
     overall = [where for where in aggregate.slices(cases) if where.level == "overall"]
     value = summaries(aggregate, values, np.ones((1, len(cases))), overall)[0, measure][:, 0]
     return float(value[0] - value[1])

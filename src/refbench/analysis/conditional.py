@@ -12,7 +12,7 @@ from refbench.columns import columns_of
 from refbench.record import Record, RefBenchError
 from refbench.result import Result
 from refbench.stats import Array, Design, bca_interval, draws_of
-from refbench.table import DRAWS, SEED, filled_in, summaries
+from refbench.table import DRAWS, SEED, summaries
 
 PAIRS: Mapping[str, tuple[str, str, float]] = {
     "creval": ("VC", "IF", 80.0),
@@ -65,9 +65,9 @@ def conditional(
     per_case = case_values(aggregate, columns, result.cases)
     # A comparison with NaN is false: a case without the condition's value does not meet it.
     meets = per_case[given] >= at_least
-    values = {metric: filled_in(columns, metric, aggregate.imputed) for metric in columns.values}
+    values = aggregate.filled(columns)
     kept = {m: np.where(meets, v, np.nan) if m in measures[of].parts else v for m, v in values.items()}
-    overall = [where for where in aggregate.slices(result.cases) if where.level == "overall"][:1]
+    overall = aggregate.overall(result.cases)
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
 
     def value(columns_: Mapping[str, Array], weights: Array) -> Array:

@@ -16,7 +16,7 @@ from refbench.score import Score
 from refbench.stats import Array, Design, resample
 from refbench.stats.components import Components, variance_components
 from refbench.stats.ranks import rank_draws
-from refbench.table import DRAWS, SEED, filled_in, summaries
+from refbench.table import DRAWS, SEED, summaries
 
 MORE_CASES = 100
 _DEFINED = 0.95
@@ -74,8 +74,8 @@ def overall_draws(
     systems have the same weights."""
     aggregate = result.bench.protocols[protocol].aggregate
     columns = columns_of([score for score in result.scores if score.protocol == protocol], result.cases)
-    values = {metric: filled_in(columns, metric, aggregate.imputed) for metric in columns.values}
-    overall = [where for where in aggregate.slices(result.cases) if where.level == "overall"][:1]
+    values = aggregate.filled(columns)
+    overall = aggregate.overall(result.cases)
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
 
     def value(weights: Array) -> Array:

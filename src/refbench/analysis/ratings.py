@@ -166,7 +166,7 @@ def _different(values: Mapping[str, Array]) -> list[str]:
 
 def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range]:
     """The range of each measure of a single case in the table's units: the aggregate of the worst and of the best."""
-    overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
+    overall = aggregate.overall(cases)
     found: list[dict[str, float]] = []
     for side in ("low", "high"):
         ends = {m.name: getattr(m, side) for m in aggregate.measures if m.parts == (m.name,)}

@@ -20,7 +20,7 @@ from refbench.columns import Columns, columns_of
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.stats import Array
-from refbench.table import Aggregate, filled_in, summaries, summary_measure
+from refbench.table import Aggregate, summaries, summary_measure
 
 _UNIT = 1_000_000_000
 """Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
@@ -48,7 +48,7 @@ class Account:
 
     def values(self) -> dict[str, Array]:
         """Each metric over the cases, with what the aggregate puts in place of failures."""
-        return {m: filled_in(self.columns, m, self.aggregate.imputed)[0] for m in self.columns.values}
+        return {m: values[0] for m, values in self.aggregate.filled(self.columns).items()}
 
     def failed(self, measure: str) -> NDArray[np.bool_]:
         """Cases of which some part of the measure failed."""
@@ -121,7 +121,7 @@ def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Arr
     """The measure over the cases in whole units; None where it has no value."""
     if not cases:
         return None
-    overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
+    overall = aggregate.overall(cases)
     found = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
     value = float(found[0, measure][0, 0]) if (0, measure) in found else math.nan
     return round(value * _UNIT) if math.isfinite(value) else None

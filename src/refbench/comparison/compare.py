@@ -18,7 +18,7 @@ from refbench.record import RefBenchError
 from refbench.score import digits_of
 from refbench.stats import Array, Design, detectable, holm, paired_effect
 from refbench.stats.effect import LEVEL
-from refbench.table import DRAWS, SEED, Aggregate, filled_in, summaries, summary_measure
+from refbench.table import DRAWS, SEED, Aggregate, summaries, summary_measure
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
@@ -112,8 +112,8 @@ def _digits(values: Array, claimed: Sequence[float]) -> int:
 
 def _points(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
-    overall = [where for where in aggregate.slices(cases) if where.level == "overall"][:1]
-    values = {m: filled_in(columns, m, aggregate.imputed) for m in columns.values}
+    overall = aggregate.overall(cases)
+    values = aggregate.filled(columns)
     found = summaries(aggregate, values, np.ones((1, len(cases))), overall)
     return {measure: value[:, 0] for (_, measure), value in found.items()}
 

@@ -117,8 +117,7 @@ async def evaluate_async(
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
             # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
-            writer.note("data", str(setup.dataset.root.absolute()))
-            writer.note("pictures", str(setup.dataset.picture_root.absolute()))
+            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(model for model in setup.models if isinstance(model, ImageModel))
             gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)

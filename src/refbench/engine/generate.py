@@ -79,8 +79,7 @@ async def generate_async(
         progress = Progress()
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
-            writer.note("data", str(setup.dataset.root.absolute()))
-            writer.note("pictures", str(setup.dataset.picture_root.absolute()))
+            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
             money = Budget.parse(budget, run.spent_usd())
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)

@@ -133,6 +133,11 @@ class LedgerWriter:
             with _disk_errors(self.path):
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
+    def note_data(self, data: Path, pictures: Path) -> None:
+        """Keep where the data and its pictures lie, for pages: a fact of this machine, in no fingerprint."""
+        self.note("data", str(data.absolute()))
+        self.note("pictures", str(pictures.absolute()))
+
     def want(self, limit: int | None) -> None:
         """Note how many cases (of the fair order) this run is to have; it only ever grows, None is all."""
         if self._db is None:

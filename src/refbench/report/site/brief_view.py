@@ -20,7 +20,7 @@ from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
 from refbench.result import Result
 from refbench.stats import Array, WeightedMeans
-from refbench.table import DRAWS, SEED, Aggregate, Mean, Row, Slice, Summary, filled_in
+from refbench.table import DRAWS, SEED, Aggregate, Mean, Row, Slice, Summary
 
 OVERALL = {"level": "overall"}
 
@@ -73,7 +73,7 @@ class View:
     @cached_property
     def filled(self) -> dict[str, Array]:
         """The scores of each metric, with what the official aggregate puts in place of failures."""
-        return {metric: filled_in(self.columns, metric, self.aggregate.imputed) for metric in self.columns.values}
+        return self.aggregate.filled(self.columns)
 
     @cached_property
     def slices(self) -> dict[tuple[tuple[str, str], ...], Slice]:

@@ -96,7 +96,7 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     A measure's own ends are those of one score (0 to 1), which the table may scale (to per cent).
     """
     metrics = {score.metric for score in board.result.scores}
-    overall = [where for where in aggregate.slices(board.cases) if where.level == "overall"][:1]
+    overall = aggregate.overall(board.cases)
     ends = []
     for side in ("low", "high"):
         extreme = _extremes(aggregate.measures, side)
