@@ -48,7 +48,7 @@ def test_lower_bounds_are_the_ones_that_are_tested() -> None:
 def test_a_file_is_one_idea(path: Path) -> None:
     text = path.read_text()
     assert ast.get_docstring(ast.parse(text)), "a module says what lives in it"
-    assert text.count("\n") <= 320
+    assert text.count("\n") <= 420
 
 
 def test_heavy_libraries_are_imported_inside_functions() -> None:
