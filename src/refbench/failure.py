@@ -31,6 +31,8 @@ FinalKind = Literal[
 FailureKind = TransientKind | FinalKind
 
 TRANSIENT: frozenset[str] = frozenset(get_args(TransientKind))
+CIRCUMSTANCES: frozenset[str] = frozenset({"api_error", "timeout", "worker_died", "budget"})
+"""Kinds that say nothing about the model that was asked for a picture: the road to it was shut."""
 KINDS: tuple[str, ...] = (*get_args(TransientKind), *get_args(FinalKind))
 
 # What API keys look like in the error bodies of providers and gateways.
@@ -50,6 +52,8 @@ class Failure(Record):
 
     kind: FailureKind
     detail: Annotated[str, AfterValidator(redact)] = ""
+    by_model: bool = False
+    """Whether the model under test failed, not a judge or a metric: it is an outcome, theirs is missing data."""
 
     @property
     def transient(self) -> bool:

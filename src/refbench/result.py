@@ -28,6 +28,8 @@ class Result:
     notes: tuple[str, ...] = ()
     seeds: Mapping[str, int] = field(default_factory=dict)
     """With how many seeds each model has painted."""
+    refusals: str = "conditional"
+    """How a model's own failures count: see `refbench.scoring.REFUSALS`."""
 
     def rows(self, **wanted: str) -> list[Row]:
         """Rows by any of model, judge, protocol, metric, level."""
@@ -102,7 +104,7 @@ class Result:
         )
 
     def items(self) -> Iterator[dict[str, Any]]:
-        """One row for each (case, model, metric, protocol), failures included."""
+        """One row for each (case, model, seed, metric, protocol), failures included."""
         for score in self.scores:
             row = {
                 "case": score.case,
@@ -110,10 +112,13 @@ class Result:
                 "judge": score.judge,
                 "metric": score.metric,
                 "protocol": score.protocol,
+                "seed": score.seed,
                 "score": score.value,
                 "answers": list(score.answers),
                 "failure": score.failure and score.failure.model_dump(),
             }
+            if score.not_asked:
+                row["not_asked"] = True
             if score.not_applicable:
                 row["not_applicable"] = score.not_applicable
             yield row
@@ -127,6 +132,7 @@ class Result:
                 "judge": score.judge,
                 "protocol": score.protocol,
                 "metric": score.metric,
+                "seed": score.seed,
                 "kind": score.failure.kind,
                 "detail": score.failure.detail,
             }
@@ -162,6 +168,7 @@ class Result:
             for score in self.scores
             if score.protocol == protocol
             and score.not_applicable is None
+            and not score.not_asked
             and not _is_absent(score, missing and score.judge is not None)
         ]
         return sum(there) / len(there) if there else 0.0

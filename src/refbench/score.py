@@ -1,4 +1,4 @@
-"""Score: one measurement in one of three states: a value, a Failure, or not applicable."""
+"""Score: one measurement in one of four states: a value, a Failure, not applicable, or not asked for yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Score(Record):
 
     A pure function of Case, Output and Evidence: recomputed whenever a reader improves, never stored as
     the only copy. `not_applicable` says why this measure does not concern the case: it lowers what is
-    expected and is neither a value nor a failure.
+    expected and is neither a value nor a failure. `not_asked` is what a run has not come to yet: expected, but
+    nothing has failed.
     """
 
     case: str
@@ -34,6 +35,9 @@ class Score(Record):
     value: float | None = None
     failure: Failure | None = None
     not_applicable: str | None = None
+    not_asked: bool = False
+    lost_repeats: int = 0
+    """Of the judge's repeats behind a value, those that could not be read: the others stand for them."""
     answers: tuple[str | None, ...] = ()
     """What the judge answered, question by question, where the measure is made of answers."""
 
@@ -64,8 +68,8 @@ class Score(Record):
     @model_validator(mode="after")
     def _one_state(self) -> Score:
         states = (self.value is not None) + (self.failure is not None) + (self.not_applicable is not None)
-        if states != 1:
-            raise ValueError("a Score is a value, a failure or not applicable, exactly one of them")
+        if states + self.not_asked != 1:
+            raise ValueError("a Score is a value, a failure, not applicable or not asked, exactly one of them")
         if self.value is not None and not math.isfinite(self.value):
             raise ValueError("a Score's value is finite; say Failure('undefined') otherwise")
         return self

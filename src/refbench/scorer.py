@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
@@ -12,10 +13,20 @@ from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
 from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import Failure
-from refbench.judges.panel import mean_of_judges, mean_of_repeats, mean_of_seeds
+from refbench.failure import CIRCUMSTANCES, Failure
+from refbench.judges.panel import mean_of_judges, mean_of_repeats
 from refbench.output import Output
 from refbench.score import Score
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run knows beyond its records: how many seeds of each model it was asked for, which parts cannot be
+    measured and why, and whether a request that a model cannot take counts against it."""
+
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    unsupported_counts: bool = False
 
 
 def score_evidence(
@@ -26,22 +37,18 @@ def score_evidence(
     systems: Sequence[System] = (),
     outputs: Iterable[Output] = (),
     settings: Mapping[str, str] | None = None,
+    asked: Asked | None = None,
 ) -> list[Score]:
-    """Every expected score in some state: what no evidence speaks of is a failure `missing_reply`, not a gap."""
-    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings)
-    scores: list[Score] = []
-    for name in protocols:
-        for model, judge in read.systems:
-            drawn = read.seeds(model)
-            for case in cases:
-                of_seeds = [
-                    score
-                    for seed in drawn
-                    for score in _with_derived(
-                        bench, case, name, mean_of_repeats(read.scores(name, model, judge, case.id, seed))
-                    )
-                ]
-                scores += mean_of_seeds(of_seeds) if len(drawn) > 1 else of_seeds
+    """Every expected score of every seed, in some state: what no evidence speaks of is no gap."""
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
+    scores = [
+        score
+        for name in protocols
+        for model, judge in read.systems
+        for case in cases
+        for seed in read.seeds(model)
+        for score in _with_derived(bench, case, name, mean_of_repeats(read.scores(name, model, judge, case.id, seed)))
+    ]
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
 
 
@@ -53,12 +60,13 @@ def drawn_scores(
     systems: Sequence[System] = (),
     outputs: Iterable[Output] = (),
     settings: Mapping[str, str] | None = None,
+    asked: Asked | None = None,
 ) -> Iterator[Score]:
     """The scores before they are averaged: for each seed and repeat every metric of every case, in some state.
 
     What is measured has no repeats and says the same in each.
     """
-    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings)
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
     for name in protocols:
         for model, judge in read.systems:
             for seed in read.seeds(model):
@@ -80,11 +88,17 @@ class _Reading:
         systems: Sequence[System],
         outputs: Iterable[Output],
         settings: Mapping[str, str] | None,
+        asked: Asked | None,
     ) -> None:
         by_id = {case.id: case for case in cases}
         final = [output for output in outputs if output.step is None]
-        self._missing = {(o.case, o.model, o.seed): o.failure for o in final if o.failure is not None}
+        self._asked = asked
+        self._missing = {(o.case, o.model, o.seed): _of_model(o.failure) for o in final if o.failure is not None}
+        self._imported: set[str | None] = set()
+        """Judges whose replies were read from files: what is not there will not come."""
         self._seeds: defaultdict[str, set[int]] = defaultdict(set)
+        for model, count in (asked.seeds if asked else {}).items():
+            self._seeds[model] |= set(range(count))
         for output in final:
             self._seeds[output.model].add(output.seed)
         self._found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
@@ -103,6 +117,8 @@ class _Reading:
                 self._measured.add(purpose, act, protocols)
                 continue
             expected[purpose.model, purpose.judge] = None
+            if "imported" in act.request:
+                self._imported.add(purpose.judge)
             if purpose.part == "*":
                 place = purpose.case, purpose.model, purpose.judge, purpose.seed
                 self._unsendable[place] = act.failure or Failure(kind="undefined")
@@ -155,21 +171,39 @@ class _Reading:
             if there and repeat in there:
                 here.append(there[repeat])
                 continue
-            state = {"failure": _ABSENT} if there else self._silent(name, model, judge, case, metric, seed)
-            draw = {} if repeat is None else {"seed": seed, "repeat": repeat}
+            state = self._unsaid(judge) if there else self._silent(name, model, judge, case, metric, seed)
+            draw = {"seed": seed, "repeat": repeat or 0}
             here.append(Score(case=case, model=model, judge=judge, metric=metric, protocol=name, **draw, **state))
         return here
 
     def _silent(self, name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
         """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
         gone = self._missing.get((case, model, seed))
-        if gone is not None and gone.kind == "unsupported":
+        counts = self._asked is not None and self._asked.unsupported_counts
+        if gone is not None and gone.kind == "unsupported" and not counts:
             return {"not_applicable": gone.detail or "the model cannot take such a request"}
         if metric in self._away[case]:
             return {"not_applicable": self._away[case][metric]}
         if metric in self._are_measured:
-            return self._measured.get(name, model, case, metric, seed) or {"failure": gone or _UNMEASURED}
-        return {"failure": gone or self._unsendable.get((case, model, judge or "", seed)) or _ABSENT}
+            found = self._measured.get(name, model, case, metric, seed)
+            return found or ({"failure": gone} if gone else self._unmeasured(metric))
+        failure = gone or self._unsendable.get((case, model, judge or "", seed))
+        return {"failure": failure} if failure else self._unsaid(judge)
+
+    def _unsaid(self, judge: str | None) -> State:
+        """Of imported replies one is missing; a judge who is asked live has not been asked yet."""
+        return {"failure": _ABSENT} if judge in self._imported else {"not_asked": True}
+
+    def _unmeasured(self, metric: str) -> State:
+        if self._asked is None:
+            return {"failure": _UNMEASURED}
+        why = self._asked.unmeasured.get(metric)
+        return {"failure": Failure(kind="not_measured", detail=why)} if why else {"not_asked": True}
+
+
+def _of_model(failure: Failure) -> Failure:
+    """A failure to give a picture, as the model's own where it is."""
+    return failure.model_copy(update={"by_model": failure.kind not in CIRCUMSTANCES})
 
 
 _ABSENT = Failure(kind="missing_reply", detail="no reply is recorded")
@@ -206,8 +240,11 @@ def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[S
     if bench.derived is None:
         return scores
     found = bench.derived(case, protocol, {score.metric: score for score in scores})
-    blank: State = {"value": None, "failure": None, "not_applicable": None}
-    states = {name: {**blank, _KEYS.get(type(said), "value"): said} for name, said in found.items()}
+    blank: State = {"value": None, "failure": None, "not_applicable": None, "not_asked": False}
+    states = {
+        name: {**blank, **({"not_asked": True} if said is None else {_KEYS.get(type(said), "value"): said})}
+        for name, said in found.items()
+    }
     return [Score(**{**dict(s), **states[s.metric]}) if s.metric in states else s for s in scores]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,11 @@ from refbench.result import Result
 from refbench.runs import Run, Shard
 from refbench.runs.run import cases_fingerprint
 from refbench.score import Score
-from refbench.scorer import drawn_scores, score_evidence
+from refbench.scorer import Asked, drawn_scores, score_evidence
 from refbench.table import DRAWS, INTERVAL_VERSION, SEED, Table, tabulate
+
+REFUSALS = ("conditional", "worst", "worst,unsupported")
+"""How a model's own failures count: left out, with bounds beside; as the worst; what it cannot take as well."""
 
 _COMMIT_EVERY = 500
 """Imported replies per commit: they cost nothing to read again, and a commit costs a disk flush."""
@@ -43,6 +48,7 @@ def rescore(
     shard: Shard | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
+    refusals: str = REFUSALS[0],
 ) -> Result:
     """Read judge replies that are already there and table them; with `out`, keep them in a run.
 
@@ -61,16 +67,34 @@ def rescore(
         if conflicts:
             notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
         return run_result(
-            run, bench, dataset.cases, protocol=protocol, draws=draws, seed=seed, systems=systems, notes=notes
+            run,
+            bench,
+            dataset.cases,
+            protocol=protocol,
+            draws=draws,
+            seed=seed,
+            systems=systems,
+            notes=notes,
+            refusals=refusals,
         )
-    return _result(bench, dataset.cases, found.replies(), systems, subset, protocol, draws, seed, notes)
+    return _result(
+        bench, dataset.cases, found.replies(), systems, subset, protocol, draws, seed, notes, refusals=refusals
+    )
 
 
-def score_run(path: Path | str, *, protocol: str = "both", draws: int = DRAWS, seed: int = SEED) -> Result:
+def score_run(
+    path: Path | str,
+    *,
+    protocol: str = "both",
+    draws: int = DRAWS,
+    seed: int = SEED,
+    refusals: str = REFUSALS[0],
+) -> Result:
     """Score and table what a run holds, with the readers of this version."""
     run = Run.open(Path(path))
     bench = benchmark_of(run)
-    return run_result(run, bench, run.cases(bench.case_type), protocol=protocol, draws=draws, seed=seed)
+    cases = run.cases(bench.case_type)
+    return run_result(run, bench, cases, protocol=protocol, draws=draws, seed=seed, refusals=refusals)
 
 
 def benchmark_of(run: Run) -> Benchmark:
@@ -94,10 +118,12 @@ def run_result(
     seed: int = SEED,
     systems: Sequence[System] = (),
     notes: Sequence[str] = (),
+    refusals: str = REFUSALS[0],
 ) -> Result:
     """The result of what a run holds, over the cases that it has been asked for so far."""
     cases = _wanted(run, cases)
-    left_out = [f"{part} was not measured: {reason}" for part, reason in run.notes("not measured ").items() if reason]
+    asked = asked_of(run, refusals)
+    left_out = [f"{part} was not measured: {reason}" for part, reason in asked.unmeasured.items() if reason]
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
     return _result(
@@ -112,7 +138,15 @@ def run_result(
         [*notes, *left_out],
         outputs,
         run.info.settings,
+        asked,
+        refusals,
     )
+
+
+def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:
+    """What a run was asked for beyond its records."""
+    seeds = {model: int(count) for model, count in run.notes("seeds of ").items()}
+    return Asked(seeds, run.notes("not measured "), refusals == "worst,unsupported")
 
 
 def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
@@ -121,7 +155,7 @@ def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
     bench = benchmark_of(run)
     cases = _wanted(run, run.cases(bench.case_type))
     chosen = _protocols(bench, protocol)
-    return drawn_scores(bench, cases, run.evidence(), chosen, (), run.outputs(), run.info.settings)
+    return drawn_scores(bench, cases, run.evidence(), chosen, (), run.outputs(), run.info.settings, asked_of(run))
 
 
 def _wanted(run: Run, cases: Sequence[AnyCase]) -> Sequence[AnyCase]:
@@ -158,11 +192,16 @@ def _result(
     notes: Sequence[str],
     outputs: Sequence[Output] = (),
     settings: Mapping[str, str] | None = None,
+    asked: Asked | None = None,
+    refusals: str = REFUSALS[0],
 ) -> Result:
     chosen = _protocols(bench, protocol)
+    if refusals not in REFUSALS:
+        raise RefBenchError(f"--refusals {refusals}: choose {', '.join(REFUSALS)}")
     judges: dict[str, dict[str, Any]] = {}
     measured: dict[str, dict[str, Any]] = {}
-    scores = score_evidence(bench, cases, _noted(evidence, judges, measured), chosen, systems, outputs, settings)
+    noted = _noted(evidence, judges, measured)
+    scores = score_evidence(bench, cases, noted, chosen, systems, outputs, settings, asked)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies and no measurements")
     changes: Sequence[dict[str, Any]] = ()
@@ -176,12 +215,25 @@ def _result(
         draws=draws,
         seed=seed,
         changes=changes,
-        notes=notes,
+        notes=[*notes, *_lost_repeats(scores)],
         settings=settings,
         judges=judges,
         measured=measured,
         seeds=seeds_of(outputs),
+        refusals=refusals,
     )
+
+
+def _lost_repeats(scores: Sequence[Score]) -> list[str]:
+    """Repeats of a judge that could not be read, where another stands for them."""
+    lost: dict[str, int] = {}
+    for score in scores:
+        if score.lost_repeats:
+            lost[score.judge or ""] = lost.get(score.judge or "", 0) + score.lost_repeats
+    return [
+        f"{judge}: {n} marks of repeats could not be read; the other repeats stand for them"
+        for judge, n in lost.items()
+    ]
 
 
 def _noted(
@@ -213,12 +265,15 @@ def result_of(
     judges: Mapping[str, Mapping[str, Any]] | None = None,
     measured: Mapping[str, Mapping[str, Any]] | None = None,
     seeds: Mapping[str, int] | None = None,
+    refusals: str = REFUSALS[0],
 ) -> Result:
     """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers.
 
     Without draws the fingerprint is that of the usual intervals: the same numbers must not have two.
     """
     chosen = list(dict.fromkeys(score.protocol for score in scores))
+    if refusals != REFUSALS[0]:
+        bench = _counting_refusals(bench)
     rows = [
         row
         for name in chosen
@@ -241,18 +296,56 @@ def result_of(
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
         **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
+        **({"refusals": refusals} if refusals != REFUSALS[0] else {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},
     }
     return Result(
         bench=bench,
-        table=Table(benchmark=bench.name, fingerprint=content_key(parts)[:16], parts=parts, rows=tuple(rows)),
+        table=Table(
+            benchmark=bench.name,
+            fingerprint=content_key(parts)[:16],
+            parts=parts,
+            digest=_digest(scores),
+            rows=tuple(rows),
+        ),
         scores=tuple(scores),
         cases=tuple(cases),
         changes=tuple(changes),
         notes=tuple(notes),
         # Imported replies come without outputs: there is one picture for each.
         seeds={score.model: 1 for score in scores} | dict(seeds or {}),
+        refusals=refusals,
     )
+
+
+def _counting_refusals(bench: Benchmark) -> Benchmark:
+    """The benchmark with a model's own failures as the worst value of each metric."""
+    protocols = {
+        name: replace(protocol, aggregate=protocol.aggregate.counting_refusals(bench.lower))
+        for name, protocol in bench.protocols.items()
+    }
+    return replace(bench, protocols=protocols)
+
+
+def _digest(scores: Sequence[Score]) -> str:
+    """One hash for the states of all scores, in whatever order they come."""
+    lines = sorted(
+        "\t".join(
+            (
+                score.protocol,
+                score.model,
+                score.judge or "",
+                score.case,
+                score.metric,
+                str(score.seed),
+                repr(score.value),
+                f"{score.failure.kind} {score.failure.by_model}" if score.failure else "",
+                str(score.not_asked or score.not_applicable is not None),
+            )
+        )
+        for score in scores
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _protocols(bench: Benchmark, protocol: str) -> tuple[str, ...]:

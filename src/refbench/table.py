@@ -1,20 +1,21 @@
 """Table: scores aggregated with intervals, coverage and bounds, under a fingerprint.
 
-Aggregation has two steps: scores become columns over cases once, then `Aggregate.summarise` turns weighted
-means of those columns into numbers, for the point estimate and every bootstrap draw alike.
+Aggregation has two steps: scores become columns over cases once (`Aggregate.filled`: what stands in for failures,
+what is combined picture by picture, then the mean over seeds), then `Aggregate.summarise` turns weighted means of
+those columns into numbers, for the point estimate and every bootstrap draw alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.case import AnyCase
-from refbench.columns import Columns, columns_of
+from refbench.columns import Bools, Columns, columns_of, mean_over_seeds
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
@@ -33,8 +34,10 @@ _SMALL_N = 50
 class Row(Record):
     """One number of a table, with what is needed to believe it.
 
-    `n_expected` = `n_scored` + the failures, always; `n_imputed` of the failures were given a value by the
-    official aggregate. `bounds` are the worst and best value the failed cases could have led to.
+    Counts are of pictures, each case as often as there are seeds. `n_expected` = `n_scored` + the failures +
+    `n_not_asked`, always; what does not concern a case is beside it. `n_imputed` of the failures were given a value,
+    by the official aggregate or because a model's own failures count as the worst. `bounds` are the lowest and the
+    highest value that the failed ones could have led to.
     """
 
     model: str
@@ -43,10 +46,16 @@ class Row(Record):
     metric: str
     slice: Mapping[str, str]
     value: float | None
+    n_cases: int
+    n_seeds: int
     n_expected: int
     n_scored: int
+    n_not_asked: int
+    n_not_applicable: int
     n_imputed: int
     failures: Mapping[str, int]
+    own_failures: Mapping[str, int] = {}
+    """Those of the failures that are the model's own: it refused or gave no picture."""
     ci95: tuple[float, float] | None
     bounds: tuple[float, float] | None
     remark: str | None = None
@@ -68,14 +77,22 @@ class Slice:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of the table: what it is made of, and the range of one case's score."""
+    """A column of the table: what it is made of, and the range of one picture's score.
+
+    A measure of several parts is over the pictures that have all of those that apply to them: the same that its
+    `n_scored` counts, and that a comparison is about.
+    """
 
     name: str
     parts: tuple[str, ...]
     low: float | None = 0.0
     high: float | None = 1.0
     any_part: bool = False
-    """Whether a case counts as scored when some of the parts are there, not only when all are."""
+    """Whether a picture counts as scored when some of the parts are there, not only when all are."""
+
+    def whole(self, part: str) -> str:
+        """The column that has a part where all parts are there; it is left out where that makes no difference."""
+        return f"{part} where all of {self.name} is there"
 
 
 def summary_measure(measures: Sequence[Measure], valued: Collection[str], there: Collection[str] = ()) -> str:
@@ -111,7 +128,8 @@ class Aggregate:
     `summarise` gives each measure's value on a slice from weighted means (systems x draws); a measure that it does
     not give has no row there. `imputed` holds the values that the official aggregate puts in place of failures, by
     kind; empty for an honest one. `gaps` says what is missing from a row, where it is more than the names of the
-    parts that nothing was scored in.
+    parts that nothing was scored in. `per_case` gives further columns from those of a picture's metrics and where
+    these do not apply, both systems x cases x seeds: totals are taken of each picture, before seeds are averaged.
     """
 
     measures: tuple[Measure, ...]
@@ -119,18 +137,64 @@ class Aggregate:
     summarise: Callable[[Mean, Slice], Summary]
     imputed: Mapping[str, float]
     gaps: Callable[[Has, Measure, Slice], str | None] | None = None
+    per_case: Callable[[Mapping[str, Array], Mapping[str, Bools]], Mapping[str, Array]] | None = None
+    worst: Mapping[str, float] | None = None
+    """With it, a model's own failures count as the worst value of each metric; NaN where none is known."""
 
     def overall(self, cases: Sequence[AnyCase]) -> list[Slice]:
         """The slice of all cases; none where the benchmark has no number for all of them."""
         return [where for where in self.slices(cases) if where.level == "overall"][:1]
 
-    def filled(self, columns: Columns) -> dict[str, Array]:
-        """The values of each metric with what the official aggregate puts in place of failures."""
-        found = {metric: values.copy() for metric, values in columns.values.items()}
-        for metric, values in found.items():
-            for kind, value in self.imputed.items():
-                values[columns.failures[metric] == KINDS.index(kind)] = value
+    def counting_refusals(self, lower: Collection[str]) -> Aggregate:
+        """The same with a model's own failures as the worst value; `lower` are the metrics of which less is better."""
+        parts = {part for measure in self.measures for part in measure.parts}
+        low, high = self._ends("low"), self._ends("high")
+        return replace(self, worst={p: (high if p in lower else low).get(p, np.nan) for p in parts})
+
+    def _ends(self, side: str) -> dict[str, float]:
+        """The lowest or highest value of each metric, as far as its range is finite."""
+        found: dict[str, float] = {}
+        for measure in self.measures:
+            end = measure.low if side == "low" else measure.high
+            if end is not None:
+                for part in measure.parts:
+                    found.setdefault(part, end)  # a part's own range, not that of a total over it
         return found
+
+    def stands_in(self, columns: Columns, metric: str) -> Bools:
+        """Which failures of a metric have a value all the same."""
+        official = np.isin(columns.kinds[metric], [KINDS.index(kind) for kind in self.imputed])
+        worst = self.worst is not None and np.isfinite(self.worst.get(metric, np.nan))
+        return official | columns.own[metric] if worst else official
+
+    def filled(self, columns: Columns, side: str = "") -> dict[str, Array]:
+        """What each case's pictures give in each metric, systems x cases, with what stands in for failures; or as it
+        would be if all failures had led to the lowest ("low") or highest ("high") value, where that is known."""
+        found = {metric: drawn.copy() for metric, drawn in columns.drawn.items()}
+        ends = self._ends(side) if side else {}
+        for metric, drawn in found.items():
+            if metric in ends:
+                drawn[columns.kinds[metric] >= 0] = ends[metric]
+            if self.worst is not None:
+                drawn[columns.own[metric]] = self.worst.get(metric, np.nan)
+            for kind, value in self.imputed.items() if not side else ():
+                drawn[columns.kinds[metric] == KINDS.index(kind)] = value
+        if self.per_case is not None:
+            found |= self.per_case(found, columns.away)
+        for measure in self.measures:
+            found |= _where_whole(measure, found, columns.away)
+        return {metric: mean_over_seeds(drawn) for metric, drawn in found.items()}
+
+
+def _where_whole(measure: Measure, drawn: Mapping[str, Array], away: Mapping[str, Bools]) -> dict[str, Array]:
+    """The parts of a measure on the pictures that have all of them, where that leaves any out."""
+    parts = [part for part in measure.parts if part in drawn]
+    if measure.any_part or len(parts) < 2:
+        return {}
+    whole = np.all([~np.isnan(drawn[part]) | away[part] for part in parts], axis=0)
+    if all((whole | np.isnan(drawn[part])).all() for part in parts):
+        return {}
+    return {measure.whole(part): np.where(whole, drawn[part], np.nan) for part in parts}
 
 
 def tabulate(
@@ -150,9 +214,8 @@ def tabulate(
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
-    intervals = {}
-    if draws:
-        intervals = _intervals(aggregate, filled, columns.inapplicable, cases, slices, point, draws, seed)
+    intervals = _intervals(aggregate, filled, cases, slices, point, draws, seed) if draws else {}
+    stands_in = {metric: aggregate.stands_in(columns, metric) for metric in columns.kinds}
     rows = []
     for s, (model, judge) in enumerate(columns.systems):
         for i, where in enumerate(slices):
@@ -162,7 +225,12 @@ def tabulate(
                     continue
                 bounded = place in lowest and place in highest
                 interval, remark = intervals.get((s, *place), (None, None))
-                remark = "; ".join(filter(None, (remark, _missing(aggregate, filled, measure, where, s)))) or None
+                value = _number(point[place][s, 0])
+                endless = _without_a_worst(aggregate, columns, stands_in, measure, where, s)
+                if endless:
+                    value, interval, bounded = None, None, False
+                said = remark, _missing(aggregate, filled, measure, where, s), endless
+                remark = "; ".join(filter(None, said)) or None
                 rows.append(
                     Row(
                         model=model,
@@ -170,11 +238,11 @@ def tabulate(
                         protocol=protocol,
                         metric=measure.name,
                         slice=where.label,
-                        value=_number(point[place][s, 0]),
+                        value=value,
                         ci95=interval,
                         bounds=_pair(lowest[place][s, 0], highest[place][s, 0]) if bounded else None,
                         remark=remark,
-                        **_coverage(columns, measure, where, s, aggregate.imputed),
+                        **_coverage(columns, stands_in, measure, where, s),
                     )
                 )
     return rows
@@ -185,34 +253,32 @@ def summaries(
 ) -> dict[tuple[int, str], Array]:
     """Every measure on every slice (by its number) under each weight vector, systems x draws."""
     mean = WeightedMeans(values, weights)
-    return {
-        (i, name): value for i, where in enumerate(slices) for name, value in aggregate.summarise(mean, where).items()
-    }
+    # Measures that leave pictures out, because not all of their parts are there, have means of their own.
+    partial = [m for m in aggregate.measures if any(m.whole(part) in values for part in m.parts)]
+
+    def of_whole(measure: Measure) -> Mean:
+        columns = {part: measure.whole(part) for part in measure.parts if measure.whole(part) in values}
+        return lambda metric, members: mean(columns.get(metric, metric), members)
+
+    found: dict[tuple[int, str], Array] = {}
+    for i, where in enumerate(slices):
+        found |= {(i, name): value for name, value in aggregate.summarise(mean, where).items()}
+        for measure in partial:
+            if (i, measure.name) in found:
+                found[i, measure.name] = aggregate.summarise(of_whole(measure), where)[measure.name]
+    return found
 
 
 def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str) -> dict[tuple[int, str], Array]:
-    """The table if every failed case had the worst (or best) score; nothing for measures without a finite range."""
-    extreme: dict[str, float] = {}
-    bounded = []
-    for measure in aggregate.measures:
-        value = measure.low if side == "low" else measure.high
-        if value is None:
-            continue
-        bounded.append(measure.name)
-        for part in measure.parts:
-            extreme.setdefault(part, value)  # a part's own range, not that of a total over it
-    filled = {
-        m: np.where(columns.failures[m] >= 0, extreme[m], values) if m in extreme else values
-        for m, values in columns.values.items()
-    }
-    found = summaries(aggregate, filled, np.ones((1, len(slices[0].members))), slices)
+    """The table if every failure had been the lowest (or highest) score; nothing for measures without such an end."""
+    bounded = {m.name for m in aggregate.measures if (m.low if side == "low" else m.high) is not None}
+    found = summaries(aggregate, aggregate.filled(columns, side), np.ones((1, len(slices[0].members))), slices)
     return {place: value for place, value in found.items() if place[1] in bounded}
 
 
 def _intervals(
     aggregate: Aggregate,
     values: Mapping[str, Array],
-    inapplicable: Mapping[str, NDArray[np.bool_]],
     cases: Sequence[AnyCase],
     slices: Sequence[Slice],
     point: Mapping[tuple[int, str], Array],
@@ -230,17 +296,18 @@ def _intervals(
     found = {}
     for place, (i, name) in enumerate(point):
         for s in range(drawn.shape[1]):
-            there = [~np.isnan(values[part][s]) for part in measures[name].parts]
-            apart = [inapplicable[part][s] for part in measures[name].parts]
-            has_value = np.any(there, axis=0)
-            if not measures[name].any_part:
-                has_value &= np.all(np.logical_or(there, apart), axis=0)
-            scored = slices[i].members & has_value
+            scored = slices[i].members & has_value(values, measures[name])[s]
             n = len(design.clusters_of(scored))
             df = design.degrees_of_freedom(scored)
             interval = bca_interval(point[i, name][s, 0], drawn[place, s], influence[place, s], df)
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
+
+
+def has_value(values: Mapping[str, Array], measure: Measure) -> Bools:
+    """Which cases have a value of a measure, systems x cases, in columns as `Aggregate.filled` gives them."""
+    there: Bools = np.any([~np.isnan(values.get(measure.whole(p), values[p])) for p in measure.parts], axis=0)
+    return there
 
 
 def _missing(
@@ -267,32 +334,63 @@ def _remark(interval: tuple[float, float] | None, n: int) -> str | None:
     return f"small n: {n} clusters" if n < _SMALL_N else None
 
 
+def _without_a_worst(
+    aggregate: Aggregate,
+    columns: Columns,
+    stands_in: Mapping[str, Bools],
+    measure: Measure,
+    where: Slice,
+    system: int,
+) -> str | None:
+    """Why there is no value when a model's own failures count as the worst, and nobody knows what that is."""
+    if aggregate.worst is None:
+        return None
+    endless = [
+        part for part in measure.parts if (columns.own[part][system] & ~stands_in[part][system])[where.members].any()
+    ]
+    return f"the model's own failures have no worst value in {', '.join(endless)}" if endless else None
+
+
 def _coverage(
-    columns: Columns, measure: Measure, where: Slice, system: int, imputed: Mapping[str, float]
+    columns: Columns, stands_in: Mapping[str, Bools], measure: Measure, where: Slice, system: int
 ) -> dict[str, Any]:
-    """How many cases were expected, scored, and failed by kind (a case counts once, by its first failed part)."""
-    failed = np.full(where.members.sum(), -1, dtype=np.int8)
-    stands_in = np.ones(len(failed), dtype=np.bool_)
-    out_of_scope = np.ones(len(failed), dtype=np.bool_)
-    some = np.zeros(len(failed), dtype=np.bool_)
-    imputed_kinds = [KINDS.index(kind) for kind in imputed]
+    """How many pictures were expected, scored, failed by kind (each counts once, by its first failed part), are not
+    asked for yet, and do not concern the measure."""
+    shape = int(where.members.sum()), next(iter(columns.drawn.values())).shape[2]
+    failed = np.full(shape, -1, dtype=np.int8)
+    imputed, out_of_scope = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
+    some, waits, own = (np.zeros(shape, dtype=np.bool_) for _ in range(3))
     for part in measure.parts:
-        kinds = columns.failures[part][system, where.members]
+        kinds = columns.kinds[part][system, where.members]
+        own = np.where(failed >= 0, own, columns.own[part][system, where.members])
         failed = np.where(failed >= 0, failed, kinds)
-        stands_in &= (kinds < 0) | np.isin(kinds, imputed_kinds)
-        out_of_scope &= columns.inapplicable[part][system, where.members]
-        some |= ~np.isnan(columns.values[part][system, where.members])
+        imputed &= (kinds < 0) | stands_in[part][system, where.members]
+        out_of_scope &= columns.away[part][system, where.members]
+        waits |= columns.waiting[part][system, where.members]
+        some |= ~np.isnan(columns.drawn[part][system, where.members])
     if measure.any_part:
         failed[some] = -1
-    expected = int((~out_of_scope).sum())
-    counts = np.bincount(failed[failed >= 0], minlength=len(KINDS))
-    failures = {KINDS[k]: int(n) for k, n in enumerate(counts) if n}
+        waits &= ~some
+    waits &= failed < 0
+    drawn = some | waits | out_of_scope | (failed >= 0)
+    expected = int((drawn & ~out_of_scope).sum())
+    failures = _by_kind(failed)
     return {
+        "n_cases": shape[0],
+        "n_seeds": int(drawn.any(axis=0).sum()),
         "n_expected": expected,
-        "n_scored": expected - sum(failures.values()),
-        "n_imputed": int((stands_in & (failed >= 0)).sum()),
+        "n_scored": expected - sum(failures.values()) - int(waits.sum()),
+        "n_not_asked": int(waits.sum()),
+        "n_not_applicable": int((drawn & out_of_scope).sum()),
+        "n_imputed": int((imputed & (failed >= 0)).sum()),
         "failures": failures,
+        "own_failures": _by_kind(np.where(own, failed, -1)),
     }
+
+
+def _by_kind(failed: NDArray[np.int8]) -> dict[str, int]:
+    counts = np.bincount(failed[failed >= 0], minlength=len(KINDS))
+    return {KINDS[k]: int(n) for k, n in enumerate(counts) if n}
 
 
 def _number(value: float) -> float | None:
@@ -311,4 +409,6 @@ class Table(Record):
     benchmark: str
     fingerprint: str
     parts: Mapping[str, Any]
+    digest: str
+    """Hash of the states of all scores: equal fingerprint and digest mean equal numbers."""
     rows: tuple[Row, ...]

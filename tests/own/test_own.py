@@ -152,7 +152,7 @@ def test_the_pair_is_a_geometric_mean_of_minima_for_each_case(tmp_path: Path) ->
     assert result.value(metric="total", level="overall") == pytest.approx((6 + 0 + 10 + 2) / 4)
     del replies["c3"]["perceptual_quality"]
     (total,) = table(own, cases(tmp_path), replies).rows(metric="total", level="overall")
-    assert (total.value, dict(total.failures)) == (pytest.approx(16 / 3), {"missing_reply": 1})
+    assert (total.value, total.n_scored, total.n_not_asked, dict(total.failures)) == (pytest.approx(16 / 3), 3, 1, {})
 
 
 def test_the_checklist_is_the_share_of_yes_and_an_unanswered_question_a_failure(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -129,43 +129,44 @@ def _laid_out(
     position = {case.id: i for i, case in enumerate(side.cases)}
     places = [(i, position[case.id]) for i, case in enumerate(cases) if case.id in position]
     here, there = [i for i, _ in places], [j for _, j in places]
-    shape = (len(systems), len(cases))
 
     def spread(column: np.ndarray[Any, Any], empty: float | bool) -> np.ndarray[Any, Any]:
-        wide = np.full(shape, empty, dtype=column.dtype)
+        wide = np.full((len(systems), len(cases), column.shape[2]), empty, dtype=column.dtype)
         wide[:, here] = column[:, there]
         return wide
 
+    rounded = own.drawn if digits is None else {m: np.round(column, digits) for m, column in own.drawn.items()}
+    found = replace(own, drawn=rounded)
     return Columns(
         systems,
-        {
-            metric: spread(column if digits is None else np.round(column, digits), np.nan)
-            for metric, column in own.values.items()
-        },
-        {metric: spread(column, -1) for metric, column in own.failures.items()},
-        {metric: spread(column, False) for metric, column in own.inapplicable.items()},
+        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in _EMPTY.items()},
     )
 
 
 def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
-    """All systems as one; a metric that a source does not have is in no state there."""
-    metrics = sorted({metric for part in parts for metric in part.values})
+    """All systems as one; a metric or a seed that a source does not have is in no state there."""
+    metrics = sorted({metric for part in parts for metric in part.drawn})
+    n_seeds = max(column.shape[2] for part in parts for column in part.drawn.values())
 
-    def stack(name: str, metric: str, empty: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        columns = [getattr(part, name).get(metric) for part in parts]
-        return np.concatenate(
-            [
-                np.broadcast_to(empty, (len(part.systems), n_cases)) if column is None else column
-                for part, column in zip(parts, columns, strict=True)
-            ]
-        )
+    def stack(name: str, metric: str, empty: float | bool) -> np.ndarray[Any, Any]:
+        found = []
+        for part in parts:
+            column = getattr(part, name).get(metric)
+            kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
+            wide = np.full((len(part.systems), n_cases, n_seeds), empty, dtype=kind)
+            if column is not None:
+                wide[:, :, : column.shape[2]] = column
+            found.append(wide)
+        return np.concatenate(found)
 
     return Columns(
         tuple(system for part in parts for system in part.systems),
-        {metric: stack("values", metric, np.array(np.nan)) for metric in metrics},
-        {metric: stack("failures", metric, np.array(-1, dtype=np.int8)) for metric in metrics},
-        {metric: stack("inapplicable", metric, np.array(False)) for metric in metrics},
+        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in _EMPTY.items()},
     )
+
+
+_EMPTY: Mapping[str, float | bool] = {"drawn": np.nan, "kinds": -1, "away": False, "waiting": False, "own": False}
+"""What each array of Columns holds where a score is in no state."""
 
 
 Named = tuple[Side, str, Sequence[str | None]]

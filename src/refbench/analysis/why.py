@@ -148,6 +148,11 @@ class _Way:
         self.unknown = [i for i in self.clean if self._output(i) == "unknown"]
         self.other = [i for i in self.clean if self._output(i) == "other"]
         mine, theirs = first.values(), second.values()
+        # Where all pictures of one side are whole, it has no columns of its own for those.
+        for key, part in ((m.whole(part), part) for m in first.aggregate.measures for part in m.parts):
+            if key in mine or key in theirs:
+                mine.setdefault(key, mine[part])
+                theirs.setdefault(key, theirs[part])
         self.values = {m: (mine[m], theirs[m]) for m in mine if m in theirs}
 
     def _output(self, case: str) -> str:
@@ -231,9 +236,7 @@ class _Way:
         cases = [self.first.cases[self.at_first[i]] for i in self.clean]
         rows, columns = [self.at_first[i] for i in self.clean], [self.at_second[i] for i in self.clean]
         stacked = {m: np.stack([mine[rows], theirs[columns]]) for m, (mine, theirs) in self.values.items()}
-        fine = {m: np.full(v.shape, -1, dtype=np.int8) for m, v in stacked.items()}
-        apart = {m: np.isnan(v) for m, v in stacked.items()}
-        both = Columns((("first", None), ("second", None)), stacked, fine, apart)
+        both = Columns.of_values((("first", None), ("second", None)), stacked)
         found = case_values(self.first.aggregate, both, cases).get(self.measure)
         if found is None:
             return []

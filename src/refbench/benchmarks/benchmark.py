@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from refbench.benchmarks.dataset import Anomaly, Dataset
 from refbench.benchmarks.faults import Fault
@@ -18,6 +18,10 @@ from refbench.failure import Failure
 from refbench.output import Output
 from refbench.score import Score
 from refbench.table import Aggregate, Row
+
+Derived: TypeAlias = float | Failure | str | None
+"""What follows from other scores: a value, why there is none, why it does not apply, or None while one that it needs
+has not been asked for."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +149,8 @@ class Benchmark:
     """The metrics that concern a case; None for a benchmark that only asks a judge."""
     measured: frozenset[str] = frozenset()
     """Which of the parts are measured, not judged."""
-    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, float | Failure | str]] | None = None
-    """From a case, a protocol and the case's scores by metric: further scores of the case. A text says why one does
-    not apply."""
+    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]] | None = None
+    """From a case, a protocol and the scores of one picture by metric: further scores of it."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
     released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None

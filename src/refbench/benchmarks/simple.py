@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from refbench.benchmarks.benchmark import Asked, Benchmark, ImportedReplies, Judging, Material, Measured, Protocol
 from refbench.benchmarks.dataset import Anomaly, Dataset
 from refbench.case import AnyCase, Case
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.sent import SentPicture
+from refbench.columns import Bools
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Rule
@@ -25,7 +25,7 @@ from refbench.judges.totals import combine_columns
 from refbench.pictures import read_facts
 from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.stats import Array, WeightedMeans
+from refbench.stats import Array
 from refbench.table import Aggregate, Mean, Measure, Slice, Summary
 
 Load: TypeAlias = Callable[[Path], Dataset | Iterable[AnyCase]]
@@ -44,9 +44,10 @@ PICTURE_ANOMALIES = {
 
 @dataclass(frozen=True)
 class Total:
-    """The last column: a rule over measures of the same case, each first brought to `range` if its own differs.
+    """The last column: a rule over the measures of one picture, each first brought to `range` if its own differs.
 
-    Measures that do not apply to a case take no part in its total; one that failed leaves it without a value.
+    It is taken of each picture, before seeds are averaged. Measures that do not apply to a case take no part in its
+    total; one that failed leaves the picture without a total.
     """
 
     rule: Rule = "mean"
@@ -118,7 +119,7 @@ def simple_benchmark(
             Score.of(purpose, mark, PROTOCOL, why) for mark, why in away.items()
         ]
 
-    aggregate = _aggregate(ranges, summary, groups, not_applicable)
+    aggregate = _aggregate(ranges, summary, groups)
     return Benchmark(
         name=name,
         title=title or name,
@@ -198,66 +199,51 @@ def _checked(said: Any, ends: tuple[float, float]) -> float | Failure:
     return Failure(kind="out_of_range", detail=f"{said} is not from {ends[0]:g} to {ends[1]:g}")
 
 
-@dataclass(frozen=True)
-class _CaseSlice(Slice):
-    """A slice that knows which measures apply to which of all cases: a NaN does not tell that from a failure."""
-
-    applies: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
-
-
 def _aggregate(
-    ranges: Mapping[str, tuple[float, float]],
-    total: Total | None,
-    groups: Sequence[str] | None,
-    not_applicable: Callable[[AnyCase], Mapping[str, str]],
+    ranges: Mapping[str, tuple[float, float]], total: Total | None, groups: Sequence[str] | None
 ) -> Aggregate:
-    """Means over cases, overall, by group and by tag; the total is taken case by case and then averaged."""
+    """Means over cases, overall, by group and by tag; the total is taken of each picture and then averaged."""
     columns = tuple(Measure(measure, (measure,), *ends) for measure, ends in ranges.items())
     over = (total.over or tuple(ranges)) if total else ()
     if total:
-        ends = total.range or ranges[over[0]]
-        # The bounds of the total come from the worst and best of its parts, which table.py takes from the range
-        # of the last measure that names them: with unlike ranges that would be wrong, so there are no bounds.
-        alike = all(ranges[measure] == ends for measure in over)
-        columns += (Measure(total.name, over, *(ends if alike else (None, None))),)
+        columns += (Measure(total.name, over, *(total.range or ranges[over[0]])),)
 
     def slices(cases: Sequence[AnyCase]) -> list[Slice]:
-        away = [not_applicable(case) for case in cases]
-        applies = {m: np.array([m not in gone for gone in away], dtype=np.bool_) for m in ranges}
-        found: list[Slice] = [_CaseSlice("overall", {}, np.ones(len(cases), dtype=np.bool_), (), applies)]
+        found = [Slice("overall", {}, np.ones(len(cases), dtype=np.bool_))]
         names = groups if groups is not None else list(dict.fromkeys(g for case in cases for g in case.groups))
         for name in names:
             for value in sorted({case.groups[name] for case in cases if name in case.groups}):
                 members = np.array([case.groups.get(name) == value for case in cases], dtype=np.bool_)
-                found.append(_CaseSlice(name, {name: value}, members, (), applies))
+                found.append(Slice(name, {name: value}, members))
         for tag in sorted({tag for case in cases for tag in case.tags}):
             members = np.array([tag in case.tags for case in cases], dtype=np.bool_)
-            found.append(_CaseSlice("tag", {"tag": tag}, members, (), applies))
+            found.append(Slice("tag", {"tag": tag}, members))
         return found
 
+    def totals(drawn: Mapping[str, Array], away: Mapping[str, Bools]) -> Mapping[str, Array]:
+        return {total.name: _total(total, over, ranges, drawn, away)} if total else {}
+
     def summarise(mean: Mean, where: Slice) -> Summary:
-        values: dict[str, Array] = {measure: mean(measure, where.members) for measure in ranges}
-        if total:
-            values[total.name] = _mean_total(mean, where, total, over, ranges)
-        return values
+        return {measure.name: mean(measure.name, where.members) for measure in columns}
 
-    return Aggregate(columns, slices, summarise, imputed={})
+    return Aggregate(columns, slices, summarise, imputed={}, per_case=totals)
 
 
-def _mean_total(
-    mean: Mean, where: Slice, total: Total, over: Sequence[str], ranges: Mapping[str, tuple[float, float]]
+def _total(
+    total: Total,
+    over: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    drawn: Mapping[str, Array],
+    away: Mapping[str, Bools],
 ) -> Array:
-    assert isinstance(mean, WeightedMeans)
-    assert isinstance(where, _CaseSlice)
     low, high = total.range or ranges[over[0]]
-    marks = np.stack([mean.columns[m] for m in over])
-    for mark, measure in zip(marks, over, strict=True):
+    marks = []
+    for measure in over:
         bottom, top = ranges[measure]
-        if (bottom, top) != (low, high):
-            mark[:] = low + (mark - bottom) * (high - low) / (top - bottom)
-    applies = np.broadcast_to(np.stack([where.applies[m] for m in over])[:, None, :], marks.shape)
-    column = combine_columns(total.rule, marks, [total.weights.get(m, 1.0) for m in over], applies)
-    return WeightedMeans({total.name: column}, mean.weights)(total.name, where.members)
+        alike = (bottom, top) == (low, high)
+        marks.append(drawn[measure] if alike else low + (drawn[measure] - bottom) * (high - low) / (top - bottom))
+    applies = ~np.stack([away[measure] for measure in over])
+    return combine_columns(total.rule, np.stack(marks), [total.weights.get(m, 1.0) for m in over], applies)
 
 
 def _no_replies(title: str) -> Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]:

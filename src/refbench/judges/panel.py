@@ -20,14 +20,6 @@ def mean_of_repeats(scores: Sequence[Score]) -> list[Score]:
     return [_mean(group, group[0].judge, all_needed=False) for group in grouped.values()]
 
 
-def mean_of_seeds(scores: Sequence[Score]) -> list[Score]:
-    """One score for each metric of a case: the mean over the seeds that gave one. Only when all failed it fails."""
-    grouped: dict[tuple[object, ...], list[Score]] = {}
-    for score in scores:
-        grouped.setdefault((score.protocol, score.model, score.judge, score.case, score.metric), []).append(score)
-    return [_mean(group, group[0].judge, all_needed=False).model_copy(update={"seed": 0}) for group in grouped.values()]
-
-
 def mean_of_judges(scores: Sequence[Score]) -> list[Score]:
     """The mean over judges for each model that several judges have seen. Judges differ in level, so a case counts
     only when all of them scored it; otherwise it fails as the first that failed."""
@@ -48,11 +40,14 @@ def _mean(group: Sequence[Score], judge: str | None, *, all_needed: bool) -> Sco
         return group[0]
     values = [score.value for score in group if score.value is not None]
     failures = [score.failure for score in group if score.failure is not None]
-    state: dict[str, object] = {"value": None, "failure": None, "not_applicable": None}
-    if values and not (failures and all_needed):
-        state["value"] = sum(values) / len(values)
+    waiting = any(score.not_asked for score in group)
+    state: dict[str, object] = {"value": None, "failure": None, "not_applicable": None, "not_asked": False}
+    if values and not (all_needed and (failures or waiting)):
+        state |= {"value": sum(values) / len(values), "lost_repeats": 0 if all_needed else len(failures)}
     elif failures:
         state["failure"] = failures[0]
+    elif waiting:
+        state["not_asked"] = True
     else:
         state["not_applicable"] = group[0].not_applicable
     return group[0].model_copy(update={"judge": judge, "repeat": 0, "answers": (), **state})

@@ -22,13 +22,13 @@ def explain_changes(cases: Sequence[AnyCase], scores: Sequence[Score]) -> list[d
     first row's `before` is the paper's number, the last row's `after` the corrected one.
     """
     by_id = {case.id: case for case in cases}
-    read = {(s.protocol, s.model, s.judge, s.case, s.metric): s for s in scores}
+    read = {(s.protocol, s.model, s.judge, s.case, s.seed, s.metric): s for s in scores}
     values: dict[tuple[str, str], dict[str, list[list[float | None]]]] = defaultdict(
         lambda: {metric: [] for metric in METRICS}
     )
     for paper in scores:
         if paper.protocol == "paper":
-            corrected = read["corrected", paper.model, paper.judge, paper.case, paper.metric]
+            corrected = read["corrected", paper.model, paper.judge, paper.case, paper.seed, paper.metric]
             questions = by_id[paper.case].details.questions[paper.metric]
             values[paper.model, paper.judge or ""][paper.metric].append(_values(questions, paper, corrected))
     return [row for system, items in sorted(values.items()) for row in _rows(system, items)]
@@ -83,14 +83,17 @@ def _rows(system: tuple[str, str], items: Mapping[str, list[list[float | None]]]
 
 
 def _totals(items: Mapping[str, list[list[float | None]]], step: int) -> dict[str, float | None]:
-    means: dict[str, float | None] = {}
-    for metric in METRICS:
-        scored = [item[step] for item in items[metric] if item[step] is not None]
-        means[metric] = round(100 * sum(v for v in scored if v is not None) / len(scored), 9) if scored else None
-    parts = [(weight, means[metric]) for metric, weight in WEIGHTS.items()]
-    whole = [weight * mean for weight, mean in parts if mean is not None]
-    means["avg"] = round(sum(whole), 9) if len(whole) == len(parts) else None
-    return means
+    """Each metric over the items that have it, and `avg` over those that have all of them, as in the table."""
+    columns = {metric: [item[step] for item in items[metric]] for metric in METRICS}
+    means = {metric: _mean(column) for metric, column in columns.items()}
+    whole = [marks for marks in zip(*(columns[metric] for metric in WEIGHTS), strict=True) if None not in marks]
+    weighted = [sum(w * m for w, m in zip(WEIGHTS.values(), marks, strict=True) if m is not None) for marks in whole]
+    return {**means, "avg": _mean(weighted)}
+
+
+def _mean(column: Sequence[float | None]) -> float | None:
+    scored = [value for value in column if value is not None]
+    return round(100 * sum(scored) / len(scored), 9) if scored else None
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

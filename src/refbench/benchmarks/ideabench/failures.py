@@ -33,13 +33,13 @@ class FailureRate(Record):
 
 def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:
     """A row for each judge and model, then the total of the judge."""
-    replies: dict[tuple[str, str, str, int], list[Score]] = defaultdict(list)
+    replies: dict[tuple[str, str, str, int, int], list[Score]] = defaultdict(list)
     for score in scores:
         if score.protocol == protocol and score.metric in PARTS and score.judge and score.not_applicable is None:
             question, _ = PARTS[score.metric]
-            replies[score.judge, score.model, score.case, question].append(score)
+            replies[score.judge, score.model, score.case, score.seed, question].append(score)
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for (judge, model, _, _), said in replies.items():
+    for (judge, model, *_), said in replies.items():
         state = failed_question(said)
         if state is not None:
             place = counts[judge, model]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from refbench.benchmarks.benchmark import Derived
 from refbench.benchmarks.ideabench.details import CALLS, PARTS, QUESTIONS, IdeaCase, part
 from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
 from refbench.evidence import Evidence, Purpose
@@ -65,18 +66,23 @@ def call_score(answers: Sequence[float | None], protocol: ProtocolName) -> float
     return sum(counted) / QUESTIONS if len(counted) == QUESTIONS else None
 
 
-def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, float | Failure | str]:
+def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
     """The case's score, the mean of the calls that have one, and its share of questions that no call answered."""
     if not case.details.judged:
         return {}
     name: ProtocolName = "paper" if protocol == "paper" else "corrected"
     calls = [[scores[part(q, call)] for q in range(1, QUESTIONS + 1)] for call in range(1, CALLS + 1)]
+    answers = [score for call in calls for score in call]
+    if any(answer.not_asked for answer in answers):
+        return {SCORE: None, FAILURE_RATE: None}
+    if all(answer.not_applicable is not None for answer in answers):
+        return dict.fromkeys((SCORE, FAILURE_RATE), answers[0].not_applicable)
     values = [call_score([score.value for score in call], name) for call in calls]
     known = [value for value in values if value is not None]
     rate = failure_share(calls)
     if known:
         return {SCORE: sum(known) / len(known), FAILURE_RATE: rate}
-    return {SCORE: _why([score for call in calls for score in call]), FAILURE_RATE: rate}
+    return {SCORE: _why(answers), FAILURE_RATE: rate}
 
 
 def _why(answers: Sequence[Score]) -> Failure:
@@ -109,7 +115,10 @@ def failed_question(replies: Sequence[Score]) -> bool | Failure | None:
     if failures and all(failure.kind in NEVER_ASKED for failure in failures):
         return None
     # An endpoint that could not be reached has not failed to answer: the next run asks again.
-    return next((failure for failure in failures if failure.transient), True)
+    open_still = next((failure for failure in failures if failure.transient), None)
+    if open_still is None and any(reply.not_asked for reply in replies):
+        return Failure(kind="missing_reply", detail="not asked yet")
+    return open_still or True
 
 
 def not_applicable(case: IdeaCase) -> dict[str, str]:

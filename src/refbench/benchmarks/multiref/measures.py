@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refbench.benchmarks.benchmark import Measured
+from refbench.benchmarks.benchmark import Derived, Measured
 from refbench.benchmarks.multiref.details import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
 from refbench.failure import Failure
 from refbench.score import Score
@@ -164,7 +164,7 @@ def judged(kind: Type) -> str:
     return f"judged_{kind}"
 
 
-def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, float | Failure | str]:
+def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
     """The case's fidelity, by the paper's metrics and by those of a laptop, and the number that the paper calls FID;
     and, of types with several references, the mean over these."""
     if case.details.split != "synthetic":
@@ -182,33 +182,35 @@ def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> d
     }
 
 
-def _fidelity(means: Mapping[str, float | Failure | str], parts: Sequence[str]) -> float | Failure | str:
+def _fidelity(means: Mapping[str, Derived], parts: Sequence[str]) -> Derived:
     """The mean over the case's types, each from 0 to 1. One that failed makes the case fail: a mean over the others
     would be another measure, and easier for a model that fails where it is bad."""
-    total = 0.0
-    for part in parts:
-        value = means[part]
-        if not isinstance(value, float):
-            return value
-        total += goodness(part, value)
-    return total / len(parts) if parts else "it has no references"
+    if not parts:
+        return "it has no references"
+    values = [means[part] for part in parts]
+    there = [goodness(part, value) for part, value in zip(parts, values, strict=True) if isinstance(value, float)]
+    if len(there) < len(values):
+        return next(value for value in values if not isinstance(value, float))
+    return sum(there) / len(there)
 
 
-def _mean(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> float | Failure | str:
+def _mean(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
     """Over the references of the part's type; the first that has no value says why there is no mean."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
     values = [_value(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)]
-    missing = next((value for value in values if not isinstance(value, float)), None)
-    return missing if missing is not None else sum(v for v in values if isinstance(v, float)) / len(values)
+    there = [value for value in values if isinstance(value, float)]
+    if len(there) < len(values):
+        return next(value for value in values if not isinstance(value, float))
+    return sum(there) / len(there)
 
 
-def _value(scores: Mapping[str, Score], part: str) -> float | Failure | str:
+def _value(scores: Mapping[str, Score], part: str) -> Derived:
     score = scores.get(part)
     if score is None:
         return Failure(kind="not_measured", detail=f"{part} has not been measured")
     if score.failure is not None:
         return score.failure
-    return score.value if score.value is not None else (score.not_applicable or "")
+    return score.value if score.value is not None else score.not_applicable
 
 
 def goodness(part: str, value: float) -> float:
