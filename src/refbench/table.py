@@ -27,6 +27,7 @@ OVERALL: Mapping[str, str] = {"level": "overall"}
 INTERVAL_VERSION = 1
 """Bumped whenever intervals of the same scores change."""
 
+_ROUNDING = 1e-9
 _SMALL_N = 50
 """Below this many clusters an interval comes with a remark (docs/decisions/0004-intervals.md)."""
 
@@ -223,13 +224,15 @@ def tabulate(
                 place = i, measure.name
                 if place not in point:
                     continue
-                bounded = place in lowest and place in highest
+                bounds = (
+                    _pair(lowest[place][s, 0], highest[place][s, 0]) if place in lowest and place in highest else None
+                )
                 interval, remark = intervals.get((s, *place), (None, None))
                 value = _number(point[place][s, 0])
                 endless = _without_a_worst(aggregate, columns, stands_in, measure, where, s)
                 if endless:
-                    value, interval, bounded = None, None, False
-                said = remark, _missing(aggregate, filled, measure, where, s), endless
+                    value, interval, bounds = None, None, None
+                said = remark, _missing(aggregate, filled, measure, where, s), endless, _beyond(value, bounds)
                 remark = "; ".join(filter(None, said)) or None
                 rows.append(
                     Row(
@@ -240,7 +243,7 @@ def tabulate(
                         slice=where.label,
                         value=value,
                         ci95=interval,
-                        bounds=_pair(lowest[place][s, 0], highest[place][s, 0]) if bounded else None,
+                        bounds=bounds,
                         remark=remark,
                         **_coverage(columns, stands_in, measure, where, s),
                     )
@@ -349,6 +352,13 @@ def _without_a_worst(
         part for part in measure.parts if (columns.own[part][system] & ~stands_in[part][system])[where.members].any()
     ]
     return f"the model's own failures have no worst value in {', '.join(endless)}" if endless else None
+
+
+def _beyond(value: float | None, bounds: tuple[float, float] | None) -> str | None:
+    """A value is over whole pictures, its bounds use also the parts of those that failed in others."""
+    if value is None or bounds is None or bounds[0] - _ROUNDING <= value <= bounds[1] + _ROUNDING:
+        return None
+    return "biased by its failures: with the parts that are there, the value would lie within the bounds"
 
 
 def _coverage(
