@@ -301,7 +301,7 @@ def null_errors(
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        null = type(columns)(columns.systems, values, columns.failures, columns.inapplicable)
+        null = type(columns).of_values(columns.systems, values)
         drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05

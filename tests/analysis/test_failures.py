@@ -131,7 +131,7 @@ def test_every_failed_score_is_a_row(checkout: Path) -> None:
         ("item_003.3", "alpha", "VC", "corrected"),
         ("item_003.3", "alpha", "VC", "paper"),
     }
-    assert list(rows[0]) == ["case", "model", "judge", "protocol", "metric", "kind", "detail"]
+    assert list(rows[0]) == ["case", "model", "judge", "protocol", "metric", "seed", "kind", "detail"]
     assert rows[0]["kind"] in ("unparsable", "refused")
 
 

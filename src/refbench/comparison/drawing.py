@@ -101,7 +101,7 @@ class _Group:
         self.design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
         self.couples: dict[str, Array] = {}
         """pairs x 2 x cases of each metric; a value that one side lacks is no value of the pair."""
-        for metric, values in columns.values.items():
+        for metric, values in aggregate.filled(columns).items():
             couple = np.stack([values[[p.first, p.second]][:, p.shared] for p in pairings])
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
