@@ -145,9 +145,9 @@ class Benchmark:
     """The metrics that concern a case; None for a benchmark that only asks a judge."""
     measured: frozenset[str] = frozenset()
     """Which of the parts are measured, not judged."""
-    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, float | Failure | str]] | None = None
-    """From a case, a protocol and the case's scores by metric: further scores of the case. A text says why one does
-    not apply."""
+    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, float | Failure | str | None]] | None = None
+    """From a case, a protocol and the case's scores by metric, in whatever states: further scores of the case. A text
+    says why one does not apply; None that what it is made of is still to be asked for."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
     released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None

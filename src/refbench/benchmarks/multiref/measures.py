@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from refbench.benchmarks.benchmark import Measured
 from refbench.benchmarks.multiref.details import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
@@ -164,51 +164,57 @@ def judged(kind: Type) -> str:
     return f"judged_{kind}"
 
 
-def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, float | Failure | str]:
+State: TypeAlias = float | Failure | str | None
+"""A value, why there is none, why none is expected, or None while it is still to be asked for."""
+
+
+def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, State]:
     """The case's fidelity, by the paper's metrics and by those of a laptop, and the number that the paper calls FID;
     and, of types with several references, the mean over these."""
     if case.details.split != "synthetic":
         return dict.fromkeys(DERIVED, _REAL_WORLD)
     types = case.details.types
-    means = {part: _mean(case, part, scores) for part in WAYS}
-    several = {part: means[part] for part, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
+    means = {part: _of_type(case, part, scores) for part in WAYS}
+    several: dict[str, State] = {p: means[p] for p, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
     away = not_applicable(case)
     local = [LOCAL[kind] for kind in types if kind in LOCAL and LOCAL[kind] not in away]
     return {
         **several,
-        "fid": _value(scores, "inception_mean") if protocol == "paper" else _NO_FID,
+        "fid": _state(scores, "inception_mean") if protocol == "paper" else _NO_FID,
         "fidelity": _fidelity(means, types),
         "fidelity@local": _fidelity(means, local) if local else "no reference of a type that a laptop can measure",
     }
 
 
-def _fidelity(means: Mapping[str, float | Failure | str], parts: Sequence[str]) -> float | Failure | str:
+def _fidelity(means: Mapping[str, State], parts: Sequence[str]) -> State:
     """The mean over the case's types, each from 0 to 1. One that failed makes the case fail: a mean over the others
     would be another measure, and easier for a model that fails where it is bad."""
-    total = 0.0
-    for part in parts:
-        value = means[part]
-        if not isinstance(value, float):
-            return value
-        total += goodness(part, value)
-    return total / len(parts) if parts else "it has no references"
+    if not parts:
+        return "it has no references"
+    return _mean([goodness(part, value) if isinstance(value := means[part], float) else value for part in parts])
 
 
-def _mean(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> float | Failure | str:
-    """Over the references of the part's type; the first that has no value says why there is no mean."""
+def _of_type(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> State:
+    """The mean over the references of the part's type."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
-    values = [_value(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)]
-    missing = next((value for value in values if not isinstance(value, float)), None)
-    return missing if missing is not None else sum(v for v in values if isinstance(v, float)) / len(values)
+    return _mean([_state(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
 
 
-def _value(scores: Mapping[str, Score], part: str) -> float | Failure | str:
+def _mean(states: Sequence[State]) -> State:
+    """The mean where all have a value. Else one that does not concern the case decides, then one that failed."""
+    for kind in (str, Failure):
+        for state in states:
+            if isinstance(state, kind):
+                return state
+    values = [state for state in states if isinstance(state, float)]
+    return sum(values) / len(values) if len(values) == len(states) else None
+
+
+def _state(scores: Mapping[str, Score], part: str) -> State:
     score = scores.get(part)
     if score is None:
         return Failure(kind="not_measured", detail=f"{part} has not been measured")
-    if score.failure is not None:
-        return score.failure
-    return score.value if score.value is not None else (score.not_applicable or "")
+    return score.value if score.value is not None else score.failure or score.not_applicable
 
 
 def goodness(part: str, value: float) -> float:
