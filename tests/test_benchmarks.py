@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench.benchmarks import Benchmark, benchmark, names
+from refbench.benchmarks.benchmark import measured_by
 from refbench.case import AnyCase
 from refbench.failure import KINDS, Failure
 from refbench.score import Score
-from support import ideabench, multiref
+from support import icebench, ideabench, multiref
 
+MEASURING = [name for name in names() if benchmark(name).measuring is not None]
 DERIVING = [name for name in names() if benchmark(name).derived is not None]
 States = dict[str, dict[str, Any]]
 CasesOf = Callable[[str], Sequence[AnyCase]]
@@ -26,9 +28,8 @@ def cases_of(tmp_path_factory: pytest.TempPathFactory) -> CasesOf:
     root = tmp_path_factory.mktemp("data")
     ideabench.write_checkout(root / "ideabench", ideabench.designs(1))
     multiref.write_checkout(root / "multiref", multiref.blends(), multiref.requests(1))
-    found = {}
-    for name in DERIVING:
-        found[name] = benchmark(name).load(root / name, None).cases
+    icebench.write_dataset(root / "icebench", icebench.every_task(1))
+    found = {name: benchmark(name).load(root / name, None).cases for name in {*DERIVING, *MEASURING}}
     return lambda name: found[name]
 
 
@@ -85,3 +86,20 @@ def test_what_is_derived_of_equal_states_is_in_that_state(name: str, cases_of: C
                 found = derived_scores(bench, case, protocol, dict.fromkeys(metrics, everywhere))
                 assert all(set(said) in (set(everywhere), {"not_applicable"}) for said in found.values()), found
                 assert set(found) <= set(away) or set(everywhere) in [set(said) for said in found.values()]
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_every_measured_part_has_the_direction_that_its_metric_declares(name: str, cases_of: CasesOf) -> None:
+    bench = benchmark(name)
+    found = measured_by(bench, cases_of(name))
+    assert {part for part, _ in found} <= bench.measured
+    for part, metric in found:
+        assert (metric.better == "lower") == (part in bench.lower), f"{part} by {metric.id}"
+
+
+@pytest.mark.parametrize("name", names())
+def test_lower_names_only_what_the_benchmark_has(name: str) -> None:
+    bench = benchmark(name)
+    scores = {metric for of_part in bench.parts.values() for metric in of_part}
+    columns = {measure.name for protocol in bench.protocols.values() for measure in protocol.aggregate.measures}
+    assert bench.lower <= scores | columns

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
+from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, Network, PairNetwork, network_info
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
@@ -38,6 +39,8 @@ Kind = Literal["pixels", "grey", "text", "box", "feature", "network"]
 Value: TypeAlias = float | Failure
 
 ENTRY_POINTS = "refbench.metrics"
+OUTPUT = "output"
+"""The argument that is the picture under test."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,20 @@ class Metric:
     summary: str
     inputs: tuple[Input, ...]
     function: Callable[..., Value]
+
+    def pictures(self) -> frozenset[str]:
+        """The pictures of a case that it may be given, by the names of its arguments; the output is the model's."""
+        seen = {g.name for g in self.inputs if g.kind in ("pixels", "grey", "feature")}
+        viewed = {name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs}
+        return frozenset((seen | viewed) - {OUTPUT})
+
+    def facts(self) -> frozenset[str]:
+        """The texts and boxes that it may be given; a feature may be that of a text."""
+        return frozenset(g.name for g in self.inputs if g.kind in ("text", "box", "feature")) - {OUTPUT}
+
+    def needs(self) -> frozenset[str]:
+        """The arguments that every case must have."""
+        return frozenset(g.name for g in self.inputs if not g.optional and g.kind != "network") - {OUTPUT}
 
     @property
     def networks(self) -> tuple[str, ...]:
@@ -188,6 +205,6 @@ def find_metric(name: str, protocol: str = "corrected") -> Metric:
     if "@" in name:
         network_info(name.partition("@")[2].split("+")[0])
     known = dict.fromkeys(word for id_, _ in _METRICS for word in (id_, id_.partition("@")[0]))
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1) or [word for word in known if name.startswith(word)]
     hint = f"did you mean {near[0]}?" if near else "refbench list metrics names them"
     raise RefBenchError(f"no metric is called {name!r}: {hint}")

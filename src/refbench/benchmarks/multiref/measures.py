@@ -56,8 +56,8 @@ DREW: Mapping[str, str] = {"sketch": "", "sketch@sketch_dodge": "sketch_dodge"}
 """The parts that only concern references by one extractor; the paper's own where the data names none."""
 _THE_PAPERS = frozenset({"", "sketch"})
 
-LOWER = frozenset(part for part, way in WAYS.items() if way.type in ERRORS)
-"""The parts of which less is better."""
+LOWER = frozenset({"inception_mean", "fid", *(part for part, way in WAYS.items() if way.type in ERRORS)})
+"""The measures of which less is better; of what the release calls FID, as the paper has it."""
 
 LOCAL: Mapping[Type, str] = {
     "canny": "canny",
@@ -107,9 +107,9 @@ def _part(part: str, number: int) -> str:
 
 def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
     facts: dict[str, Any] = {}
-    if way.type in ("caption", "bbox", "mask") and caption is not None:
-        # Boxes and masks are grounded by the caption that the model was given. The release asks a chat model for a
-        # new caption of the output, at temperature 0.7, and looks for whatever that names first.
+    if caption is not None and (way.type == "caption" or (way.type in ("bbox", "mask") and "@" not in name)):
+        # The paper's networks find boxes and masks by the caption that the model was given. The release asks a chat
+        # model for a new caption of the output, at temperature 0.7, and looks for whatever that names first.
         facts["caption"] = caption
     if reference.box is not None:
         facts["box"] = reference.box
