@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -15,9 +16,11 @@ from PIL import Image
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.report.leaderboard import leaderboard
 from refbench.result import Result
 from refbench.runs import Run
 from refbench.scoring import score_run
+from refbench.table import OVERALL
 from support.judge_server import JudgeServer
 
 BENCH = '''
@@ -228,3 +231,44 @@ def test_a_killed_run_measures_only_what_was_missing(work: Path) -> None:
     result = run(work)
     assert all(s.value is not None for s in result.scores if s.metric != "quality")
     assert len({e.id for _, e in Run.open(work / "run").evidence()}) == 24
+
+
+def test_of_a_distance_less_is_better_everywhere(work: Path) -> None:
+    """Model A gives back the source, B noise: A is first, and the run says so also when it is read again."""
+    for i in range(6):
+        (work / f"a/c{i}.png").write_bytes((work / f"src/c{i}.png").read_bytes())
+    result = run(work)
+    assert result.bench.lower == {"l1"}
+    assert score_run(work / "run").bench.lower == {"l1"}
+    only = run(work, metrics=["l1"], out=work / "only")
+    assert [line.model for line in leaderboard(only, dict(OVERALL))] == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("Measured('gap', 'l1_raw', {'source': SOURCE})", "no metric is called 'l1_raw': did you mean l1?"),
+        ("Measured('gap', 'lpips@lpips_alx', {'source': SOURCE})", "did you mean lpips_alex?"),
+        ("Measured('gap', 'mse', {'before': SOURCE})", "the picture 'before', but it takes"),
+        (
+            "Measured('gap', 'ssim', {'source': SOURCE}, {'caption': 'a hat'})",
+            "the fact 'caption', but it takes no facts",
+        ),
+        ("Measured('gap', 'ssim', {'source': SOURCE, 'output': SOURCE})", "the picture 'output', but it takes source"),
+        ("Measured('gap', 'ssim')", "which needs source: no case gives it"),
+        ("Measured('gap', 'l1', {'source': SOURCE})", "of which lower is better"),
+        ("Measured('gap', 'inception_mean')", "protocol paper only"),
+    ],
+)
+def test_what_can_never_be_measured_is_refused_before_anything_starts(work: Path, named: str, said: str) -> None:
+    source = "SOURCE = Picture(name='src/c0.png', role='source')\n"
+    (work / "mine.py").write_text(BENCH.replace("MORE = []", f"{source}MORE = [{named}]"))
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        run(work)
+    assert not (work / "run").exists()
+
+
+def test_a_part_that_was_not_declared_is_refused(work: Path) -> None:
+    (work / "mine.py").write_text(BENCH.replace("*MORE]", "Measured('other', 'brightness')]"))
+    with pytest.raises(RefBenchError, match="it measures 'other', but its measured parts are brightness, l1"):
+        run(work)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.benchmark import Benchmark, Material
-from refbench.benchmarks.simple import simple_benchmark
+from refbench.benchmarks.benchmark import Benchmark, Material, Measured
+from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.case import Case, Picture, Request
 from refbench.chat import ChatRequest, ChatText
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.record import RefBenchError
 from refbench.result import Result
 from refbench.scorer import score_evidence
 from refbench.scoring import result_of
@@ -152,3 +154,63 @@ def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark,
     )
     result = table(wild, data, {"k0": {"all": "x"}, "k1": {"all": "x"}, "k2": {"all": "x"}})
     assert {s.failure.kind for s in result.scores if isinstance(s.failure, Failure)} == {"out_of_range"}
+
+
+def two(total: Total | None = None, lower: tuple[str, ...] | None = ("distance",)) -> Benchmark:
+    """A judge that marks how good a picture is and how far from the source, in cases of gedit."""
+    return simple_benchmark(
+        name="two",
+        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).load(root, None).cases,
+        ask=lambda case, material: {},
+        read=lambda case, part, reply: json.loads(reply),
+        measures={"all": {"quality": (0, 10), "distance": (0, 1)}},
+        total=total,
+        lower=lower,
+    )
+
+
+def test_a_total_over_unlike_directions_is_refused_unless_its_author_says_how(gedit: tuple[Benchmark, Path]) -> None:
+    with pytest.raises(RefBenchError, match="of distance less is better"):
+        two(Total("mean", range=(0, 1)))
+    turned = two(Total("mean", range=(0, 1), turn_lower=True))
+    assert turned.lower == {"distance"}
+    replies = {name: {"all": '{"quality": 8, "distance": 0.1}'} for name in ("k0", "k1", "k2")}
+    assert table(turned, gedit[1], replies).value(metric="total", level="overall") == pytest.approx((0.8 + 0.9) / 2)
+
+
+def test_a_total_over_distances_is_a_distance() -> None:
+    assert two(Total("mean", over=("distance",))).lower == {"distance", "total"}
+    assert two(Total("mean", over=("quality",))).lower == {"distance"}
+
+
+def test_measures_and_totals_name_what_is_there() -> None:
+    with pytest.raises(RefBenchError, match="lower names 'distnce', but there are quality, distance"):
+        two(lower=("distnce",))
+    with pytest.raises(RefBenchError, match="the total is over 'look', but there are quality, distance"):
+        two(Total("mean", over=("look",)))
+
+
+def measuring(**more: Any) -> Benchmark:
+    source = Picture(name="a.png", role="source")
+    made: dict[str, Any] = {"measure": lambda case: [Measured("far", "lpips", {"source": source})], **more}
+    case = Case(id="a", request=Request(instruction="", pictures=(source,)), cluster="a", details={})
+    return simple_benchmark(name="far", load=lambda root: [case], **made)
+
+
+def test_a_measured_part_takes_range_and_direction_from_its_metric(tmp_path: Path) -> None:
+    bench = measuring(measured={"far": "lpips"})
+    (far,) = bench.protocols["corrected"].aggregate.measures
+    assert (far.low, far.high, bench.lower) == (0, None, {"far"})
+    assert bench.load(tmp_path, None).cases
+    with pytest.raises(RefBenchError, match=r"measured\['far'\]: no metric is called 'lpisp': did you mean lpips"):
+        measuring(measured={"far": "lpisp"})
+    with pytest.raises(RefBenchError, match="far has no finite range"):
+        measuring(measured={"far": "lpips"}, total=Total("mean", range=(0, 1)))
+
+
+def test_the_author_of_a_benchmark_may_overrule_a_metrics_direction(tmp_path: Path) -> None:
+    with pytest.raises(RefBenchError, match="of which lower is better"):
+        measuring(measured={"far": (0, 1)}).load(tmp_path, None)
+    assert measuring(measured={"far": (0, 1)}, lower=("far",)).load(tmp_path, None).cases
+    overruled = measuring(measured={"far": "lpips"}, lower=())
+    assert (overruled.lower, len(overruled.load(tmp_path, None).cases)) == (frozenset(), 1)

@@ -218,3 +218,21 @@ def test_a_file_that_misses_rows_is_scored_on_the_others(tmp_path: Path) -> None
     (row,) = found.rows(model="r", metric="score", protocol="paper", level="overall")
     assert row.value == pytest.approx(100)
     assert row.failures == {"missing_reply": 4}
+
+
+def test_cases_that_a_model_cannot_take_are_left_out_of_its_table(work: Path) -> None:
+    """`baseline:copy` needs a picture: the cases from text alone lower what is expected, and nothing else."""
+    with JudgeServer(reply=yes) as server:
+        found = evaluate(
+            "ideabench",
+            data=work / "data",
+            models=["copy=baseline:copy", f"m=folder:{work / 'm'}"],
+            judges=[f"judge={KINDS['openai'].format(url=server.url)}"],
+            out=work / "run",
+        )
+    for protocol in ("paper", "corrected"):
+        rows = [r for r in found.result.table.rows if r.protocol == protocol and r.slice["level"] == "overall"]
+        expected = {(row.model, row.metric): (row.n_expected, row.n_scored) for row in rows}
+        assert expected["copy", "score"] == (4, 4)
+        assert expected["copy", "failure_rate"] == (4, 4)
+        assert expected["m", "score"] == (7, 7)

@@ -175,3 +175,40 @@ def test_a_schema_is_closed_and_requires_every_key() -> None:
 def test_a_contract_that_cannot_be_is_refused(dialect: str, criteria: tuple[Criterion, ...], says: str) -> None:
     with pytest.raises(RefBenchError, match=says):
         Contract(dialect, criteria)
+
+
+SCORE = (Criterion("score", Scale(1, 5)),)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "reply", "which", "expected"),
+    [
+        ("labelled_lines", "The hat is red.\nFinal Score: 3", "all", 3.0),
+        ("labelled_lines", "**My final score:** 3/5", "all", 3.0),
+        ("labelled_lines", "Score: 2\nOn reflection the hat is there.\nFinal Score: 3", "all", "unparsable"),
+        ("labelled_lines", "Score: 2\nOn reflection the hat is there.\nFinal Score: 3", "last", 3.0),
+        ("labelled_lines", "Score: 2\nOn reflection:\nScore: 3", "last", 3.0),
+        ("labelled_lines", "Score: 2\nOn reflection:\nScore: 9", "last", "out_of_range"),
+        ("labelled_lines", "I would say 2, finally 3.", "last", "unparsable"),
+        ("number_list", "A first list is [2]. After a second look: [4]", "last", 4.0),
+        ("json_object", 'First {"score": 2}, then {"score": 4}', "all", "unparsable"),
+        ("json_object", 'First {"score": 2}, then {"score": 4}', "last", 4.0),
+        ("json_object", 'First {"score": 2 "why": broken}, then {"score": 4}', "last", 4.0),
+        ("json_object", 'First {"score": 2}, then {"score": 4, "why": broken}', "last", 4.0),
+        ("json_object", 'First {"score": 2}, then {"score": about 4, "why": broken}', "last", "unparsable"),
+        ("labelled_lines", "Score: 2\nFinal score: three or so", "last", "unparsable"),
+        ("labelled_lines", "Score: 2\nScore for the hat", "last", 2.0),
+        ("json_object", '{"draft": {"score": 2}, "steps": [{"score": 3}], "score": 4}', "last", 4.0),
+        ("json_object", '{"score": 2}\n{"score": "cannot tell"}', "last", "unparsable"),
+    ],
+)
+def test_a_reply_may_weigh_a_mark_before_it_gives_it(dialect: str, reply: str, which: Any, expected: Any) -> None:
+    read = Contract(dialect, SCORE, which).read(reply)["score"]
+    assert (read.kind if isinstance(read, Failure) else read) == expected
+
+
+def test_only_dialects_with_an_order_have_a_last_statement() -> None:
+    with pytest.raises(RefBenchError, match="binary knows no last statement"):
+        Contract("binary", ONE, "last")
+    with pytest.raises(RefBenchError, match="which='first': choose all or last"):
+        Contract("json_object", SCORE, "first")  # type: ignore[arg-type]

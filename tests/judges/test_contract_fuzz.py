@@ -32,6 +32,9 @@ CONTRACTS = {
     "labelled_lines": Contract(
         "labelled_lines", (Criterion("visual_quality", Scale(1, 10)), Criterion("realism", Scale(1, 10)))
     ),
+    "the last": Contract(
+        "labelled_lines", (Criterion("visual_quality", Scale(1, 10)), Criterion("realism", Scale(1, 10))), "last"
+    ),
     "number_list": Contract("number_list", (Criterion("sharp", Scale(0, 10)), Criterion("clean", Scale(0, 10)))),
     "binary": Contract("binary", (Criterion("present", YesNo()),)),
     "json_per_question": Contract(

@@ -122,3 +122,16 @@ def test_the_repair_attempt_is_the_same_question_with_the_reply_quoted() -> None
     assert added.text.count("x" * 1980) == 1
     assert "x" * 2000 not in added.text
     assert again == repair_request(asked, "{format} it is nice " + "x" * 5000, contract.format_text())
+
+
+def test_a_rubric_may_say_that_the_last_mark_counts() -> None:
+    rubric = parse_rubric(GOOD.replace('"json_object"', '"labelled_lines"\nwhich = "last"'), "mine.md")
+    (part,) = rubric.parts
+    assert rubric.contract(part).read("Beauty: 2\nThe light is better than I thought.\nFinal beauty: 4") == {
+        "beauty": 4.0
+    }
+    with pytest.raises(RefBenchError, match=r"mine\.md: which of the rubric is not as it should be"):
+        parse_rubric(GOOD.replace('"json_object"', '"labelled_lines"\nwhich = "first"'), "mine.md")
+    questions = GOOD.replace('"json_object"', '"json_per_question"\nwhich = "last"')
+    with pytest.raises(RefBenchError, match="json_per_question knows no last statement"):
+        parse_rubric(questions, "mine.md")

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 import refbench
 from refbench.failure import Failure
+from refbench.metrics import Grey, find_metric, metric, opened
 from refbench.metrics import measure as measuring
-from refbench.metrics import metric, opened
 from refbench.metrics.measure import Job, Measurer, why_not_measured
 from refbench.networks import Feature, cache, network
 from refbench.networks.cache import FeatureCache
@@ -259,3 +260,64 @@ def test_the_cache_can_be_moved_and_switched_off(monkeypatch: pytest.MonkeyPatch
     assert cache.cache_folder() == tmp_path / "features"
     monkeypatch.setenv("REFBENCH_CACHE", "off")
     assert cache.cache_folder() is None
+
+
+def untyped(output) -> float:  # type: ignore[no-untyped-def]
+    return 0.0
+
+
+def of_floats(output: NDArray[np.float64]) -> float:
+    return 0.0
+
+
+def of_a_list(output: Pixels, caption: list[str]) -> float:
+    return 0.0
+
+
+def without_output(source: Pixels) -> float:
+    return 0.0
+
+
+def of_anything(output: Pixels, **more: Pixels) -> float:
+    return 0.0
+
+
+def of_a_feature(output: Feature) -> float:
+    return 0.0
+
+
+def misspelt(output: Pixle) -> float:  # type: ignore[name-defined]  # noqa: F821
+    return 0.0
+
+
+def ssim(output: Pixels) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (untyped, "the argument output has no type: write Pixels"),
+        (of_floats, "the argument output has the type .*float64.*: write Pixels"),
+        (of_a_list, r"the argument caption has the type list\[str\]"),
+        (without_output, "needs the argument output"),
+        (of_anything, r"given by name: \*\*more"),
+        (of_a_feature, "output comes from a network, which `of` must name"),
+        (misspelt, "'Pixle' is not defined"),
+        (ssim, "ssim is a metric of RefBench: give yours another name"),
+    ],
+)
+def test_a_metric_that_cannot_be_called_is_refused_where_it_is_defined(function: Any, said: str) -> None:
+    with pytest.raises(RefBenchError, match=said):
+        metric(better="higher", range=(0, 1))(function)
+
+
+def test_an_array_is_pixels_and_a_setting_with_a_default_is_no_input() -> None:
+    @metric(better="lower", range=(0, 1))
+    def darkness(output: np.ndarray, mask: Grey | None = None, floor: int = 51) -> float:
+        assert floor == 51
+        return 1 - float(output.mean()) / 255
+
+    kinds = {given.name: given.kind for given in find_metric("darkness").inputs}
+    assert kinds == {"output": "pixels", "mask": "grey"}
+    assert refbench.measure("darkness", output=np.full((4, 4, 3), 51, np.uint8)).value == pytest.approx(0.8)

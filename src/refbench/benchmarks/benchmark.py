@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +15,9 @@ from refbench.chat import ChatRequest
 from refbench.chat.sent import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.metrics import Metric, find_metric
 from refbench.output import Output
+from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.table import Aggregate, Row
 
@@ -150,7 +152,7 @@ class Benchmark:
     measured: frozenset[str] = frozenset()
     """Which of the parts are measured, not judged."""
     derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]] | None = None
-    """From a case, a protocol and the scores of one picture by metric: further scores of it."""
+    """From a case, a protocol and the scores of one picture by metric, in whatever states: further scores of it."""
     settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What can be set for judging, with the values allowed; the first is the default."""
     released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
@@ -176,3 +178,59 @@ class Benchmark:
     """What the released code gets wrong, and what each protocol does about it."""
     lower: frozenset[str] = frozenset()
     """Measures of which less is better."""
+
+
+def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, Metric]]:
+    """The parts that the cases are measured in, with the metrics, one for each protocol where these differ.
+
+    Raises where a metric does not exist or has no such arguments: that is the benchmark's mistake and not a network
+    that is absent, and nothing should start with it.
+    """
+    found: dict[tuple[str, str, str], Metric] = {}
+    lacking: dict[tuple[str, str], frozenset[str]] = {}
+    if bench.measuring is None:
+        return []
+    for case in cases:
+        for measured in bench.measuring(case):
+            for metric in _variants(bench, measured):
+                _check_arguments(bench, measured, metric)
+                found[measured.part, metric.id, metric.protocol] = metric
+                lacks = frozenset(metric.needs()) - {*measured.pictures, *measured.facts}
+                place = measured.part, metric.id
+                lacking[place] = lacking.get(place, lacks) & lacks
+    for (part, metric_id), lacks in lacking.items():
+        if lacks:
+            raise RefBenchError(
+                f"{bench.title}: {part} is measured by {metric_id}, which needs {' and '.join(sorted(lacks))}: no case "
+                "gives it"
+            )
+    return [(part, metric) for (part, _, _), metric in found.items()]
+
+
+def _variants(bench: Benchmark, measured: Measured) -> list[Metric]:
+    """The metric as each protocol measures it; a protocol that has none does without."""
+    found: list[Metric] = []
+    wrong: RefBenchError | None = None
+    for protocol in (measured.protocol,) if measured.protocol else bench.protocols:
+        try:
+            found.append(find_metric(measured.metric, protocol))
+        except RefBenchError as error:
+            wrong = error
+    if not found and wrong is not None:
+        raise RefBenchError(f"{bench.title}: {measured.part} cannot be measured: {wrong}") from wrong
+    if measured.part not in bench.measured:
+        there = ", ".join(sorted(bench.measured)) or "none"
+        raise RefBenchError(f"{bench.title}: it measures {measured.part!r}, but its measured parts are {there}")
+    return found
+
+
+def _check_arguments(bench: Benchmark, measured: Measured, metric: Metric) -> None:
+    for kind, given, known in (
+        ("picture", measured.pictures, metric.pictures()),
+        ("fact", measured.facts, metric.facts()),
+    ):
+        if unknown := sorted(set(given) - known):
+            ways = ", ".join(sorted(known)) or f"no {kind}s"
+            raise RefBenchError(
+                f"{bench.title}: {measured.part} gives {metric.id} the {kind} {unknown[0]!r}, but it takes {ways}"
+            )

@@ -84,7 +84,8 @@ def _run_file(path: Path, mtime_ns: int) -> Benchmark:
         del sys.modules[unique]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f", line {lines[-1]}" if lines else ""
-        raise RefBenchError(f"{path}{where}: it raised {type(error).__name__}: {error}") from error
+        said = error if isinstance(error, RefBenchError) else f"it raised {type(error).__name__}: {error}"
+        raise RefBenchError(f"{path}{where}: {said}") from error
     return _checked(getattr(module, "BENCHMARK", None), str(path))
 
 

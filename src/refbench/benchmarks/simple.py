@@ -5,14 +5,23 @@ BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from refbench.benchmarks.benchmark import Asked, Benchmark, ImportedReplies, Judging, Material, Measured, Protocol
+from refbench.benchmarks.benchmark import (
+    Asked,
+    Benchmark,
+    ImportedReplies,
+    Judging,
+    Material,
+    Measured,
+    Protocol,
+    measured_by,
+)
 from refbench.benchmarks.dataset import Anomaly, Dataset
 from refbench.case import AnyCase, Case
 from refbench.chat import ChatPicture, ChatRequest, ChatText
@@ -22,6 +31,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Rule
 from refbench.judges.totals import combine_columns
+from refbench.metrics import find_metric, metrics
 from refbench.pictures import read_facts
 from refbench.record import RefBenchError
 from refbench.score import Score
@@ -33,6 +43,8 @@ Ask: TypeAlias = Callable[[AnyCase, Material], Mapping[str, ChatRequest]]
 Read: TypeAlias = Callable[[AnyCase, str, str], Mapping[str, Any]]
 """From a case, a part and the reply to it: numbers, yes (True) or no, or failures, as `Contract.read` gives them."""
 Measures: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]
+Range: TypeAlias = tuple[float | None, float | None]
+"""None for an end that a measure has not."""
 
 PROTOCOL = "corrected"
 MAX_TOKENS = 8192
@@ -47,7 +59,9 @@ class Total:
     """The last column: a rule over the measures of one picture, each first brought to `range` if its own differs.
 
     It is taken of each picture, before seeds are averaged. Measures that do not apply to a case take no part in its
-    total; one that failed leaves the picture without a total.
+    total; one that failed leaves the picture without a total. Measures of which more is better and such of which less
+    is cannot be combined as they are: with `turn_lower`, the latter are turned round within their range (0.1 from 0 to
+    1 counts 0.9), and more of the total is better.
     """
 
     rule: Rule = "mean"
@@ -57,6 +71,7 @@ class Total:
     """1 where nothing is said."""
     range: tuple[float, float] | None = None
     name: str = "total"
+    turn_lower: bool = False
 
 
 def simple_benchmark(
@@ -67,7 +82,8 @@ def simple_benchmark(
     read: Read | None = None,
     measures: Measures | None = None,
     measure: Callable[[AnyCase], list[Measured]] | None = None,
-    measured: Mapping[str, tuple[float, float]] | None = None,
+    measured: Mapping[str, str | Range] | None = None,
+    lower: Collection[str] | None = None,
     groups: Sequence[str] | None = None,
     total: Total | Rule | None = None,
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {},
@@ -86,19 +102,32 @@ def simple_benchmark(
     ranges; a value outside is a failure. `not_applicable` maps the measures that do not concern a case to the
     reason: they lower what is expected, and a part with no other measure is not asked. `groups` are the case
     groups that the table slices by, all of them by default. Bump `version` when the numbers change.
-    `measure` gives the metrics of a case, and `measured` names their parts with their ranges.
+    `measure` gives the metrics of a case, and `measured` names their parts, each with the metric whose range and
+    direction it has, or with its range. `lower` are the measures of which less is better: by default the measured
+    parts whose metrics say so of themselves.
     """
     if (ask is None) != (read is None) or (ask is None) != (not measures) or (measure is None) != (not measured):
         raise RefBenchError(f"{name}: ask, read and measures belong together, and so do measure and measured")
-    marks, metrics = measures or {}, measured or {}
-    ranges = _ranges(name, {**marks, **{part: {part: ends} for part, ends in metrics.items()}})
+    marks, parts = measures or {}, dict(measured or {})
+    ranges = _ranges(name, {**marks, **{part: {part: _range(name, part, said)} for part, said in parts.items()}})
+    less = _lower(parts) if lower is None else frozenset(lower)
+    if unknown := sorted(less - set(ranges)):
+        raise RefBenchError(f"{name}: lower names {unknown[0]!r}, but there are {', '.join(ranges)}")
     summary = Total(total) if isinstance(total, str) else total
+    total_is_lower = summary is not None and _is_lower(name, summary, ranges, less)
 
     def load_dataset(root: Path, subset: str | None = None) -> Dataset:
         if subset is not None:
             raise RefBenchError(f"--subset {subset}: {title or name} has no subsets")
         found = load(root)
-        return found if isinstance(found, Dataset) else Dataset(name, root, root, tuple(found))
+        dataset = found if isinstance(found, Dataset) else Dataset(name, root, root, tuple(found))
+        for part, metric in measured_by(made, dataset.cases):
+            if lower is None and (metric.better == "lower") != (part in less):
+                raise RefBenchError(
+                    f"{name}: {part} is measured by {metric.id}, of which {metric.better} is better: write "
+                    f'measured={{"{part}": "{metric.name}"}}, or say by lower= of which measures less is better'
+                )
+        return dataset
 
     def ask_parts(case: AnyCase, material: Material) -> list[Asked]:
         away = not_applicable(case)
@@ -119,8 +148,8 @@ def simple_benchmark(
             Score.of(purpose, mark, PROTOCOL, why) for mark, why in away.items()
         ]
 
-    aggregate = _aggregate(ranges, summary, groups)
-    return Benchmark(
+    aggregate = _aggregate(ranges, summary, groups, less)
+    made = Benchmark(
         name=name,
         title=title or name,
         paper=paper,
@@ -131,15 +160,17 @@ def simple_benchmark(
         subsets={},
         anomalies=picture_anomalies,
         anomaly_kinds=PICTURE_ANOMALIES,
-        parts={part: tuple(of_part) for part, of_part in marks.items()} | {part: (part,) for part in metrics},
+        parts={part: tuple(of_part) for part, of_part in marks.items()} | {part: (part,) for part in parts},
         protocols={PROTOCOL: Protocol(PROTOCOL, read_scores, aggregate, {"reader": version, "aggregate": version})},
         import_replies=_no_replies(title or name),
         published=list,
         judging=(lambda root, settings: Judging(ask_parts, dict(recorded or {}))) if ask else None,
         measuring=measure,
-        measured=frozenset(metrics),
+        measured=frozenset(parts),
         not_applicable=not_applicable,
+        lower=less | {summary.name} if summary is not None and total_is_lower else less,
     )
+    return made
 
 
 def judge_request(
@@ -171,13 +202,47 @@ def picture_anomalies(dataset: Dataset) -> list[Anomaly]:
     return found
 
 
-def _ranges(name: str, measures: Measures) -> dict[str, tuple[float, float]]:
-    ranges: dict[str, tuple[float, float]] = {}
+def _range(name: str, part: str, said: str | Range) -> Range:
+    """The range of a measured part: as it is given, or as its metric declares it."""
+    try:
+        return find_metric(said).range if isinstance(said, str) else said
+    except RefBenchError as error:
+        raise RefBenchError(f"{name}: measured[{part!r}]: {error}") from error
+
+
+def _lower(measured: Mapping[str, str | Range]) -> frozenset[str]:
+    """Those of which less is better by their metric's own word; a part with a range may be called as its metric is."""
+    known = {name: metric.better for metric in metrics() for name in (metric.name, metric.id)}
+    named = {part: said if isinstance(said, str) else part for part, said in measured.items()}
+    return frozenset(part for part, metric in named.items() if known.get(metric) == "lower")
+
+
+def _is_lower(name: str, total: Total, ranges: Mapping[str, Range], lower: Collection[str]) -> bool:
+    """Whether less of the total is better. A rule over unlike directions or endless ranges has no meaning."""
+    over = total.over or tuple(ranges)
+    for measure in over:
+        if measure not in ranges:
+            raise RefBenchError(f"{name}: the total is over {measure!r}, but there are {', '.join(ranges)}")
+        if None in ranges[measure] and (total.turn_lower or total.range or len({ranges[m] for m in over}) > 1):
+            raise RefBenchError(f"{name}: {measure} has no finite range: leave it out of the total's over=")
+    less = [measure for measure in over if measure in lower]
+    if not less or total.turn_lower:
+        return False
+    if len(less) < len(over):
+        raise RefBenchError(
+            f"{name}: of {', '.join(less)} less is better, of the total's other measures more: choose over=, or turn "
+            "those round within their ranges by Total(..., turn_lower=True)"
+        )
+    return True
+
+
+def _ranges(name: str, measures: Mapping[str, Mapping[str, Range]]) -> dict[str, Range]:
+    ranges: dict[str, Range] = {}
     for part, of_part in measures.items():
         for measure, ends in of_part.items():
             if measure in ranges:
                 raise RefBenchError(f"{name}: two parts give the measure {measure}: give one of them another name")
-            if not ends[0] < ends[1]:
+            if ends[0] is not None and ends[1] is not None and not ends[0] < ends[1]:
                 raise RefBenchError(f"{name}: the range of {part}.{measure} needs its lower end first")
             ranges[measure] = ends
     return ranges
@@ -189,24 +254,32 @@ def _of_part(name: str, measures: Measures, part: str) -> Mapping[str, tuple[flo
     return measures[part]
 
 
-def _checked(said: Any, ends: tuple[float, float]) -> float | Failure:
+def _checked(said: Any, ends: Range) -> float | Failure:
     if isinstance(said, Failure):
         return said
     if not isinstance(said, int | float):
         return Failure(kind="unparsable", detail="the reply gave no such measure")
-    if ends[0] <= said <= ends[1]:
+    low, high = ends
+    if (low is None or low <= said) and (high is None or said <= high):
         return float(said)
-    return Failure(kind="out_of_range", detail=f"{said} is not from {ends[0]:g} to {ends[1]:g}")
+    return Failure(kind="out_of_range", detail=f"{said} is not from {low} to {high}")
 
 
 def _aggregate(
-    ranges: Mapping[str, tuple[float, float]], total: Total | None, groups: Sequence[str] | None
+    ranges: Mapping[str, Range], total: Total | None, groups: Sequence[str] | None, lower: Collection[str]
 ) -> Aggregate:
     """Means over cases, overall, by group and by tag; the total is taken of each picture and then averaged."""
     columns = tuple(Measure(measure, (measure,), *ends) for measure, ends in ranges.items())
     over = (total.over or tuple(ranges)) if total else ()
+    inside: dict[str, Range] = {}
+    ends: Range = None, None
     if total:
-        columns += (Measure(total.name, over, *(total.range or ranges[over[0]])),)
+        ends = total.range or ranges[over[0]]
+        # A range from its high end to its low one turns its measure round.
+        inside = {m: ranges[m][::-1] if total.turn_lower and m in lower else ranges[m] for m in over}
+        # The lowest value of a measure that is turned round is its best: no bounds from all lows or all highs.
+        turned = any(inside[measure] != ranges[measure] for measure in over)
+        columns += (Measure(total.name, over, *((None, None) if turned else ends)),)
 
     def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         found = [Slice("overall", {}, np.ones(len(cases), dtype=np.bool_))]
@@ -221,7 +294,7 @@ def _aggregate(
         return found
 
     def totals(drawn: Mapping[str, Array], away: Mapping[str, Bools]) -> Mapping[str, Array]:
-        return {total.name: _total(total, over, ranges, drawn, away)} if total else {}
+        return {total.name: _total(total, inside, ends, drawn, away)} if total else {}
 
     def summarise(mean: Mean, where: Slice) -> Summary:
         return {measure.name: mean(measure.name, where.members) for measure in columns}
@@ -230,18 +303,18 @@ def _aggregate(
 
 
 def _total(
-    total: Total,
-    over: Sequence[str],
-    ranges: Mapping[str, tuple[float, float]],
-    drawn: Mapping[str, Array],
-    away: Mapping[str, Bools],
+    total: Total, over: Mapping[str, Range], ends: Range, drawn: Mapping[str, Array], away: Mapping[str, Bools]
 ) -> Array:
-    low, high = total.range or ranges[over[0]]
     marks = []
-    for measure in over:
-        bottom, top = ranges[measure]
-        alike = (bottom, top) == (low, high)
-        marks.append(drawn[measure] if alike else low + (drawn[measure] - bottom) * (high - low) / (top - bottom))
+    for measure, own in over.items():
+        mark = drawn[measure]
+        if own != ends:
+            (bottom, top), (low, high) = own, ends
+            assert (
+                bottom is not None and top is not None and low is not None and high is not None
+            )  # _is_lower sees to it
+            mark = low + (mark - bottom) * (high - low) / (top - bottom)
+        marks.append(mark)
     applies = ~np.stack([away[measure] for measure in over])
     return combine_columns(total.rule, np.stack(marks), [total.weights.get(m, 1.0) for m in over], applies)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark
+from refbench.benchmarks.benchmark import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.local import LocalVLM
@@ -103,7 +104,7 @@ async def evaluate_async(
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
-        chosen = _chosen_metrics(bench, metrics)
+        chosen = _chosen_metrics(bench, setup.dataset.cases, metrics)
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
             if chosen is not None and device != "cpu":
@@ -211,8 +212,9 @@ def repairer(bench: Benchmark) -> Repair:
     return repair
 
 
-def _chosen_metrics(bench: Benchmark, metrics: Sequence[str]) -> Sequence[str] | None:
-    """The parts to measure, all when empty; None for none."""
+def _chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
+    """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
+    measured_by(bench, cases)
     if bench.measuring is None or tuple(metrics) == ("none",):
         return None
     check_parts(bench, metrics)

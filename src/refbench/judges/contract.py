@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, get_args
 
 from refbench.failure import Failure
 from refbench.judges.criteria import Criterion, Reading, Text, letters
@@ -21,15 +21,22 @@ from refbench.record import RefBenchError
 LONGEST_REPLY = 262_144
 """Characters: many times what a judge may write. More than this is not read."""
 
+Which = Literal["all", "last"]
+
 _THINKING_ENDS = "</think>"
 
 
 @dataclass(frozen=True)
 class Contract:
-    """What a judge is asked for, and in which dialect."""
+    """What a judge is asked for, and in which dialect.
+
+    A reply that states a criterion several times must not contradict itself; with `which="last"` the last statement
+    counts, for judges that are asked to weigh their marks before they give them.
+    """
 
     dialect: str
     criteria: tuple[Criterion, ...]
+    which: Which = "all"
 
     def __post_init__(self) -> None:
         if self.dialect not in DIALECTS:
@@ -40,6 +47,11 @@ class Contract:
         if len(set(names)) < len(names):
             twice = next(c.name for c in self.criteria if names.count(letters(c.name)) > 1)
             raise RefBenchError(f"two criteria are called {twice!r}, spelling aside: give one another name")
+        if self.which not in get_args(Which):
+            raise RefBenchError(f"which={self.which!r}: choose {' or '.join(get_args(Which))}")
+        if self.which == "last" and DIALECTS[self.dialect].in_order is None:
+            able = ", ".join(name for name, dialect in DIALECTS.items() if dialect.in_order)
+            raise RefBenchError(f"the dialect {self.dialect} knows no last statement: choose one of {able}")
         if wrong := DIALECTS[self.dialect].fits(self.criteria):
             raise RefBenchError(f"the dialect {self.dialect} cannot ask for these criteria: {wrong}")
 
@@ -67,10 +79,14 @@ class Contract:
         if len(text) > LONGEST_REPLY:
             return self._all(Failure(kind="unparsable", detail=f"the reply has {len(text):,} characters"))
         said: dict[str, list[Reading]] = {criterion.name: [] for criterion in self.criteria}
-        for name, value in DIALECTS[self.dialect].read(text, self.criteria):
+        dialect = DIALECTS[self.dialect]
+        read = dialect.in_order if self.which == "last" and dialect.in_order else dialect.read
+        for name, value in read(text, self.criteria):
             said[name].append(value)
         if not any(said.values()) and is_refusal(text):
             return self._all(Failure(kind="refused", detail=text.strip()[:200]))
+        if self.which == "last":
+            said = {name: values[-1:] for name, values in said.items()}
         return {criterion.name: _settle(criterion, said[criterion.name]) for criterion in self.criteria}
 
     def _all(self, failure: Failure) -> dict[str, Reading]:

@@ -41,6 +41,18 @@ def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
     return found, around
 
 
+def entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """The keys of an object with what is behind them, and those inside, in the order of the text."""
+    waiting: list[Any] = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, tuple):
+            yield here
+            here = [here[1]]
+        if isinstance(here, list):  # an object is a list of pairs
+            waiting.extend(reversed(here))
+
+
 def objects(value: Any) -> Iterator[Pairs]:
     """The object itself, then those inside it."""
     waiting: list[Any] = [value]

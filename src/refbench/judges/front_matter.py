@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from refbench.judges.contract import Contract
+from refbench.judges.contract import Contract, Which
 from refbench.judges.criteria import Criterion, Kind, Scale, Text, YesNo
 from refbench.judges.dialects import DIALECTS
 from refbench.judges.placeholders import placeholders
@@ -45,6 +45,7 @@ class FrontMatter(Record):
     name: str
     title: str = ""
     dialect: str
+    which: Which = "all"
     shows: tuple[Shown, ...] = ("source", "references", "output")
     range: Range | None = None
     total: Rule = "mean"
@@ -142,8 +143,7 @@ def _part(front: FrontMatter, part: _Part, text: str, declared: list[_Criterion]
         weight=asked[0].weight if asked and not front.parts else part.weight,
         questions=asked[0].name if asked else "",
     )
-    if not asked:
-        Contract(front.dialect, made.criteria)  # says what does not fit
+    Contract(front.dialect, made.criteria or (Criterion("Q1", YesNo()),), front.which)  # says what does not fit
     if part.combine and part.name in {c.name for c in declared}:
         raise RefBenchError(f"a criterion and its part are both called {part.name}: give one another name")
     if not made.measures():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from refbench.judges.contract import Contract
+from refbench.judges.contract import Contract, Which
 from refbench.judges.criteria import Criterion, YesNo
 from refbench.judges.front_matter import read_front_matter, read_parts, texts_of
 from refbench.judges.placeholders import filled
@@ -29,6 +29,7 @@ class Rubric:
     total: Rule
     range: Range
     max_tokens: int
+    which: Which
     sha256: str
     """Of the whole file: numbers judged with other words are other numbers."""
 
@@ -39,8 +40,9 @@ class Rubric:
     def contract(self, part: RubricPart, questions: Sequence[str] = ()) -> Contract:
         """The contract of one call; for a part with questions, that of the case's own."""
         if not part.questions:
-            return Contract(self.dialect, part.criteria)
-        return Contract(self.dialect, tuple(Criterion(f"Q{n}", YesNo(), q) for n, q in enumerate(questions, 1)))
+            return Contract(self.dialect, part.criteria, self.which)
+        asked = tuple(Criterion(f"Q{n}", YesNo(), question) for n, question in enumerate(questions, 1))
+        return Contract(self.dialect, asked, self.which)
 
     def prompt(self, part: RubricPart, instruction: str, questions: Sequence[str] = ()) -> str:
         """What the judge is told for one case, placeholders filled."""
@@ -92,6 +94,7 @@ def parse_rubric(text: str, name: str) -> Rubric:
         total=front.total,
         range=front.range or _common_range(parts, name),
         max_tokens=front.max_tokens,
+        which=front.which,
         sha256=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
     )
 

@@ -19,12 +19,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
+from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, Network, PairNetwork, network_info
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
@@ -38,6 +39,8 @@ Kind = Literal["pixels", "grey", "text", "box", "feature", "network"]
 Value: TypeAlias = float | Failure
 
 ENTRY_POINTS = "refbench.metrics"
+OUTPUT = "output"
+"""The argument that is the picture under test."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,20 @@ class Metric:
     inputs: tuple[Input, ...]
     function: Callable[..., Value]
 
+    def pictures(self) -> frozenset[str]:
+        """The pictures of a case that it may be given, by the names of its arguments; the output is the model's."""
+        seen = {g.name for g in self.inputs if g.kind in ("pixels", "grey", "feature")}
+        viewed = {name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs}
+        return frozenset((seen | viewed) - {OUTPUT})
+
+    def facts(self) -> frozenset[str]:
+        """The texts and boxes that it may be given; a feature may be that of a text."""
+        return frozenset(g.name for g in self.inputs if g.kind in ("text", "box", "feature")) - {OUTPUT}
+
+    def needs(self) -> frozenset[str]:
+        """The arguments that every case must have."""
+        return frozenset(g.name for g in self.inputs if not g.optional and g.kind != "network") - {OUTPUT}
+
     @property
     def networks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(i.of.network for i in self.inputs if i.of is not None))
@@ -82,7 +99,17 @@ class Metric:
 
 
 _METRICS: dict[tuple[str, str], Metric] = {}
-_KINDS: Mapping[Any, Kind] = {Pixels: "pixels", str: "text", Box: "box", Feature: "feature"}
+_KINDS: tuple[tuple[Any, Kind], ...] = (
+    (Grey, "grey"),
+    (Pixels, "pixels"),
+    (np.ndarray, "pixels"),
+    (NDArray[Any], "pixels"),
+    (str, "text"),
+    (Box, "box"),
+    (Feature, "feature"),
+    (Network, "network"),
+    (PairNetwork, "network"),
+)
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Value])
 
@@ -99,8 +126,9 @@ def metric(
     """Register a function as a metric; the function stays what it was.
 
     Arguments are inputs by name: `output` is the picture under test, `source`, `mask`, `reference` the case's.
-    Their types say what is read: Pixels, Grey, str (a caption), Box, Feature or Network, PairNetwork (both named
-    in `of`). An argument with a default may be left out. Bump `version` when the values change.
+    Their types say what is read: Pixels (or numpy's ndarray without a dtype: RGB, 8 bit), Grey, str (a caption), Box,
+    Feature or Network, PairNetwork (both named in `of`). An argument with a default may be left out; one of another
+    type must have a default and is a setting of the function's own. Bump `version` when the values change.
     """
 
     def register(function: FunctionT) -> FunctionT:
@@ -114,6 +142,10 @@ def metric(
             inputs=_inputs(function, of or {}),
             function=function,
         )
+        if home_of(made) is not None:
+            _load_shipped()
+            if any(taken == made.id and home_of(other) is None for (taken, _), other in _METRICS.items()):
+                raise RefBenchError(f"{made.id} is a metric of RefBench: give yours another name")
         _METRICS[made.id, protocol] = made
         return function
 
@@ -121,30 +153,56 @@ def metric(
 
 
 def _inputs(function: Callable[..., Value], of: Mapping[str, str | Of]) -> tuple[Input, ...]:
-    hints = get_type_hints(function, include_extras=True)
+    name = getattr(function, "__name__", "the metric")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise RefBenchError(f"{name}: a type of its arguments cannot be looked up: {error}") from error
     found = []
     for parameter in inspect.signature(function).parameters.values():
-        hint = hints[parameter.name]
         optional = parameter.default is not inspect.Parameter.empty
-        if optional and getattr(hint, "__args__", None) and type(None) in hint.__args__:
-            hint = next(a for a in hint.__args__ if a is not type(None))
+        kind = _kind(name, parameter, hints.get(parameter.name), optional)
+        if kind is None:
+            continue
         asked = of.get(parameter.name)
-        if hint in (Network, PairNetwork):
-            kind: Kind = "network"
-        elif hint == Grey:
-            kind = "grey"
-        else:
-            kind = next((k for known, k in _KINDS.items() if hint == known), "box")
         if (asked is not None) != (kind in ("feature", "network")):
-            raise TypeError(f"{function.__name__}: {parameter.name} is a {kind}; `of` must name a network or not")
+            said = "comes from a network, which `of` must name" if asked is None else f"is a {kind} and has no network"
+            raise RefBenchError(f"{name}: the argument {parameter.name} {said}")
         found.append(Input(parameter.name, kind, optional, Of(asked) if isinstance(asked, str) else asked))
+    if unknown := sorted(set(of) - {given.name for given in found}):
+        raise RefBenchError(f"{name}: `of` names a network for {unknown[0]!r}, which is no argument of it")
+    if OUTPUT not in {given.name for given in found}:
+        raise RefBenchError(f"{name}: a metric needs the argument {OUTPUT}, the picture under test")
     return tuple(found)
+
+
+def _kind(name: str, parameter: inspect.Parameter, hint: Any, optional: bool) -> Kind | None:
+    """What an argument reads, by its type; None for a setting of the function's own, which has a default."""
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        raise RefBenchError(f"{name}: arguments are given by name: {parameter} cannot be")
+    if optional and type(None) in get_args(hint):
+        hint = next(a for a in get_args(hint) if a is not type(None))
+    for known, kind in _KINDS:
+        if hint == known:
+            return kind
+    if optional and hint is not None:
+        return None
+    said = "no type" if hint is None else f"the type {hint.__name__ if isinstance(hint, type) else hint}"
+    raise RefBenchError(
+        f"{name}: the argument {parameter.name} has {said}: write Pixels (RGB, 8 bit), Grey, str, Box, "
+        "Feature, Network or PairNetwork, or give it a default if it is no input"
+    )
+
+
+@lru_cache(maxsize=1)
+def _load_shipped() -> None:
+    for module in pkgutil.iter_modules(importlib.import_module("refbench.metrics").__path__):
+        importlib.import_module(f"refbench.metrics.{module.name}")
 
 
 @lru_cache(maxsize=1)
 def _load_all() -> None:
-    for module in pkgutil.iter_modules(importlib.import_module("refbench.metrics").__path__):
-        importlib.import_module(f"refbench.metrics.{module.name}")
+    _load_shipped()
     for point in entry_points(group=ENTRY_POINTS):
         point.load()
 
@@ -188,6 +246,6 @@ def find_metric(name: str, protocol: str = "corrected") -> Metric:
     if "@" in name:
         network_info(name.partition("@")[2].split("+")[0])
     known = dict.fromkeys(word for id_, _ in _METRICS for word in (id_, id_.partition("@")[0]))
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1) or [word for word in known if name.startswith(word)]
     hint = f"did you mean {near[0]}?" if near else "refbench list metrics names them"
     raise RefBenchError(f"no metric is called {name!r}: {hint}")

@@ -84,7 +84,7 @@ def _rows(system: tuple[str, str], items: Mapping[str, list[list[float | None]]]
 
 def _totals(items: Mapping[str, list[list[float | None]]], step: int) -> dict[str, float | None]:
     """Each metric over the items that have it, and `avg` over those that have all of them, as in the table."""
-    columns = {metric: [item[step] for item in items[metric]] for metric in METRICS}
+    columns: dict[str, list[float | None]] = {m: [item[step] for item in items[m]] for m in METRICS}
     means = {metric: _mean(column) for metric, column in columns.items()}
     whole = [marks for marks in zip(*(columns[metric] for metric in WEIGHTS), strict=True) if None not in marks]
     weighted = [sum(w * m for w, m in zip(WEIGHTS.values(), marks, strict=True) if m is not None) for marks in whole]

@@ -75,50 +75,55 @@ def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[
     answers = [score for call in calls for score in call]
     if any(answer.not_asked for answer in answers):
         return {SCORE: None, FAILURE_RATE: None}
-    if all(answer.not_applicable is not None for answer in answers):
-        return dict.fromkeys((SCORE, FAILURE_RATE), answers[0].not_applicable)
     values = [call_score([score.value for score in call], name) for call in calls]
     known = [value for value in values if value is not None]
-    rate = failure_share(calls)
-    if known:
-        return {SCORE: sum(known) / len(known), FAILURE_RATE: rate}
-    return {SCORE: _why(answers), FAILURE_RATE: rate}
+    return {SCORE: sum(known) / len(known) if known else _why(answers), FAILURE_RATE: failure_share(calls)}
 
 
-def _why(answers: Sequence[Score]) -> Failure:
-    """The judge's first failure. `missing_output`, which `paper` makes a 0, is kept for cases without any picture: of
-    an incomplete set some questions were answered, and the released scorer refuses it."""
+def _why(answers: Sequence[Score]) -> Failure | str | None:
+    """Why no call has a score. While questions are still to be asked nothing has failed; where none concerns the model,
+    the case does not either; else it is the judge's first failure.
+
+    `missing_output`, which `paper` makes a 0, is kept for cases without any picture: of an incomplete set some
+    questions were answered, and the released scorer refuses it.
+    """
+    if any(score.not_asked for score in answers):
+        return None
     failures = [score.failure for score in answers if score.failure is not None]
+    if not failures:
+        return next((score.not_applicable for score in answers if score.not_applicable is not None), NO_OUTPUT)
     others = [failure for failure in failures if failure.kind not in NEVER_ASKED]
     if others or len(failures) == len(answers):
         return (others or failures)[0]
     return Failure(kind="missing_reply", detail=f"not every question could be asked: {failures[0].detail}")
 
 
-def failure_share(calls: Sequence[Sequence[Score]]) -> float | Failure | str:
-    """Table 11: of the six questions, those of which no reply was 0 or 1; a text where none could be asked."""
-    failed = asked = 0
-    for question in zip(*calls, strict=True):
-        state = failed_question(question)
-        if isinstance(state, Failure):
-            return state
-        asked += state is not None
-        failed += bool(state)
-    return failed / asked if asked else NO_OUTPUT
+def failure_share(calls: Sequence[Sequence[Score]]) -> float | Failure | str | None:
+    """Table 11: of the six questions, those of which no reply was 0 or 1; a text where none could be asked, None while
+    one is still to be asked."""
+    states = [failed_question(question) for question in zip(*calls, strict=True)]
+    if "to be asked" in states:
+        return None
+    if open_still := [state for state in states if isinstance(state, Failure)]:
+        return open_still[0]
+    asked = [state for state in states if isinstance(state, bool)]
+    if asked:
+        return sum(asked) / len(asked)
+    return next((score.not_applicable for call in calls for score in call if score.not_applicable), NO_OUTPUT)
 
 
-def failed_question(replies: Sequence[Score]) -> bool | Failure | None:
+def failed_question(replies: Sequence[Score]) -> bool | Failure | Literal["to be asked"] | None:
     """Whether no reply was 0 or 1; None where it could not be asked, a Failure where that is not settled yet."""
     if any(reply.value in (0.0, 1.0) for reply in replies):
         return False
-    failures = [reply.failure for reply in replies if reply.failure is not None]
-    if failures and all(failure.kind in NEVER_ASKED for failure in failures):
+    if any(reply.not_asked for reply in replies):
+        return "to be asked"
+    concerned = [reply for reply in replies if reply.not_applicable is None]
+    failures = [reply.failure for reply in concerned if reply.failure is not None]
+    if not concerned or (failures and all(failure.kind in NEVER_ASKED for failure in failures)):
         return None
     # An endpoint that could not be reached has not failed to answer: the next run asks again.
-    open_still = next((failure for failure in failures if failure.transient), None)
-    if open_still is None and any(reply.not_asked for reply in replies):
-        return Failure(kind="missing_reply", detail="not asked yet")
-    return open_still or True
+    return next((failure for failure in failures if failure.transient), True)
 
 
 def not_applicable(case: IdeaCase) -> dict[str, str]:

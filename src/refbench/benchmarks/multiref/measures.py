@@ -56,8 +56,8 @@ DREW: Mapping[str, str] = {"sketch": "", "sketch@sketch_dodge": "sketch_dodge"}
 """The parts that only concern references by one extractor; the paper's own where the data names none."""
 _THE_PAPERS = frozenset({"", "sketch"})
 
-LOWER = frozenset(part for part, way in WAYS.items() if way.type in ERRORS)
-"""The parts of which less is better."""
+LOWER = frozenset({"inception_mean", "fid", *(part for part, way in WAYS.items() if way.type in ERRORS)})
+"""The measures of which less is better; of what the release calls FID, as the paper has it."""
 
 LOCAL: Mapping[Type, str] = {
     "canny": "canny",
@@ -107,9 +107,9 @@ def _part(part: str, number: int) -> str:
 
 def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
     facts: dict[str, Any] = {}
-    if way.type in ("caption", "bbox", "mask") and caption is not None:
-        # Boxes and masks are grounded by the caption that the model was given. The release asks a chat model for a
-        # new caption of the output, at temperature 0.7, and looks for whatever that names first.
+    if caption is not None and (way.type == "caption" or (way.type in ("bbox", "mask") and "@" not in name)):
+        # The paper's networks find boxes and masks by the caption that the model was given. The release asks a chat
+        # model for a new caption of the output, at temperature 0.7, and looks for whatever that names first.
         facts["caption"] = caption
     if reference.box is not None:
         facts["box"] = reference.box
@@ -170,13 +170,13 @@ def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> d
     if case.details.split != "synthetic":
         return dict.fromkeys(DERIVED, _REAL_WORLD)
     types = case.details.types
-    means = {part: _mean(case, part, scores) for part in WAYS}
-    several = {part: means[part] for part, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
+    means = {part: _of_type(case, part, scores) for part in WAYS}
+    several: dict[str, Derived] = {p: means[p] for p, way in WAYS.items() if len(case.details.of_type(way.type)) > 1}
     away = not_applicable(case)
     local = [LOCAL[kind] for kind in types if kind in LOCAL and LOCAL[kind] not in away]
     return {
         **several,
-        "fid": _value(scores, "inception_mean") if protocol == "paper" else _NO_FID,
+        "fid": _state(scores, "inception_mean") if protocol == "paper" else _NO_FID,
         "fidelity": _fidelity(means, types),
         "fidelity@local": _fidelity(means, local) if local else "no reference of a type that a laptop can measure",
     }
@@ -187,30 +187,30 @@ def _fidelity(means: Mapping[str, Derived], parts: Sequence[str]) -> Derived:
     would be another measure, and easier for a model that fails where it is bad."""
     if not parts:
         return "it has no references"
-    values = [means[part] for part in parts]
-    there = [goodness(part, value) for part, value in zip(parts, values, strict=True) if isinstance(value, float)]
-    if len(there) < len(values):
-        return next(value for value in values if not isinstance(value, float))
-    return sum(there) / len(there)
+    return _mean([goodness(part, value) if isinstance(value := means[part], float) else value for part in parts])
 
 
-def _mean(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
-    """Over the references of the part's type; the first that has no value says why there is no mean."""
+def _of_type(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
+    """The mean over the references of the part's type."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
-    values = [_value(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)]
-    there = [value for value in values if isinstance(value, float)]
-    if len(there) < len(values):
-        return next(value for value in values if not isinstance(value, float))
-    return sum(there) / len(there)
+    return _mean([_state(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
 
 
-def _value(scores: Mapping[str, Score], part: str) -> Derived:
+def _mean(states: Sequence[Derived]) -> Derived:
+    """The mean where all have a value. Else one that does not concern the case decides, then one that failed."""
+    for kind in (str, Failure):
+        for state in states:
+            if isinstance(state, kind):
+                return state
+    values = [state for state in states if isinstance(state, float)]
+    return sum(values) / len(values) if len(values) == len(states) else None
+
+
+def _state(scores: Mapping[str, Score], part: str) -> Derived:
     score = scores.get(part)
     if score is None:
         return Failure(kind="not_measured", detail=f"{part} has not been measured")
-    if score.failure is not None:
-        return score.failure
-    return score.value if score.value is not None else score.not_applicable
+    return score.value if score.value is not None else score.failure or score.not_applicable
 
 
 def goodness(part: str, value: float) -> float:

@@ -13,7 +13,7 @@ TRUTH = "truth"
 """The name of the model whose outputs are the targets."""
 
 _NOT_SHARED = frozenset({"fid"})
-"""Neither more nor less of it is better."""
+"""No distance, and no share: one picture has none."""
 
 
 def truth_outputs(dataset: Dataset) -> list[tuple[str, Path]]:

@@ -23,6 +23,8 @@ class Dialect:
     """What is wrong with asking for these criteria so; empty when nothing is."""
     schema: Callable[[Sequence[Criterion]], dict[str, Any]] | None = None
     """The JSON schema of a reply, for dialects that are JSON."""
+    in_order: Callable[[str, Sequence[Criterion]], Statements] | None = None
+    """Reads as well, in the order of the reply and with what was begun and cannot be read, so that one is the last."""
 
 
 def closed_object(properties: dict[str, Any]) -> dict[str, Any]:

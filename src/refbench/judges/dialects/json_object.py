@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from refbench.judges.criteria import Criterion, Reading, Scale, Text, YesNo, letters
-from refbench.judges.decoded import decoded, objects
+from refbench.judges.decoded import decoded, entries
 from refbench.judges.dialects.dialect import Dialect, closed_object
 from refbench.judges.labels import labelled, quoted
-from refbench.judges.values import read_item
+from refbench.judges.values import Pairs, read_item
 
 
 def _fields(criteria: Sequence[Criterion]) -> str:
@@ -43,23 +44,24 @@ def value_schema(criterion: Criterion) -> dict[str, Any]:
     return found
 
 
-def _read(reply: str, criteria: Sequence[Criterion]) -> list[tuple[str, Reading]]:
+def read_objects(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[tuple[str, Reading]]:
     """From decoded objects and broken ones; where neither says anything, from labelled lines around them."""
     keys = {letters(c.name): c for c in criteria}
     values, around = decoded(reply)
     found: list[tuple[str, Reading]] = []
-    for value in values:
-        for pairs in objects(value):
-            for key, item in pairs:
-                criterion = keys.get(letters(key))
-                if criterion and not (item is None and criterion.optional):
-                    found.append((criterion.name, read_item(item, criterion.kind)))
-    for text in around:
-        found += quoted(text, criteria)
+    # Text and objects take turns, so what is found stands in the order of the reply.
+    for text, value in zip(around, [*values, Pairs()], strict=True):
+        found += quoted(text, criteria, unread=unread)
+        for key, item in entries(value):
+            criterion = keys.get(letters(key))
+            if criterion and not (item is None and criterion.optional):
+                found.append((criterion.name, read_item(item, criterion.kind)))
     said = {name for name, _ in found}
     for text in around:
-        found += [(name, value) for name, value in labelled(text, criteria) if name not in said]
+        found += [(name, value) for name, value in labelled(text, criteria, unread=unread) if name not in said]
     return found
 
 
-JSON_OBJECT = Dialect("json_object", _fields, _read, lambda criteria: "", _schema)
+JSON_OBJECT = Dialect(
+    "json_object", _fields, read_objects, lambda criteria: "", _schema, in_order=partial(read_objects, unread=True)
+)

@@ -46,4 +46,4 @@ def _numbers(text: str, criteria: Sequence[Criterion]) -> list[tuple[str, Readin
     return found
 
 
-NUMBER_LIST = Dialect("number_list", _fields, _read, _fits)
+NUMBER_LIST = Dialect("number_list", _fields, _read, _fits, in_order=_read)
