@@ -149,10 +149,10 @@ class Aggregate:
     def counting_refusals(self, lower: Collection[str]) -> Aggregate:
         """The same with a model's own failures as the worst value; `lower` are the metrics of which less is better."""
         parts = {part for measure in self.measures for part in measure.parts}
-        low, high = self._ends("low"), self._ends("high")
+        low, high = self.ends("low"), self.ends("high")
         return replace(self, worst={p: (high if p in lower else low).get(p, np.nan) for p in parts})
 
-    def _ends(self, side: str) -> dict[str, float]:
+    def ends(self, side: str) -> dict[str, float]:
         """The lowest or highest value of each metric, as far as its range is finite."""
         found: dict[str, float] = {}
         for measure in self.measures:
@@ -172,7 +172,7 @@ class Aggregate:
         """What each case's pictures give in each metric, systems x cases, with what stands in for failures; or as it
         would be if all failures had led to the lowest ("low") or highest ("high") value, where that is known."""
         found = {metric: drawn.copy() for metric, drawn in columns.drawn.items()}
-        ends = self._ends(side) if side else {}
+        ends = self.ends(side) if side else {}
         for metric, drawn in found.items():
             if metric in ends:
                 drawn[columns.kinds[metric] >= 0] = ends[metric]

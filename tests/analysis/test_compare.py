@@ -20,7 +20,7 @@ from refbench.case import AnyCase, Request
 from refbench.columns import columns_of
 from refbench.comparison import Comparison, Pair, compare_columns, paired_gap
 from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import pair_up, who_meets
+from refbench.comparison.pairing import Pairs, who_meets
 from refbench.order import fair_order
 from refbench.stats import holm
 from refbench.table import Aggregate, tabulate
@@ -196,11 +196,11 @@ def test_a_pair_is_of_cases_that_both_have_and_every_other_is_accounted_for(rele
         else s
         for s in mine
     ]
-    (pair,) = compared(PAPER, cases, broken).pairs
+    (pair,) = compared(CORRECTED, cases, broken).pairs
     assert pair.left_out == {"Bagel: refused": 1, "OmniGen2: unparsable": 1}
     assert pair.n_cases == len(cases) - 2
     kept = [case for case in cases if case.id not in (cases[0].id, cases[1].id)]
-    table = overall(PAPER, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
+    table = overall(CORRECTED, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
     assert pair.gap == pytest.approx(table["Bagel"] - table["OmniGen2"])
 
 
@@ -247,13 +247,13 @@ def test_the_sentence_has_all_that_belongs_to_the_claim(released: Data) -> None:
     low, high = first.ci95
     assert first.sentence == (
         f"seedream4-0 scores {first.gap:.2f} points above gpt-image-1 on B avg (p; 95 % CI {low:.2f} to {high:.2f}; "
-        f"p = {first.p_adjusted:.2g}, Holm over 3 pairs; n = 904 cases, 1 seed, judge gpt-4o)."
+        f"p < 0.0001, Holm over 3 pairs; n = 904 cases, 1 seed, judge gpt-4o)."
     )
     assert not last.resolved
     assert last.sentence.startswith(
         "Cannot resolve gpt-image-1 and qwen-image-edit_output_edit-2509 on B avg: the gap is -0.73"
     )
-    assert "will usually not be seen with this n" in last.sentence
+    assert "would be found at least 4 times in 5 with this n" in last.sentence
 
 
 def test_the_family_is_corrected_by_holm(released: Data) -> None:
@@ -294,15 +294,15 @@ def null_errors(
     random. With Holm, and without."""
     columns = columns_of(of(scores, *models), cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
-    pairings = [pair_up(columns, measure, a, b) for a, b in who_meets(columns.systems, sorted(models))]
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, sorted(models))]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]
     corrected = plain = 0
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        null = type(columns)(columns.systems, values, columns.failures, columns.inapplicable)
-        drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
+        drawn = draw_pairs(PAPER, values, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05
         plain += min(found) <= 0.05

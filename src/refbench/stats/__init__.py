@@ -7,7 +7,7 @@ from refbench.stats.correlation import kendall, pearson, spearman
 from refbench.stats.effect import clusters_needed, detectable, smallest_p
 from refbench.stats.holm import holm
 from refbench.stats.icc import icc
-from refbench.stats.interval import Contrast, bca_interval, bounded_interval, effective_n, interval_for
+from refbench.stats.interval import Contrast, bca_interval, bounded_interval, bounds_interval, effective_n, interval_for
 from refbench.stats.kappa import Bins, cohen_kappa, quadratic_kappa
 from refbench.stats.means import WeightedMeans
 from refbench.stats.permutation import FlipP, flip_p, flips, is_exhaustive, one_flip_each, sum_flip_p
@@ -21,6 +21,7 @@ __all__ = [
     "WeightedMeans",
     "bca_interval",
     "bounded_interval",
+    "bounds_interval",
     "clusters_needed",
     "cohen_kappa",
     "detectable",

@@ -184,3 +184,18 @@ class Contrast:
         """The inverse of the cubic."""
         k = self._k
         return z if abs(k) < 1e-9 else float(np.cbrt(1 + k * (z - k / 6)) - 1) * 3 / k
+
+
+def bounds_interval(
+    low: float, high: float, errors: tuple[float, float], df: int, level: float = 0.95
+) -> tuple[float, float]:
+    """Imbens and Manski's interval for a number known only to lie between two estimates: it holds the number, not all
+    of what lies between them, with the level's chance. `errors` are the standard errors of the two."""
+    apart = (high - low) / max(*errors, 1e-300)
+    below, above = normal_quantile(level), normal_quantile((1 + level) / 2)
+    for _ in range(60):
+        middle = (below + above) / 2
+        enough = normal_cdf(middle + apart) - normal_cdf(-middle) >= level
+        below, above = (below, middle) if enough else (middle, above)
+    reach = above * t_quantile((1 + level) / 2, df) / normal_quantile((1 + level) / 2)
+    return low - reach * errors[0], high + reach * errors[1]
