@@ -115,10 +115,14 @@ class Result:
             return aggregate
         if "worst,unsupported" in (refusals, self.refusals):
             raise RefBenchError(
-                f"--refusals {refusals}: these scores are of {self.refusals}, and what a model cannot take is decided when "
-                "a run is scored; score it with that choice"
+                f"--refusals {refusals}: these scores are of {self.refusals}, and whether what a model cannot take "
+                "counts is decided when a run is scored; score it with that choice"
             )
-        return replace(aggregate, worst=None) if self.refusals == "worst" else aggregate.counting_refusals(self.bench.lower)
+        return (
+            replace(aggregate, worst=None)
+            if self.refusals == "worst"
+            else aggregate.counting_refusals(self.bench.lower)
+        )
 
     def items(self) -> Iterator[dict[str, Any]]:
         """One row for each (case, model, seed, metric, protocol), failures included."""

@@ -96,11 +96,7 @@ def _read(state: Literal["resolved", "unresolved", "incomparable"], found: re.Ma
     return Said(
         **head,
         protocol=protocol,
-        refusals="conditional"
-        if not refusals
-        else "worst,unsupported"
-        if "cannot take" in refusals
-        else "worst",
+        refusals="conditional" if not refusals else "worst,unsupported" if "cannot take" in refusals else "worst",
         gap=gap,
         digits=len(said["gap"].partition(".")[2]),
         verdict=said.get("verdict"),

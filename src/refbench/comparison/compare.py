@@ -87,9 +87,7 @@ def compare_columns(
     }
     families = {which: [p for p in whole if id(p) in drawn and beside[id(p)] == which] for which in (False, True)}
     singles = case_values(aggregate, columns, cases).get(name)
-    blank = {
-        id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless) for p in pairings
-    }
+    blank = {id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless) for p in pairings}
     filled = dict(blank)
     for family in families.values():
         adjusted = holm([drawn[id(p)].p or 0.0 for p in family])
@@ -101,7 +99,7 @@ def compare_columns(
                 bounds = bound_pair(aggregate, columns, cases, pairing, name, draws=draws, seed=seed)
             pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds)
             filled[id(pairing)] = pair.model_copy(update=_case_by_case(singles, pairing, name in lower))
-    ready = [filled[id(p)] for p in pairings]
+    ready = sorted((filled[id(p)] for p in pairings), key=lambda pair: pair.supplementary)
     digits = _digits(points.get(name, np.zeros(0)), ready)
     sentences = [
         sentence(pair, on=f"{title} {name}", protocol=protocol, digits=digits, lower=name in lower, refusals=refusals)
@@ -149,8 +147,8 @@ def _floor(family: Sequence[Drawn], permutations: int) -> list[str]:
     if not any(d.p_is_bound and not d.is_sum for d in family) or len(family) <= LEVEL * (permutations + 1):
         return []
     return [
-        f"the family of {len(family)} pairs is too large for {permutations} flips: this number is no sum over cases, so "
-        "its p cannot be bounded further; compare fewer models, or ask for more --draws"
+        f"the family of {len(family)} pairs is too large for {permutations} flips, and the number is no sum over cases, "
+        "so that its p cannot be bounded further: compare fewer models, or ask for more --draws"
     ]
 
 

@@ -63,9 +63,7 @@ def who_meets(systems: Sequence[System], models: Sequence[str], against: str | N
     return rows
 
 
-def measured_alone(
-    systems: Sequence[System], rows: Sequence[tuple[int, int]], there: Bools
-) -> list[tuple[int, int]]:
+def measured_alone(systems: Sequence[System], rows: Sequence[tuple[int, int]], there: Bools) -> list[tuple[int, int]]:
     """Of pairs that differ in their judges only, one: a measure that no judge gave is the same under each. `there` says
     which systems have which cases."""
     found: dict[tuple[str, str], tuple[int, int]] = {}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from refbench.failure import Failure
 from refbench.record import Record
 
-
 ABSENT = "not among its cases"
 OUT_OF_SCOPE = "not applicable"
 NOT_ASKED = "not asked yet"
@@ -136,3 +135,7 @@ class Comparison(Record):
     differences: tuple[str, ...] = ()
     """What is not the same on the two sides, and so may be behind a gap."""
     notes: tuple[str, ...] = ()
+
+    def better(self, gap: float) -> bool:
+        """Whether a gap speaks for the first of its pair."""
+        return (gap < 0) == self.lower_is_better

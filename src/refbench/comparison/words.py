@@ -3,10 +3,15 @@ left out."""
 
 from __future__ import annotations
 
+from math import ceil, floor, log10
+
 from refbench.comparison.records import Pair
 from refbench.stats.effect import LEVEL
 
-REFUSALS = {"worst": "a model's own failures as the worst", "worst,unsupported": "a model's own failures and what it cannot take as the worst"}  # fmt: skip
+REFUSALS = {
+    "worst": "a model's own failures as the worst",
+    "worst,unsupported": "a model's own failures and what it cannot take as the worst",
+}
 
 
 def sentence(
@@ -48,7 +53,9 @@ def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
     interval = f"95 % CI {pair.ci95[0]:.{digits}f} to {pair.ci95[1]:.{digits}f}" if pair.ci95 else "no interval"
     assert pair.p_adjusted is not None
     of = "pairs of single judges" if pair.supplementary else "pairs"
-    tested = probability(pair.p_adjusted, pair.p_is_bound) + (f", Holm over {pair.family} {of}" if pair.family > 1 else "")
+    tested = probability(pair.p_adjusted, pair.p_is_bound) + (
+        f", Holm over {pair.family} {of}" if pair.family > 1 else ""
+    )
     size = f"n = {counted(pair.n_cases, 'case')}"
     if pair.n_clusters != pair.n_cases:
         size += f" in {counted(pair.n_clusters, 'cluster')}"
@@ -101,12 +108,14 @@ def probability(p: float, bound: bool = False) -> str:
     where p is only known to be below, and for all that are below 0.0001."""
     if p < 0.0001:
         return "p < 0.0001"
+    if bound:  # rounded up: p is below what is printed, whatever is dropped
+        step = 10.0 ** (floor(log10(p)) - 1)
+        return f"p < {ceil(p / step - 1e-9) * step:.2g}"
     shown, digits = f"{p:.2g}", 2
-    # Never on the other side of the level, and of a bound never below it.
-    while digits < 9 and ((float(shown) <= LEVEL) != (p <= LEVEL) or (bound and float(shown) < p)):
+    while digits < 9 and (float(shown) <= LEVEL) != (p <= LEVEL):
         digits += 1
         shown = f"{p:.{digits}g}"
-    return f"p {'<' if bound else '='} {shown}"
+    return f"p = {shown}"
 
 
 def counted(n: int, noun: str) -> str:

@@ -101,12 +101,7 @@ def bca_interval(point: float, draws: Array, influence: Array, df: int, level: f
     draw or degree of freedom, no variation at all, or too many undefined draws.
     """
     defined = draws[np.isfinite(draws)]
-    if (
-        df < 1
-        or len(draws) == 0
-        or len(defined) < (1 - _MOST_UNDEFINED) * len(draws)
-        or np.ptp(defined) < _NO_SPREAD
-    ):
+    if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws) or np.ptp(defined) < _NO_SPREAD:
         return None
     tail = (1 - level) / 2
     below = (np.mean(defined < point) + np.mean(defined <= point)) / 2

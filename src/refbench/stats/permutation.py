@@ -78,7 +78,9 @@ def sum_flip_p(parts: Array, draws: int, seed: int) -> list[FlipP]:
     found = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
     with np.errstate(invalid="ignore", divide="ignore"):
         hoeffding = 2 * np.exp(-(gaps**2) / (2 * squares))
-    return [FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(found, hoeffding, strict=True)]
+    return [
+        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(found, hoeffding, strict=True)
+    ]
 
 
 def _share(as_far: int, total: int, exhaustive: bool) -> FlipP:
