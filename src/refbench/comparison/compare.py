@@ -147,8 +147,8 @@ def _floor(family: Sequence[Drawn], permutations: int) -> list[str]:
     if not any(d.p_is_bound and not d.is_sum for d in family) or len(family) <= LEVEL * (permutations + 1):
         return []
     return [
-        f"the family of {len(family)} pairs is too large for {permutations} flips, and the number is no sum over cases, "
-        "so that its p cannot be bounded further: compare fewer models, or ask for more --draws"
+        f"the family of {len(family)} pairs is too large for {permutations} flips, and the number is no sum over "
+        "cases, so that its p cannot be bounded further: compare fewer models, or ask for more --draws"
     ]
 
 

@@ -65,11 +65,10 @@ def bounded_interval(
     The ends are Clopper and Pearson's, for as many yes-or-no answers as would have this standard error. A sample
     whose scores all lie at one end of the scale still has an interval: as many clusters do not exclude others.
     """
-    share = min(max((value - low) / (high - low), 0.0), 1.0)
+    share = min(max(float((value - low) / (high - low)), 0.0), 1.0)
     spread = error / (high - low)
     if share < _NO_SPREAD or share > 1 - _NO_SPREAD:
-        effective = float(n)
-        share = round(share)
+        effective, share = float(n), float(round(share))
     elif spread < _NO_SPREAD:
         return None
     else:
