@@ -1,11 +1,13 @@
 """What `refbench compare` costs, and how often it claims a difference where there is none.
 
-    python perf/compare.py [--trials 400] [--samples 100] [--cases 3769]
+    python perf/compare.py [--trials 400] [--samples 100] [--cases 3769] [--skew 2000]
 
 Cost: two run directories of MultiBanana's size with one model each, made on the spot, compared by the command itself;
 CPU seconds are of the whole process (user and system) and stand beside the time of tabling one of the runs. Error:
 each case's released CREval scores are dealt to the models at random, so that no pair differs, and counted is how often
-any pair is claimed, with Holm's correction and without. Coverage: samples drawn from the same figures.
+any pair is claimed, with Holm's correction and without. Coverage: samples drawn from the same figures. Skew: how often
+a difference is claimed whose mean is zero, from symmetric, skewed and released differences, by each test alone and by
+the larger p of both, which is what pairs have.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from refbench.benchmarks.creval.published import released_scores
 from refbench.benchmarks.multibanana.details import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
 from refbench.benchmarks.multibanana.grade import PART
 from refbench.case import Picture, Request
-from refbench.columns import Columns, columns_of
+from refbench.columns import columns_of
 from refbench.comparison.compare import compare_columns
 from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import pair_up, who_meets
+from refbench.comparison.pairing import Pairs, who_meets
 from refbench.evidence import Evidence, Purpose
 from refbench.runs import Run
-from refbench.stats import holm
+from refbench.stats import Contrast, Design, error_and_skew, holm, sum_flip_p
 
 TARGET = 10.0
 
@@ -119,15 +121,17 @@ def errors(trials: int, flips: int = 999) -> None:
     columns = columns_of(scores, cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     models = [model for model, _ in columns.systems]
-    pairings = [pair_up(columns, measure, a, b) for a, b in who_meets(columns.systems, models)]
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, models)]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]
     corrected = plain = single = 0
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        null = Columns(columns.systems, values, columns.failures, columns.inapplicable)
-        drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
+        drawn = draw_pairs(
+            PAPER, values, cases, pairings, "avg", draws=0, permutations=flips, seed=trial, by_slice=False
+        )
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05
         plain += min(found) <= 0.05
@@ -151,20 +155,16 @@ def coverage(trials: int, draws: int = 500) -> None:
     truth = [pair.gap for pair in compare_columns(PAPER, columns, cases, **facts).pairs]  # type: ignore[arg-type]
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     couples = who_meets(columns.systems, [model for model, _ in columns.systems])
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairings = [pairs.of(a, b) for a, b in couples]
     rng = np.random.default_rng(7)
     hits = np.zeros(len(couples))
     for trial in range(trials):
         picked = np.concatenate([rng.choice(members, len(members)) for members in strata.values()])
         sample = [cases[i].model_copy(update={"id": str(n), "cluster": str(n)}) for n, i in enumerate(picked)]
-        drawn_columns = Columns(
-            columns.systems,
-            {m: v[:, picked] for m, v in columns.values.items()},
-            {m: v[:, picked] for m, v in columns.failures.items()},
-            {m: v[:, picked] for m, v in columns.inapplicable.items()},
-        )
-        pairings = [pair_up(drawn_columns, measure, a, b) for a, b in couples]
+        values = {m: v[:, picked] for m, v in columns.values.items()}
         found = draw_pairs(
-            PAPER, drawn_columns, sample, pairings, "avg", draws=draws, permutations=0, seed=trial, by_slice=False
+            PAPER, values, sample, pairings, "avg", draws=draws, permutations=0, seed=trial, by_slice=False
         )
         hits += [
             pair.gap.ci95 is not None and pair.gap.ci95[0] <= (t or 0) <= pair.gap.ci95[1]
@@ -176,15 +176,56 @@ def coverage(trials: int, draws: int = 500) -> None:
     )
 
 
+def skew(trials: int, flips: int = 999) -> None:
+    cases, scores = released_scores()
+    columns = columns_of(scores, cases)
+    combined = 100 * (0.4 * columns.values["IF"] + 0.4 * columns.values["VC"] + 0.2 * columns.values["VQ"])
+    rng = np.random.default_rng(3)
+
+    def of_pair(rows: np.ndarray, n: int) -> np.ndarray:
+        a, b = rng.choice(len(rows), 2, replace=False)
+        apart = rows[a] - rows[b]
+        return rng.choice(apart - apart.mean(), n)
+
+    kinds = {
+        "normal": lambda n: rng.normal(size=n),
+        "exponential": lambda n: rng.exponential(size=n) - 1,
+        "lognormal": lambda n: np.exp(rng.normal(size=n)) - np.exp(0.5),
+        "released avg": lambda n: of_pair(combined, n),
+        "released VQ": lambda n: of_pair(100 * columns.values["VQ"], n),
+    }
+    for name, sample in kinds.items():
+        for n in (10, 20, 50, 200):
+            design = Design.of([str(i) for i in range(n)], [""] * n)
+            claims = {"flips": 0, "Student": 0, "pairs": 0}
+            for trial in range(trials):
+                x = sample(n)
+                error, skewed = error_and_skew((x - x.mean()) / n, design)
+                corrected = Contrast(float(x.mean()), error, skewed, n, n - 1).p
+                plain = Contrast(float(x.mean()), error, 0.0, n, n - 1).p
+                (flipped,) = sum_flip_p(x[None], flips, trial)
+                claims["flips"] += flipped.p <= 0.05
+                claims["Student"] += (1.0 if plain is None else plain) <= 0.05
+                claims["pairs"] += max(flipped.p, corrected or 0.0) <= 0.05
+            said = ", ".join(f"{test} {100 * count / trials:.1f} %" for test, count in claims.items())
+            print(f"{name} differences with mean zero, {n} clusters: {said} (5 % allowed)")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--trials", type=int, default=400)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--cases", type=int, default=3769)
+    parser.add_argument("--skew", type=int, default=1000)
     given = parser.parse_args()
-    cost(given.cases)
-    errors(given.trials)
-    coverage(given.samples)
+    if given.cases:
+        cost(given.cases)
+    if given.trials:
+        errors(given.trials)
+    if given.samples:
+        coverage(given.samples)
+    if given.skew:
+        skew(given.skew)
 
 
 if __name__ == "__main__":

@@ -133,16 +133,22 @@ def test_a_gap_in_the_scores_is_an_error_and_not_a_smaller_table(released: tuple
         tabulate("p", CORRECTED, [*scores, scores[0]], cases, draws=0)
 
 
-def test_small_slices_carry_a_remark_and_equal_scores_no_interval(released: tuple[list[AnyCase], list[Score]]) -> None:
+def test_small_slices_carry_a_remark_and_equal_scores_an_interval_only_at_the_end_of_the_scale(
+    released: tuple[list[AnyCase], list[Score]],
+) -> None:
     cases, scores = released
     few = [case for case in cases if case.groups["dimension"] == "Commercial Design"][:12]
     chosen = [s for s in scores if s.case in {case.id for case in few}]
     row = pick(tabulate("p", CORRECTED, chosen, few), model="Bagel", metric="avg", level="overall")
     assert row.remark == "small n: 12 clusters"
-    equal = [s.model_copy(update={"value": 1.0}) for s in chosen]
-    row = pick(tabulate("p", CORRECTED, equal, few), model="Bagel", metric="avg", level="overall")
-    assert row.ci95 is None
+    perfect, equal = ([s.model_copy(update={"value": value}) for s in chosen] for value in (1.0, 0.5))
+    row = pick(tabulate("p", CORRECTED, perfect, few), model="Bagel", metric="avg", level="overall")
     assert row.value == 100.0
+    assert row.ci95 is not None
+    assert row.ci95[0] < 75, "twelve of twelve do not exclude that one in five fails"
+    assert row.ci95[1] == 100.0
+    row = pick(tabulate("p", CORRECTED, equal, few), model="Bagel", metric="avg", level="overall")
+    assert (row.value, row.ci95) == (50.0, None)
     assert row.remark is not None
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from refbench.benchmarks import Benchmark, PublishedValue
 from refbench.case import AnyCase
 from refbench.columns import columns_of
 from refbench.comparison import Comparison, compare_columns
+from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.table import DRAWS, OVERALL, SEED, Row, Table, summary_measure
+from refbench.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, summary_measure
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,15 @@ class Result:
         judges: Sequence[str | None] | None = None,
         metric: str | None = None,
         against: str | None = None,
+        refusals: str | None = None,
         draws: int = DRAWS,
         seed: int = SEED,
     ) -> Comparison:
         """The models (all, when none is named) compared in pairs on the cases they share, as one family.
 
         By default under the table's first protocol, in the summary measure, with every judge (None in `judges`
-        stands for measurements without one). `against` compares one model with each of the others.
+        stands for measurements without one). `against` compares one model with each of the others. A model's own
+        failures count as in the table, or as `refusals` says.
         """
         there = list(dict.fromkeys(score.protocol for score in self.scores))
         chosen = protocol or there[0]
@@ -88,7 +91,7 @@ class Result:
             names = ", ".join(sorted({score.judge or "none" for score in mine}))
             raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
         return compare_columns(
-            self.bench.protocols[chosen].aggregate,
+            self._counting(self.bench.protocols[chosen].aggregate, refusals or self.refusals),
             columns_of(scores, self.cases),
             self.cases,
             benchmark=self.bench.name,
@@ -101,6 +104,24 @@ class Result:
             seed=seed,
             seeds=self.seeds,
             lower=self.bench.lower,
+            measured=self.bench.measured,
+            mean_of_judges=MEAN if self.bench.judges_mean else None,
+            refusals=refusals or self.refusals,
+        )
+
+    def _counting(self, aggregate: Aggregate, refusals: str) -> Aggregate:
+        """The aggregate with a model's own failures as they are to count, which need not be as in the table."""
+        if refusals == self.refusals:
+            return aggregate
+        if "worst,unsupported" in (refusals, self.refusals):
+            raise RefBenchError(
+                f"--refusals {refusals}: these scores are of {self.refusals}, and whether what a model cannot take "
+                "counts is decided when a run is scored; score it with that choice"
+            )
+        return (
+            replace(aggregate, worst=None)
+            if self.refusals == "worst"
+            else aggregate.counting_refusals(self.bench.lower)
         )
 
     def items(self) -> Iterator[dict[str, Any]]:

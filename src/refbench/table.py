@@ -19,12 +19,12 @@ from refbench.columns import Bools, Columns, columns_of, mean_over_seeds
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
-from refbench.stats import Array, Design, WeightedMeans, bca_interval, draws_of
+from refbench.stats import Array, Design, WeightedMeans, draws_of, effective_n, interval_for
 
 DRAWS = 2000
 SEED = 20251115
 OVERALL: Mapping[str, str] = {"level": "overall"}
-INTERVAL_VERSION = 1
+INTERVAL_VERSION = 2
 """Bumped whenever intervals of the same scores change."""
 
 _ROUNDING = 1e-9
@@ -149,10 +149,10 @@ class Aggregate:
     def counting_refusals(self, lower: Collection[str]) -> Aggregate:
         """The same with a model's own failures as the worst value; `lower` are the metrics of which less is better."""
         parts = {part for measure in self.measures for part in measure.parts}
-        low, high = self._ends("low"), self._ends("high")
+        low, high = self.ends("low"), self.ends("high")
         return replace(self, worst={p: (high if p in lower else low).get(p, np.nan) for p in parts})
 
-    def _ends(self, side: str) -> dict[str, float]:
+    def ends(self, side: str) -> dict[str, float]:
         """The lowest or highest value of each metric, as far as its range is finite."""
         found: dict[str, float] = {}
         for measure in self.measures:
@@ -172,7 +172,7 @@ class Aggregate:
         """What each case's pictures give in each metric, systems x cases, with what stands in for failures; or as it
         would be if all failures had led to the lowest ("low") or highest ("high") value, where that is known."""
         found = {metric: drawn.copy() for metric, drawn in columns.drawn.items()}
-        ends = self._ends(side) if side else {}
+        ends = self.ends(side) if side else {}
         for metric, drawn in found.items():
             if metric in ends:
                 drawn[columns.kinds[metric] >= 0] = ends[metric]
@@ -215,7 +215,7 @@ def tabulate(
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
-    intervals = _intervals(aggregate, filled, cases, slices, point, draws, seed) if draws else {}
+    intervals = _intervals(aggregate, columns, filled, cases, slices, point, draws, seed) if draws else {}
     stands_in = {metric: aggregate.stands_in(columns, metric) for metric in columns.kinds}
     rows = []
     for s, (model, judge) in enumerate(columns.systems):
@@ -281,6 +281,7 @@ def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side
 
 def _intervals(
     aggregate: Aggregate,
+    columns: Columns,
     values: Mapping[str, Array],
     cases: Sequence[AnyCase],
     slices: Sequence[Slice],
@@ -295,16 +296,36 @@ def _intervals(
         return np.stack([found[place] for place in point])
 
     drawn, influence = draws_of(table, design, draws, seed)
-    measures = {measure.name: measure for measure in aggregate.measures}
+    there = {measure.name: has_value(values, measure) for measure in aggregate.measures if measure.parts[0] in values}
+    least, most = (_ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
     found = {}
     for place, (i, name) in enumerate(point):
+        ends = least.get((i, name)), most.get((i, name))
         for s in range(drawn.shape[1]):
-            scored = slices[i].members & has_value(values, measures[name])[s]
+            scored = slices[i].members & there[name][s]
             n = len(design.clusters_of(scored))
-            df = design.degrees_of_freedom(scored)
-            interval = bca_interval(point[i, name][s, 0], drawn[place, s], influence[place, s], df)
+            parts = [len(design.clusters_of(scored & part.members)) for part in slices[i].parts]
+            low, high = (None if end is None else float(end[s, 0]) for end in ends)
+            interval = interval_for(
+                point[i, name][s, 0],
+                drawn[place, s],
+                influence[place, s],
+                n=min(effective_n(parts), n) if parts else n,
+                df=design.degrees_of_freedom(scored),
+                **({"low": low, "high": high} if low is not None and high is not None and low < high else {}),
+            )
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
+
+
+def _ends_of(
+    aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str
+) -> dict[tuple[int, str], Array]:
+    """The end of each number's scale: the table if every score were the lowest (or highest); nothing for measures
+    without such an end."""
+    ends = aggregate.ends(side)
+    drawn = {m: np.where(np.isnan(v), v, ends[m]) if m in ends else v for m, v in columns.drawn.items()}
+    return _bound(aggregate, replace(columns, drawn=drawn), slices, side)
 
 
 def has_value(values: Mapping[str, Array], measure: Measure) -> Bools:

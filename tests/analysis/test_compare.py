@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -20,10 +21,11 @@ from refbench.case import AnyCase, Request
 from refbench.columns import columns_of
 from refbench.comparison import Comparison, Pair, compare_columns, paired_gap
 from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import pair_up, who_meets
+from refbench.comparison.pairing import Pairs, who_meets
 from refbench.order import fair_order
 from refbench.stats import holm
 from refbench.table import Aggregate, tabulate
+from support.sentences import contradictions, parse
 
 Data = tuple[Sequence[AnyCase], Sequence[Score]]
 
@@ -196,11 +198,11 @@ def test_a_pair_is_of_cases_that_both_have_and_every_other_is_accounted_for(rele
         else s
         for s in mine
     ]
-    (pair,) = compared(PAPER, cases, broken).pairs
+    (pair,) = compared(CORRECTED, cases, broken).pairs
     assert pair.left_out == {"Bagel: refused": 1, "OmniGen2: unparsable": 1}
     assert pair.n_cases == len(cases) - 2
     kept = [case for case in cases if case.id not in (cases[0].id, cases[1].id)]
-    table = overall(PAPER, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
+    table = overall(CORRECTED, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
     assert pair.gap == pytest.approx(table["Bagel"] - table["OmniGen2"])
 
 
@@ -247,13 +249,13 @@ def test_the_sentence_has_all_that_belongs_to_the_claim(released: Data) -> None:
     low, high = first.ci95
     assert first.sentence == (
         f"seedream4-0 scores {first.gap:.2f} points above gpt-image-1 on B avg (p; 95 % CI {low:.2f} to {high:.2f}; "
-        f"p = {first.p_adjusted:.2g}, Holm over 3 pairs; n = 904 cases, 1 seed, judge gpt-4o)."
+        f"p < 0.0001, Holm over 3 pairs; n = 904 cases, 1 seed, judge gpt-4o)."
     )
     assert not last.resolved
     assert last.sentence.startswith(
         "Cannot resolve gpt-image-1 and qwen-image-edit_output_edit-2509 on B avg: the gap is -0.73"
     )
-    assert "will usually not be seen with this n" in last.sentence
+    assert "would be found at least 4 times in 5 with this n" in last.sentence
 
 
 def test_the_family_is_corrected_by_holm(released: Data) -> None:
@@ -294,15 +296,17 @@ def null_errors(
     random. With Holm, and without."""
     columns = columns_of(of(scores, *models), cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
-    pairings = [pair_up(columns, measure, a, b) for a, b in who_meets(columns.systems, sorted(models))]
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, sorted(models))]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]
     corrected = plain = 0
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        null = type(columns).of_values(columns.systems, values)
-        drawn = draw_pairs(PAPER, null, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False)
+        drawn = draw_pairs(
+            PAPER, values, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False
+        )
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05
         plain += min(found) <= 0.05
@@ -357,3 +361,223 @@ def test_slices_without_a_part_in_the_gap_do_not_lead(released: Data) -> None:
     (pair,) = compared(PAPER, cases, [*mine, *(s.model_copy(update={"model": "twin"}) for s in mine)]).pairs
     assert pair.drivers
     assert pair.leading == ()
+
+
+def shifted(scores: Sequence[Score], model: str, name: str, by: float) -> list[Score]:
+    return [
+        s.model_copy(update={"model": name, "value": min(1.0, max(0.0, (s.value or 0) + by))})
+        for s in of(scores, model)
+    ]
+
+
+@pytest.mark.parametrize("count", [33, 40])
+def test_a_large_family_is_resolved_where_its_gaps_are_clear(released: Data, count: int) -> None:
+    """Of 33 models the correction is over 528 pairs: a p with a floor of one in ten thousand flips resolved none."""
+    cases, scores = released
+    kept = fair_order(cases)[:200]
+    ids = {case.id for case in kept}
+    rng = np.random.default_rng(1)
+    columns = columns_of([s for s in of(scores, "Bagel") if s.case in ids], kept)
+    values = {
+        m: np.clip(v / count * np.arange(1, count + 1)[:, None] + rng.normal(0, 0.002, (count, len(kept))), 0, 1)
+        for m, v in columns.values.items()
+    }
+    many = type(columns).of_values([(f"m{i}", "j") for i in range(count)], values)
+    found = compare_columns(
+        PAPER, many, kept, benchmark="b", title="B", protocol="p", models=[f"m{i}" for i in range(count)], draws=200
+    )
+    assert found.family == count * (count - 1) // 2
+    assert all(pair.resolved for pair in found.pairs)
+    assert all(contradictions(parse(pair.sentence)) == [] for pair in found.pairs)
+
+
+def test_a_p_that_no_flip_reaches_is_said_to_be_below_its_bound() -> None:
+    cases = [AnyCase(id=str(i), request=Request(instruction=""), cluster=str(i), details=None) for i in range(15)]
+    scores = [
+        Score(case=str(i), model=m, judge="j", metric=q, protocol="p", value=5.0 + (m == "a") + 0.01 * (i + (m == "a") * (i % 3)))
+        for i in range(15)
+        for m in ("a", "b")
+        for q in ("x", "y")
+    ]  # fmt: skip
+    (pair,) = compared(geometric()[0], cases, scores, draws=100).pairs
+    assert pair.p_is_bound
+    assert pair.p is not None
+    assert 2**-14 <= pair.p <= 1 / 500, "between the exact p and one in all flips drawn"
+    assert "; p < 0.00" in pair.sentence
+
+
+@pytest.mark.parametrize(("n", "models"), [(5, 2), (8, 8), (10, 8)])
+def test_clusters_too_few_for_any_claim_are_said_before_anything_else(n: int, models: int) -> None:
+    cases = [AnyCase(id=str(i), request=Request(instruction=""), cluster=str(i), details=None) for i in range(n)]
+    rng = np.random.default_rng(2)
+    scores = [
+        Score(case=str(i), model=f"m{m}", judge="j", metric=q, protocol="p", value=float(1 + m + 0.1 * rng.random()))
+        for i in range(n)
+        for m in range(models)
+        for q in ("x", "y")
+    ]
+    found = compared(geometric()[0], cases, scores)
+    assert found.family == models * (models - 1) // 2
+    for pair in found.pairs:
+        assert not pair.resolved
+        assert pair.hopeless is not None
+        assert pair.hopeless.startswith(f"{n} clusters cannot show a difference whatever the data")
+        assert pair.sentence.endswith(f"{pair.hopeless}.")
+
+
+def refusing(scores: Sequence[Score], model: str, share: float, *, by_model: bool) -> list[Score]:
+    """The scores with the model's worst cases gone."""
+    total: dict[str, float] = defaultdict(float)
+    for s in of(scores, model):
+        total[s.case] += s.value or 0
+    gone = set(sorted(total, key=lambda case: total[case])[: round(share * len(total))])
+    failure = Failure(kind="refused", by_model=by_model)
+    return [
+        s.model_copy(update={"value": None, "failure": failure}) if s.model == model and s.case in gone else s
+        for s in scores
+    ]
+
+
+def test_a_model_gains_nothing_by_refusing_its_worst_cases(released: Data) -> None:
+    """Its gap on the cases both have goes up by more than a point, and was called resolved."""
+    cases, scores = released
+    names = "Flux1-Kontext-Pro", "Flux1-Kontext-dev"
+    (honest,) = compared(CORRECTED, cases, of(scores, *names), models=names).pairs
+    sly = refusing(of(scores, *names), "Flux1-Kontext-Pro", 0.1, by_model=True)
+    (pair,) = compared(CORRECTED, cases, sly, models=names).pairs
+    assert honest.gap is not None
+    assert pair.gap is not None
+    assert pair.gap > honest.gap + 1
+    assert pair.p_adjusted is not None
+    assert pair.p_adjusted < 0.05
+    assert not pair.resolved
+    assert pair.undone
+    assert pair.bounds is not None
+    assert pair.bounds[0] < honest.gap < pair.bounds[1]
+    assert "90 cases left out (Flux1-Kontext-Pro: refused (its own) 90)" in pair.sentence
+    assert pair.sentence.endswith("but what failed could undo it.")
+    strict = CORRECTED.counting_refusals(())
+    (worst,) = compared(strict, cases, sly, models=names, refusals="worst").pairs
+    assert worst.gap is not None
+    assert worst.gap < honest.gap
+    assert (worst.n_cases, worst.imputed, worst.bounds) == (904, (90, 0), None)
+    assert worst.resolved
+    assert "a model's own failures as the worst" in worst.sentence
+    assert "90 failed pictures counted as the worst value (Flux1-Kontext-Pro 90)" in worst.sentence
+
+
+def test_failures_of_a_judge_widen_the_bounds_whatever_refusals_count_as(released: Data) -> None:
+    cases, scores = released
+    names = "gpt-image-1", "Bagel"
+    broken = refusing(of(scores, *names), "gpt-image-1", 0.02, by_model=False)
+    found = [
+        compared(aggregate, cases, broken, models=names, refusals=refusals).pairs[0]
+        for aggregate, refusals in ((CORRECTED, "conditional"), (CORRECTED.counting_refusals(()), "worst"))
+    ]
+    assert found[0].bounds == found[1].bounds is not None
+    assert found[0].resolved, "few failures cannot undo a gap of ten points"
+    assert found[0].n_cases == found[1].n_cases == 904 - 18
+
+
+def test_the_bounds_of_a_gap_are_those_of_the_two_tables(released: Data) -> None:
+    cases, scores = released
+    broken = refusing(refusing(of(scores, "Bagel", "OmniGen2"), "Bagel", 0.05, by_model=True), "OmniGen2", 0.03, by_model=False)  # fmt: skip
+    rows = {
+        row.model: row
+        for row in tabulate("p", CORRECTED, broken, cases, draws=0)
+        if row.metric == "avg" and row.slice["level"] == "overall"
+    }
+    a, b = rows["Bagel"].bounds, rows["OmniGen2"].bounds
+    assert a is not None
+    assert b is not None
+    (pair,) = compared(CORRECTED, cases, broken).pairs
+    assert pair.bounds == pytest.approx((a[0] - b[1], a[1] - b[0]))
+    assert pair.bounds_ci95 is not None
+    assert pair.bounds_ci95[0] < pair.bounds[0] < pair.bounds[1] < pair.bounds_ci95[1]
+
+
+def test_a_comparison_under_the_papers_protocol_counts_failures_as_the_paper_does(released: Data) -> None:
+    cases, scores = released
+    names = "Bagel", "OmniGen2"
+    kind = next(iter(PAPER.imputed))
+    broken = [
+        s.model_copy(update={"value": None, "failure": Failure(kind=kind)})  # type: ignore[arg-type]
+        if (s.model, s.case) == ("Bagel", cases[0].id)
+        else s
+        for s in of(scores, *names)
+    ]
+    (pair,) = compared(PAPER, cases, broken, models=names).pairs
+    table = overall(PAPER, cases, broken, "avg")
+    assert pair.gap == pytest.approx(table["Bagel"] - table["OmniGen2"])
+    assert (pair.n_cases, pair.imputed, pair.bounds) == (904, (1, 0), None)
+    assert "1 failed picture counted as the protocol says (Bagel 1)" in pair.sentence
+
+
+def test_an_unbounded_measure_is_not_resolved_beside_a_models_own_failures(released: Data) -> None:
+    cases, scores = released
+    open_ended = replace(CORRECTED, measures=tuple(replace(m, low=None, high=None) for m in CORRECTED.measures))
+    names = "gpt-image-1", "Bagel"
+    for by_model in (True, False):
+        broken = refusing(of(scores, *names), "gpt-image-1", 0.02, by_model=by_model)
+        (pair,) = compared(open_ended, cases, broken, models=names).pairs
+        assert pair.resolved != by_model
+        assert "is not known, as the measure has no finite range" in pair.sentence
+
+
+def test_a_lost_seed_is_counted_and_bounds_the_gap() -> None:
+    aggregate, (cases, scores) = geometric()
+    second = [s.model_copy(update={"seed": 1}) for s in scores]
+    gone = Failure(kind="refused", by_model=True)
+    second = [
+        s.model_copy(update={"value": None, "failure": gone}) if (s.model, s.case) == ("a", "3") else s for s in second
+    ]
+    (pair,) = compared(aggregate, cases, [*scores, *second], seeds={"a": 2, "b": 2}).pairs
+    assert pair.n_cases == 12
+    assert (pair.left_out, pair.lost) == ({}, (1, 0))
+    assert pair.bounds is not None
+    assert pair.bounds[0] < pair.bounds[1]
+    assert "1 failed picture of the others left out (a 1)" in pair.sentence
+
+
+def test_where_less_is_better_the_winner_wins_and_no_judge_is_named_for_what_none_gave(released: Data) -> None:
+    aggregate, (cases, scores) = geometric()
+    smaller = [s.model_copy(update={"value": (s.value or 0) / 20}) if s.model == "a" else s for s in scores]
+    two = [*smaller, *(s.model_copy(update={"judge": "k"}) for s in smaller)]
+    (pair,) = (found := compared(aggregate, cases, two, metric="x", lower={"x"}, measured={"x"})).pairs
+    assert (pair.wins, pair.ties, pair.losses) == (12, 0, 0)
+    assert (pair.judge, pair.second_judge, found.family) == (None, None, 1)
+    assert pair.gap is not None
+    assert pair.gap < 0
+    assert found.better(pair.gap)
+    assert "points below (better than) b on B x (lower is better)" in pair.sentence or not pair.resolved
+    assert "no judge" in pair.sentence
+    assert "judge j" not in pair.sentence
+
+
+def test_single_judges_beside_their_mean_are_a_family_of_their_own(released: Data) -> None:
+    cases, scores = released
+    mine = of(scores, "Bagel", "OmniGen2")
+    everyone = [s.model_copy(update={"judge": judge}) for s in mine for judge in ("j", "k", "mean")]
+    found = compared(PAPER, cases, everyone, mean_of_judges="mean")
+    assert found.family == 1
+    assert [(p.judge, p.supplementary, p.family) for p in found.pairs] == [
+        ("mean", False, 1),
+        ("j", True, 2),
+        ("k", True, 2),
+    ]
+    assert found.pairs[0].p_adjusted == found.pairs[0].p
+    assert "Holm over 2 pairs of single judges" in found.pairs[1].sentence
+    assert compared(PAPER, cases, [s for s in everyone if s.judge != "mean"]).family == 2
+
+
+def test_effect_and_gap_never_have_different_signs() -> None:
+    """A macro average of a small and a large part, in which most cases go against the gap."""
+    aggregate, (cases, scores) = banana()
+    turned = [
+        s.model_copy(update={"value": 10.0 if (s.model == "a") == (s.case in ("0", "1", "2")) else 9.0}) for s in scores
+    ]
+    turned = [s.model_copy(update={"value": 1.0}) if s.model == "b" and s.case == "0" else s for s in turned]
+    (pair,) = compared(aggregate, cases, turned).pairs
+    assert pair.gap is not None
+    assert pair.effect is not None
+    assert pair.gap * pair.effect > 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import refbench
+from refbench.analysis.agreeing import agree
 from refbench.analysis.conditional import conditional
 from refbench.analysis.precision import pooled, rank_intervals, ranking, variances
 from refbench.benchmarks import benchmark
@@ -115,29 +116,28 @@ def test_a_model_without_a_value_has_no_rank(creval: Result) -> None:
 
 
 def test_the_means_of_the_draws_are_the_scores(drawn_run: Path) -> None:
-    """Repeats are averaged within a seed: from the single draws one gets the table's scores again."""
+    """Repeats are averaged within a seed: from the single draws one gets the scores of each seed again."""
     drawn: defaultdict[tuple[object, ...], list[float]] = defaultdict(list)
     count = 0
     for score in run_draws(drawn_run, protocol="both"):
         count += 1
         if score.value is not None:
-            place = score.protocol, score.model, score.judge, score.case, score.metric, score.seed
-            drawn[place].append(score.value)
+            drawn[score.protocol, score.model, score.judge, score.case, score.metric, score.seed].append(score.value)
     assert count == 2 * 2 * 2 * 2 * 3 * 27 * 3  # protocols, models, judges, seeds, repeats, cases, metrics
     result = score_run(drawn_run, draws=0)
     for score in result.scores:
         place = score.protocol, score.model, score.judge, score.case, score.metric, score.seed
-        assert score.value == (pytest.approx(fmean(drawn[place])) if drawn[place] else None)
+        assert score.value == pytest.approx(fmean(drawn[place]))
 
 
-def test_what_is_missing_in_one_repeat_is_missing_in_that_repeat(drawn_run: Path) -> None:
-    without = {
-        (s.case, s.model, s.judge, s.metric, s.seed, s.repeat): s.failure.kind if s.failure else "not asked"
+def test_what_is_missing_in_one_repeat_is_said_of_that_repeat(drawn_run: Path) -> None:
+    states = {
+        (s.case, s.model, s.judge, s.metric, s.seed, s.repeat): s.failure and s.failure.kind
         for s in run_draws(drawn_run, protocol="corrected")
         if s.value is None
     }
-    assert without == {
-        ("item_000.0", "alpha", "first", "IF", 0, 2): "not asked",
+    assert states == {
+        ("item_000.0", "alpha", "first", "IF", 0, 2): None,  # not asked yet
         ("item_001.1", "beta", "second", "VC", 1, 0): "unparsable",
     }
 
@@ -253,6 +253,32 @@ def test_the_command_prints_one_json_object(drawn_run: Path, capsys: pytest.Capt
     assert {rank["model"] for rank in report["judges"][0]["ranking"]} == {"alpha", "beta"}
     assert {one["n_judges"] for one in report["variances"]} == {1}
     assert report["variances"][0]["one_more"][0]["of"] == "seed"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["case,model,metric,rater,score", *(f"item_{i:03}.0,{m},avg,ann,{i % 5}" for i in range(9) for m in ("alpha", "beta"))],
+        ["case,model,metric,ann,bo", *(f"item_{i:03}.0,{m},avg,{i % 5},3" for i in range(9) for m in ("alpha", "beta"))],
+        ["case,model,rater,IF,VC,VQ", *(f"item_{i:03}.0,{m},ann,{i % 5},3,2" for i in range(9) for m in ("alpha", "beta"))],
+    ],
+)  # fmt: skip
+def test_people_are_read_from_the_csv_that_agree_reads(
+    drawn_run: Path, tmp_path: Path, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = tmp_path / "people.csv"
+    ids = [case.id for case in score_run(drawn_run, draws=0).cases]
+    text = "\n".join(lines)
+    for i in range(9):
+        text = text.replace(f"item_{i:03}.0", ids[i])
+    people.write_text(text)
+    agree(drawn_run, humans=people)
+    assert precision_command(drawn_run, humans=people, json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["judges"][0]["weights"]["default"]["human"]["n_items"] == 18
+    people.write_text("case,model,score\nitem_000.0,stranger,1\n")
+    with pytest.raises(RefBenchError, match="none of its models is in the run"):
+        precision_command(drawn_run, humans=people)
 
 
 @pytest.mark.parametrize(

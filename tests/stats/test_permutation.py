@@ -1,4 +1,4 @@
-"""Flips, Holm, effects and detectable differences, each against an implementation or a closed form that is not ours."""
+"""Flips, Holm and detectable differences, each against an implementation or a closed form that is not ours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refbench.stats import Design, WeightedMeans, detectable, flip_p, flips, holm, is_exhaustive, paired_effect
+from refbench.stats import (
+    Design,
+    WeightedMeans,
+    clusters_needed,
+    detectable,
+    flip_p,
+    flips,
+    holm,
+    is_exhaustive,
+    one_flip_each,
+    smallest_p,
+    sum_flip_p,
+)
 
 
 def alone(n: int) -> Design:
@@ -29,7 +41,7 @@ def paired(n: int, seed: int, shift: float = 0.3) -> tuple[np.ndarray, np.ndarra
 @pytest.mark.parametrize("seed", range(6))
 def test_all_flips_give_the_exact_p_of_scipy(seed: int) -> None:
     a, b = paired(9, seed)
-    ours = flip_p(float((a - b).mean()), mean_gaps(a, b, alone(9), 10_000, 0), exhaustive=True)
+    ours = flip_p(float((a - b).mean()), mean_gaps(a, b, alone(9), 10_000, 0), exhaustive=True).p
     theirs = stats.permutation_test(
         (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True, n_resamples=np.inf
     )  # fmt: skip
@@ -38,7 +50,7 @@ def test_all_flips_give_the_exact_p_of_scipy(seed: int) -> None:
 
 def test_random_flips_agree_with_scipy_to_simulation_error() -> None:
     a, b = paired(80, 3, shift=0.25)
-    ours = flip_p(float((a - b).mean()), mean_gaps(a, b, alone(80), 20_000, 5), exhaustive=False)
+    ours = flip_p(float((a - b).mean()), mean_gaps(a, b, alone(80), 20_000, 5), exhaustive=False).p
     theirs = stats.permutation_test(
         (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True, n_resamples=20_000, rng=np.random.default_rng(9)
     )  # fmt: skip
@@ -47,9 +59,11 @@ def test_random_flips_agree_with_scipy_to_simulation_error() -> None:
 
 
 def test_p_is_never_zero_and_ties_count_against_the_claim() -> None:
-    assert flip_p(5.0, np.zeros(999), exhaustive=False) == pytest.approx(1 / 1000)
-    assert flip_p(0.3, np.array([0.1 + 0.2, -0.3, 0.1]), exhaustive=False) == pytest.approx(3 / 4)
-    assert flip_p(0.0, np.zeros(10), exhaustive=False) == 1.0
+    none = flip_p(5.0, np.zeros(999), exhaustive=False)
+    assert (none.p, none.bound) == (pytest.approx(1 / 1000), True)
+    tied = flip_p(0.3, np.array([0.1 + 0.2, -0.3, 0.1]), exhaustive=False)
+    assert (tied.p, tied.bound) == (pytest.approx(3 / 4), False)
+    assert flip_p(0.0, np.zeros(10), exhaustive=False).p == 1.0
 
 
 def test_all_flips_are_tried_when_they_are_few_and_a_cluster_flips_as_a_whole() -> None:
@@ -80,12 +94,48 @@ def test_holm_of_a_known_example() -> None:
     assert holm([]) == []
 
 
-def test_the_effect_is_the_paired_t_statistic_over_the_root_of_n() -> None:
-    a, b = paired(60, 1)
-    t = stats.ttest_rel(a, b).statistic
-    assert paired_effect(a - b, np.arange(60)) == pytest.approx(t / np.sqrt(60))
-    assert paired_effect(np.ones(5), np.arange(5)) is None
-    assert paired_effect(np.array([1.0, 2.0]), np.zeros(2, dtype=np.intp)) is None
+@pytest.mark.parametrize("seed", range(4))
+def test_flips_of_sums_give_the_exact_p_of_scipy(seed: int) -> None:
+    a, b = paired(10, seed)
+    (ours,) = sum_flip_p((a - b)[None], 10_000, 0)
+    theirs = stats.permutation_test(
+        (a, b), lambda x, y, axis: (x - y).mean(axis=axis), permutation_type="samples", vectorized=True, n_resamples=np.inf
+    )  # fmt: skip
+    assert ours.p == pytest.approx(theirs.pvalue, abs=1e-12)
+    assert not ours.bound
+
+
+def test_a_gap_that_no_flip_reaches_is_bounded_and_the_bound_is_above_the_exact_p() -> None:
+    """All 2^18 flips written out, beside 99 random ones."""
+    parts = np.random.default_rng(1).normal(1.5, 0.5, (1, 18))
+    signs = 1 - 2 * ((np.arange(2**18)[:, None] >> np.arange(18)) & 1)
+    exact = np.mean(np.abs(signs @ parts[0]) >= parts.sum() - 1e-9)
+    (found,) = sum_flip_p(parts, 99, 3)
+    assert found.bound
+    assert exact <= found.p < 1 / 100
+    assert found.p == pytest.approx(2 * np.exp(-(parts.sum() ** 2) / (2 * (parts**2).sum())))
+
+
+def test_a_clear_gap_of_many_clusters_has_a_p_that_no_family_lifts_above_the_level() -> None:
+    (found,) = sum_flip_p(np.ones((1, 300)), 999, 0)
+    assert found.p * 10**6 < 0.05
+
+
+def test_one_flip_each_swaps_whole_clusters_one_at_a_time() -> None:
+    (weights,) = one_flip_each(Design.of(["a", "b", "a"], [""] * 3))
+    assert weights.tolist() == [[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 5, 8])
+def test_the_smallest_p_is_that_of_a_model_that_is_better_everywhere(clusters: int) -> None:
+    (found,) = sum_flip_p(np.ones((1, clusters)), 10_000, 0)
+    assert found.p == smallest_p(clusters)
+
+
+def test_clusters_needed_are_the_fewest_that_can_reach_the_level() -> None:
+    assert [clusters_needed(family) for family in (1, 28)] == [6, 11]
+    assert smallest_p(6) <= 0.05 < smallest_p(5)
+    assert 28 * smallest_p(11) <= 0.05 < 28 * smallest_p(10)
 
 
 @pytest.mark.parametrize("family", [1, 6, 28])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from refbench.analysis.agreement import AgreementRow, Question, agreement
-from refbench.analysis.human_scores import read_scores
+from refbench.analysis.human_scores import read_people, read_scores
 from refbench.analysis.matching import with_humans
 from refbench.analysis.preference import Preferences, self_preference
 from refbench.analysis.ratings import Ratings, joined, ratings_of
@@ -68,9 +68,8 @@ def agree(
         results = [score_run(path, protocol=protocol, draws=0) for path in paths]
         ratings = _of_runs(paths, results, protocol)
     if humans is not None:
-        people = read_scores(Path(humans), metrics=ratings.metrics, groups=grouping)
-        everyone = frozenset(people.raters)
-        ratings = with_humans(ratings, replace(people, humans=everyone), str(humans))
+        people = read_people(Path(humans), metrics=ratings.metrics, groups=grouping)
+        ratings = with_humans(ratings, people, str(humans))
     if judges:
         ratings = ratings.only(judges)
     rows = agreement(ratings, asked)

@@ -9,8 +9,10 @@ from refbench.analysis.operands import load_operands
 from refbench.analysis.sides import join_sides
 from refbench.benchmarks import Benchmark
 from refbench.comparison import Comparison, compare_columns
+from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.result import Result
+from refbench.scoring import REFUSALS
 from refbench.table import DRAWS, SEED
 
 
@@ -34,17 +36,20 @@ def compare(
     protocol: str | None = None,
     judge: str | None = None,
     against: str | None = None,
+    refusals: str = REFUSALS[0],
     data: Path | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Comparison:
     """Compare `RUN_DIR:MODEL`, `RUN_DIR` (all its models) and `BENCHMARK:MODEL` (released figures) in pairs.
 
-    Cases meet by their ids; what else is not the same on the sides is in `differences`.
+    Cases meet by their ids; what else is not the same on the sides is in `differences`. `refusals` says how a model's
+    own failures count; released figures hold none.
     """
-    sides = load_operands([str(operand) for operand in operands], protocol, data)
+    sides = load_operands([str(operand) for operand in operands], protocol, data, refusals)
     joined = join_sides(sides, judge)
-    bench: Benchmark = sides[0].bench
+    # A run's own benchmark counts refusals as it was asked to.
+    bench: Benchmark = next((side.bench for side in sides if not side.released), sides[0].bench)
     if against is not None:
         against = _named(against, joined.models)
     return compare_columns(
@@ -63,6 +68,9 @@ def compare(
         differences=joined.differences,
         notes=joined.notes,
         lower=bench.lower,
+        measured=bench.measured,
+        mean_of_judges=MEAN if bench.judges_mean else None,
+        refusals=refusals,
     )
 
 

@@ -31,7 +31,7 @@ class HumanScores:
     def __init__(self, ratings: Ratings, measure: str) -> None:
         marks = [mark for mark in ratings.marks if mark.rater in ratings.humans and mark.value is not None]
         if not marks:
-            raise RefBenchError("--humans: the file has no scores of people; call their columns human1, human2, ...")
+            raise RefBenchError("--humans: the file has no scores of people")
         names = {mark.item.metric for mark in marks}
         wanted = next(({name} for name in (measure, ONLY_METRIC) if name in names), names)
         self.remark = f"human scores are the mean over {', '.join(sorted(wanted))}" if len(wanted) > 1 else None

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from refbench.analysis.ratings import Item, Mark, Ratings
@@ -71,6 +72,12 @@ def read_scores(
     if stranger is not None:
         raise RefBenchError(f"--human-raters {stranger}: the raters of {path} are {', '.join(raters)}")
     return Ratings(marks=tuple(mark for _, mark in marks), humans=people, groups=of_case, summaries=summary)
+
+
+def read_people(path: Path, *, metrics: Collection[str] = (), groups: Collection[str] = ()) -> Ratings:
+    """The marks of a CSV file of people's scores (`--humans`): everyone in it is a person, whatever the name."""
+    found = read_scores(path, metrics=metrics, groups=groups)
+    return replace(found, humans=frozenset(found.raters))
 
 
 Line = tuple[int, dict[str, str]]

@@ -13,7 +13,7 @@ from refbench.case import AnyCase
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import score_run
+from refbench.scoring import REFUSALS, score_run
 
 RELEASED = "released"
 RELEASED_DIGITS = 6
@@ -46,7 +46,9 @@ class Side:
         return None if self.released else content_key(self.parts)[:16]
 
 
-def load_operands(operands: Sequence[str], protocol: str | None, data: Path | None) -> list[Side]:
+def load_operands(
+    operands: Sequence[str], protocol: str | None, data: Path | None, refusals: str = REFUSALS[0]
+) -> list[Side]:
     """The sources in the order given, each with the models wanted. All are of one benchmark."""
     if protocol == "both":
         raise RefBenchError("--protocol both: a comparison is under one protocol, give paper or corrected")
@@ -63,7 +65,7 @@ def load_operands(operands: Sequence[str], protocol: str | None, data: Path | No
         raise RefBenchError("--data is for released figures: a run has its cases with it, leave --data out")
     sides = [_released(place, wanted[place], protocol, data) for place in released]
     chosen = sides[0].protocol if sides else protocol
-    found = {place: _of_run(place, wanted[place], chosen) for place in wanted if _is_run(place)}
+    found = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
     found |= dict(zip(released, sides, strict=True))
     return [found[place] for place in wanted]
 
@@ -98,14 +100,11 @@ def _bench_name(place: str) -> str:
     return Run.open(Path(place)).info.benchmark if _is_run(place) else place
 
 
-def _of_run(place: str, models: Sequence[str | None], protocol: str | None) -> Side:
+def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> Side:
     path = Path(place)
     # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
-    if protocol is None:
-        result = score_run(path, draws=0)
-        protocol = result.table.rows[0].protocol
-    else:
-        result = score_run(path, protocol=protocol, draws=0)
+    result = score_run(path, protocol=protocol or "both", draws=0, refusals=refusals)
+    protocol = protocol or result.table.rows[0].protocol
     scores = [score for score in result.scores if score.protocol == protocol]
     there = list(dict.fromkeys(score.model for score in scores))
     bench = result.bench

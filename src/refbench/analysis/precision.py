@@ -15,7 +15,7 @@ from refbench.result import Result
 from refbench.score import Score
 from refbench.stats import Array, Design, resample
 from refbench.stats.components import Components, variance_components
-from refbench.stats.ranks import rank_draws
+from refbench.stats.ranks import ranks_of
 from refbench.table import DRAWS, SEED, summaries
 
 MORE_CASES = 100
@@ -24,7 +24,11 @@ _DEFINED = 0.95
 
 
 class Rank(Record):
-    """Where a model stands: its rank in the table, the ranks it holds in 95 % of resamples, how often it is first."""
+    """Where a model stands: its rank in the table, the ranks it could hold, how often it is first in a resample.
+
+    `rank95` is from tests of all pairs: below the models that are found better, above those that are found worse, with
+    5 % for any error among all of them.
+    """
 
     model: str
     value: float
@@ -103,7 +107,8 @@ def ranking(
         return []
     # One cluster is the same in every draw: that is no certainty about the order.
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
-    found = rank_draws(sign * drawn[chosen]) if design.n_clusters > 1 else None
+    df = design.degrees_of_freedom(np.ones(len(result.cases), dtype=np.bool_))
+    found = ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df) if design.n_clusters > 1 else None
     ranks = [
         Rank(
             model=systems[i][0],
@@ -118,7 +123,7 @@ def ranking(
 
 
 def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str, tuple[int, int]]:
-    """The ranks that each model holds in 95 % of resamples (1 is best); without those that have no interval."""
+    """The ranks that each model could hold (1 is best), at 95 % for all together; without those that have none."""
     return {rank.model: rank.rank95 for rank in ranking(result, protocol, judge) if rank.rank95 is not None}
 
 

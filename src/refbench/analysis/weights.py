@@ -79,6 +79,11 @@ def weight_sweep(
     base, totals = (values @ own).round(9), (grid @ values.T).round(9)
     sign = 1 if measure in result.bench.lower else -1
     people = None if humans is None else HumanScores(humans, measure)
+    if people is not None and not set(people.models) & set(models):
+        raise RefBenchError(
+            f"--humans: none of its models is in the run; it has {', '.join(sorted(people.models)[:3])}, "
+            f"the run {', '.join(models[:6])}"
+        )
     parts = np.stack([per_case[name] for name in criteria], axis=-1)
 
     def weighting(weights: Array, label: str = "") -> Weighting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -26,6 +26,10 @@ def compare_command(
         str | None, Parameter(help="paper or corrected; default corrected, or paper beside released figures")
     ] = None,
     judge: Annotated[str | None, Parameter(help="Only this judge; default is each judge with itself")] = None,
+    refusals: Annotated[
+        Literal["conditional", "worst", "worst,unsupported"],
+        Parameter(help="A model's own failures: left out with bounds beside, or as the worst value"),
+    ] = "conditional",
     against: Annotated[str | None, Parameter(help="Compare this model with each other one, not all pairs")] = None,
     by: Annotated[
         str | None, Parameter(help="Also print the gap in every slice of this level, for example category")
@@ -48,6 +52,7 @@ def compare_command(
         protocol=protocol,
         judge=judge,
         against=against,
+        refusals=refusals,
         data=Path(data) if data else None,
         draws=draws,
         seed=seed,
@@ -69,21 +74,32 @@ _MOST_EXPLAINED = 6
 def _show(found: Comparison, by: str | None) -> None:
     from rich.text import Text
 
+    from refbench.comparison.words import REFUSALS, left_out
     from refbench.report.terminal import console
+    from refbench.stats.interval import SYMMETRIC_BELOW
 
     out = console()
+    counting = f", {REFUSALS[found.refusals]}" if found.refusals in REFUSALS else ""
     corrected = f", p corrected over {found.family} pairs (Holm)" if found.family > 1 else ""
     out.print(
         f"[bold]{found.title}[/bold] {found.metric}{' (lower is better)' if found.lower_is_better else ''}, "
-        f"{found.protocol} protocol: first less second on the cases both "
+        f"{found.protocol} protocol{counting}: first less second on the cases both "
         f"have{corrected}\n"
     )
+    for why in dict.fromkeys(pair.hopeless for pair in found.pairs if pair.hopeless):
+        out.print(Text(f"Nothing to be seen: {why}.\n", style="bold"))
     out.print(_pairs(found))
+    if any(pair.supplementary for pair in found.pairs):
+        out.print(
+            Text("What is asked is the judges' mean; single judges are supplementary, corrected among themselves.")
+        )
+    if any(pair.symmetric and pair.gap is not None for pair in found.pairs):
+        out.print(Text(f"Fewer than {SYMMETRIC_BELOW} clusters: the test takes differences to be symmetric."))
     lines = [f"not the same: {line}" for line in found.differences] + [f"Note: {note}." for note in found.notes]
     for pair in found.pairs:
-        if pair.left_out:
-            reasons = ", ".join(f"{n} ({why})" for why, n in pair.left_out.items())
-            lines.append(f"left out of {_title(pair, found)}: {reasons}")
+        said = left_out(pair, found.digits)
+        if said:
+            lines.append(f"{_title(pair, found)}: {'; '.join(said)}")
     for line in dict.fromkeys(lines):
         out.print(Text(line))
     for pair in found.pairs:
@@ -131,8 +147,8 @@ def _pairs(found: Comparison) -> Grid:
             cells += [
                 f"{pair.gap:+.{digits}f}",
                 _interval(pair.ci95, digits),
-                probability(pair.p_adjusted).removeprefix("p = "),
-                "not resolved" if not pair.resolved else "above" if pair.gap > 0 else "below",
+                probability(pair.p_adjusted, pair.p_is_bound).removeprefix("p ").removeprefix("= "),
+                "not resolved" if not pair.resolved else "better" if found.better(pair.gap) else "worse",
                 "-" if pair.effect is None else f"{pair.effect:+.2f}",
                 f"{pair.wins}/{pair.ties}/{pair.losses}",
                 str(pair.n_cases),

@@ -29,7 +29,7 @@ def precision_command(
         list[str] | None, Parameter(help="Weights of the criteria to try, for example 1:1:1; several times")
     ] = None,
     humans: Annotated[
-        Path | None, Parameter(help="CSV of human scores (case, model, score): how well each weighting goes with them")
+        Path | None, Parameter(help="CSV of people's scores, as `agree --humans` reads it: how well each weighting goes with them")
     ] = None,
     given: Annotated[
         list[str] | None, Parameter(help="MEASURE:CONDITION:AT_LEAST, for example VC:IF:80; several times")
@@ -39,7 +39,7 @@ def precision_command(
 ) -> int:
     """Say how sure one may be of a run's numbers: failures, ranks, where the variance comes from, what one more seed,
     judge or repeat would buy, weights, outputs that are copies, and consistency among outputs that follow."""
-    from refbench.analysis.human_scores import read_scores
+    from refbench.analysis.human_scores import read_people
     from refbench.analysis.precision_report import precision_report
     from refbench.record import RefBenchError
     from refbench.report.site.sources import picture_root
@@ -51,13 +51,14 @@ def precision_command(
     opened = Run.open(run)
     if humans is not None and not humans.is_file():
         raise RefBenchError(f"--humans {humans}: there is no such file; give a CSV of human scores")
+    metrics = list(dict.fromkeys(row.metric for row in result.table.rows))
     report = precision_report(
         result,
         opened,
         protocol=protocol or result.table.rows[0].protocol,
         judge=judge,
         weights=weights or (),
-        humans=None if humans is None else read_scores(humans),
+        humans=None if humans is None else read_people(humans, metrics=metrics),
         given=given or (),
         pictures=picture_root([opened], result.bench, result.cases, data),
     )
@@ -103,7 +104,7 @@ def _print_ranking(one: JudgePrecision, digits: int, out: Console) -> None:
         reach = "-" if rank.rank95 is None else f"{low}" if low == high else f"{low} to {high}"
         best = "-" if rank.best is None else f"{100 * rank.best:.0f} %"
         rows.append((rank.model, _number(rank.value, digits), str(rank.rank), reach, best))
-    _rows(out, ("model", "value", "rank", "rank in 95 % of resamples", "best in"), rows)
+    _rows(out, ("model", "value", "rank", "could hold (95 %)", "best in"), rows)
 
 
 def _print_failures(one: JudgePrecision, digits: int, out: Console) -> None:

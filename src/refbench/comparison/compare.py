@@ -9,19 +9,23 @@ import numpy as np
 from refbench.case import AnyCase
 from refbench.case_values import case_values
 from refbench.columns import Columns
-from refbench.comparison.drawing import Drawn, Estimate, Interval, draw_pairs
-from refbench.comparison.pairing import Pairing, pair_up, who_meets
+from refbench.comparison.drawing import Drawn, Estimate, Interval, bound_pair, draw_pairs
+from refbench.comparison.pairing import Pairing, Pairs, measured_alone, who_meets
 from refbench.comparison.records import Comparison, Driver, Pair
-from refbench.comparison.words import sentence
+from refbench.comparison.words import holds_zero, sentence
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.score import digits_of
-from refbench.stats import Array, Design, detectable, holm, paired_effect
+from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
 from refbench.stats.effect import LEVEL
+from refbench.stats.interval import SYMMETRIC_BELOW
 from refbench.table import DRAWS, SEED, Aggregate, summaries, summary_measure
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
+_FLIPS_PER_PAIR = 25
+"""And of more pairs with more, so that a p that no flip reaches is below the level after correction."""
+_MOST_FLIPS = 100_000
 _TIE = 1e-6
 """Two scores of a case that differ by less than this share of the largest are a tie."""
 
@@ -43,13 +47,19 @@ def compare_columns(
     differences: Sequence[str] = (),
     notes: Sequence[str] = (),
     lower: Collection[str] = (),
+    measured: Collection[str] = (),
+    mean_of_judges: str | None = None,
+    refusals: str = "conditional",
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
-    `lower` names the measures of which less is better, which the sentence then says. A pair without two shared cases,
-    or without a value, is in the result with its reason, and in no family.
+    `lower` names the measures of which less is better, `measured` the metrics that no judge gives, `mean_of_judges` the
+    judge that is the mean of all where that is the benchmark's number: its pairs are what is asked, and those of single
+    judges are supplementary, a family of their own. `refusals` says how the aggregate counts a model's own failures.
+    A pair without two shared cases, or without a value, is in the result with its reason, and in no family.
     """
-    points = _points(aggregate, columns, cases)
+    values = aggregate.filled(columns)
+    points = _points(aggregate, values, cases)
     valued = [measure for measure, point in points.items() if np.isfinite(point).any()]
     name = metric or summary_measure(aggregate.measures, valued)
     of = next((m for m in aggregate.measures if m.name == name), None)
@@ -61,94 +71,173 @@ def compare_columns(
     couples = who_meets(columns.systems, models, against)
     if not couples:
         raise RefBenchError(f"there is one model to compare ({', '.join(models)}): name at least two")
-    pairings = [pair_up(columns, of, a, b) for a, b in couples]
-    whole = [pairing for pairing in pairings if pairing.shared.sum() >= 2]
-    permutations = FLIPS_PER_DRAW * draws - 1
-    drawn = dict(
-        zip(
-            map(id, whole),
-            draw_pairs(aggregate, columns, cases, whole, name, draws=draws, permutations=permutations, seed=seed),
-            strict=True,
-        )
-    )
+    pairs = Pairs(aggregate, columns, values, of)
+    judgeless = set(of.parts) <= set(measured)
+    if judgeless:
+        couples = measured_alone(columns.systems, couples, pairs.there)
+    pairings = [pairs.of(a, b) for a, b in couples]
+    whole = [pairing for pairing in pairings if pairing.shared.sum() >= 2 and not _endless(aggregate, pairing)]
+    permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(whole), _MOST_FLIPS))
+    found = draw_pairs(aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed)
+    drawn = {id(p): d for p, d in zip(whole, found, strict=True) if np.isfinite(d.gap.value)}
+    judges = {columns.systems[p.first][1] for p in pairings}
+    beside = {
+        id(p): mean_of_judges in judges and columns.systems[p.first][1] != mean_of_judges and not judgeless
+        for p in pairings
+    }
+    families = {which: [p for p in whole if id(p) in drawn and beside[id(p)] == which] for which in (False, True)}
     singles = case_values(aggregate, columns, cases).get(name)
-    tested = [p for p in whole if np.isfinite(drawn[id(p)].gap.value)]
-    adjusted = dict(zip(map(id, tested), holm([drawn[id(p)].p or 0.0 for p in tested]), strict=True))
-    digits = _digits(points.get(name, np.zeros(0)), [drawn[i].gap.value for i, p in adjusted.items() if p <= LEVEL])
-    on = f"{title} {name}{' (lower is better)' if name in lower else ''}"
-    pairs = []
-    for pairing in pairings:
-        pair = _blank(columns, pairing, seeds or {})
-        if id(pairing) in adjusted:
-            pair = _filled(pair, drawn[id(pairing)], adjusted[id(pairing)], len(tested))
-            pair = pair.model_copy(update=_case_by_case(singles, pairing, cases))
-        words = sentence(pair, on=on, protocol=protocol, family=len(tested), digits=digits)
-        pairs.append(pair.model_copy(update={"sentence": words}))
+    blank = {id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless) for p in pairings}
+    filled = dict(blank)
+    for family in families.values():
+        adjusted = holm([drawn[id(p)].p or 0.0 for p in family])
+        hopeless = _hopeless([drawn[id(p)] for p in family])
+        for pairing, p, why in zip(family, adjusted, hopeless, strict=True):
+            of_pair = drawn[id(pairing)]
+            bounds = None
+            if not pairing.whole:
+                bounds = bound_pair(aggregate, columns, cases, pairing, name, draws=draws, seed=seed)
+            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds)
+            filled[id(pairing)] = pair.model_copy(update=_case_by_case(singles, pairing, name in lower))
+    ready = sorted((filled[id(p)] for p in pairings), key=lambda pair: pair.supplementary)
+    digits = _digits(points.get(name, np.zeros(0)), ready)
+    sentences = [
+        sentence(pair, on=f"{title} {name}", protocol=protocol, digits=digits, lower=name in lower, refusals=refusals)
+        for pair in ready
+    ]
     return Comparison(
         benchmark=benchmark,
         title=title,
         protocol=protocol,
         metric=name,
         lower_is_better=name in lower,
+        refusals=refusals,
         digits=digits,
         draws=draws,
         permutations=permutations,
         seed=seed,
-        family=len(tested),
-        pairs=tuple(pairs),
+        family=len(families[False]),
+        pairs=tuple(p.model_copy(update={"sentence": s}) for p, s in zip(ready, sentences, strict=True)),
         differences=tuple(differences),
-        notes=tuple(notes),
+        notes=(*notes, *_floor([drawn[id(p)] for p in families[False]], permutations)),
     )
 
 
-def _digits(values: Array, claimed: Sequence[float]) -> int:
-    """As on the leaderboard, and as many more as it takes that no gap that is claimed is printed as zero."""
+def _endless(aggregate: Aggregate, pairing: Pairing) -> bool:
+    """Whether a model's own failures should count as the worst value of a measure that has none."""
+    return aggregate.worst is not None and pairing.own
+
+
+def _hopeless(family: Sequence[Drawn]) -> list[str | None]:
+    """For each pair why nothing could be resolved with its clusters, whatever the data: flips of so few clusters have
+    no p small enough, alone or after correction for the family."""
+    none = all(smallest_p(d.contrast.n) * len(family) > LEVEL for d in family)
+    n, words = (len(family), f" in a family of {len(family)} pairs") if none and len(family) > 1 else (1, "")
+    return [
+        f"{d.contrast.n} clusters cannot show a difference whatever the data: it takes at least "
+        f"{clusters_needed(n)}{words}"
+        if smallest_p(d.contrast.n) * n > LEVEL
+        else None
+        for d in family
+    ]
+
+
+def _floor(family: Sequence[Drawn], permutations: int) -> list[str]:
+    """Said where the number of flips, not the data, may keep pairs from being resolved."""
+    if not any(d.p_is_bound and not d.is_sum for d in family) or len(family) <= LEVEL * (permutations + 1):
+        return []
+    return [
+        f"the family of {len(family)} pairs is too large for {permutations} flips, and the number is no sum over "
+        "cases, so that its p cannot be bounded further: compare fewer models, or ask for more --draws"
+    ]
+
+
+def _digits(values: Array, pairs: Sequence[Pair]) -> int:
+    """As on the leaderboard, and as many more as it takes that no gap or end of an interval that is claimed to be
+    apart from zero is printed as zero."""
     digits = digits_of(values)
-    smallest = min((abs(gap) for gap in claimed if gap), default=1.0)
+    claimed = [
+        abs(end)
+        for pair in pairs
+        if pair.resolved
+        for end in (pair.gap or 0.0, *(pair.ci95 or ()), *(pair.bounds or ()))
+        if end
+    ]
+    smallest = min(claimed, default=1.0)
     while digits < 9 and smallest < 0.5 * 10**-digits:
         digits += 1
     return digits
 
 
-def _points(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]) -> dict[str, Array]:
+def _points(aggregate: Aggregate, values: Mapping[str, Array], cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
-    overall = aggregate.overall(cases)
-    values = aggregate.filled(columns)
-    found = summaries(aggregate, values, np.ones((1, len(cases))), overall)
+    found = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
     return {measure: value[:, 0] for (_, measure), value in found.items()}
 
 
-def _blank(columns: Columns, pairing: Pairing, seeds: Mapping[str, int]) -> Pair:
+def _blank(
+    columns: Columns,
+    pairing: Pairing,
+    seeds: Mapping[str, int],
+    aggregate: Aggregate,
+    supplementary: bool,
+    judgeless: bool,
+) -> Pair:
     (first, judge), (second, other) = columns.systems[pairing.first], columns.systems[pairing.second]
     n = int(pairing.shared.sum())
     why = f"they share {n} scored case{'' if n == 1 else 's'}" if n < 2 else f"no value on the {n} cases they share"
+    if _endless(aggregate, pairing):
+        why = "a model's own failures count as the worst value, and the measure has none"
     return Pair(
         first=first,
         second=second,
-        judge=judge,
-        second_judge=other,
+        judge=None if judgeless else judge,
+        second_judge=None if judgeless else other,
+        supplementary=supplementary,
         n_cases=n,
         left_out=pairing.left_out,
+        lost=pairing.lost,
+        imputed=pairing.imputed,
         seeds=(seeds[first], seeds[second]) if first in seeds and second in seeds else None,
         failure=Failure(kind="undefined", detail=why),
     )
 
 
-def _filled(pair: Pair, drawn: Drawn, adjusted: float, family: int) -> Pair:
+def _filled(
+    pair: Pair,
+    drawn: Drawn,
+    adjusted: float,
+    family: int,
+    hopeless: str | None,
+    pairing: Pairing,
+    bounds: tuple[tuple[float, float], Interval] | None,
+) -> Pair:
     ci95 = _rounded(drawn.gap.ci95)
-    resolved = adjusted <= LEVEL and not (ci95 is not None and ci95[0] <= 0 <= ci95[1])
+    between, around = (_rounded(bounds[0]), _rounded(bounds[1])) if bounds else (None, None)
+    # What failed without bounds is taken as missing data, but for a model's own failures: those are no accident.
+    undone = pairing.own if bounds is None else holds_zero(between) or holds_zero(around)
+    resolved = adjusted <= LEVEL and not holds_zero(ci95) and not undone and not hopeless
     drivers = [_driver(pair.n_cases, drawn, i, drawn.gap.value if resolved else None) for i in range(len(drawn.slices))]
+    effect = drawn.contrast.effect
     return pair.model_copy(
         update={
             "failure": None,
+            "family": family,
             "values": (round(drawn.values[0], 9), round(drawn.values[1], 9)),
             "gap": round(drawn.gap.value, 9),
             "ci95": ci95,
             "p": drawn.p,
             "p_adjusted": adjusted,
+            "p_is_bound": drawn.p_is_bound,
             "resolved": resolved,
-            "detectable": round(detectable((ci95[1] - ci95[0]) / 2, family), 9) if ci95 else None,
-            "n_clusters": drawn.n_clusters,
+            "hopeless": hopeless,
+            "effect": None if effect is None else round(effect, 6),
+            "detectable": round(detectable((ci95[1] - ci95[0]) / 2, family), 9) if ci95 and not hopeless else None,
+            "n_clusters": drawn.contrast.n,
+            "symmetric": drawn.contrast.n < SYMMETRIC_BELOW,
+            "bounds": between,
+            "bounds_ci95": around,
+            "undone": undone,
             "drivers": tuple(sorted((d for d in drivers if d), key=lambda d: -abs(d.contribution))),
         }
     )
@@ -171,20 +260,16 @@ def _driver(n_cases: int, drawn: Drawn, i: int, gap: float | None) -> Driver | N
     )
 
 
-def _case_by_case(singles: Array | None, pairing: Pairing, cases: Sequence[AnyCase]) -> dict[str, object]:
-    """Wins, ties and losses, and the effect where every shared case has a value of its own."""
+def _case_by_case(singles: Array | None, pairing: Pairing, lower: bool) -> dict[str, object]:
+    """In how many cases the first is better, level and worse."""
     if singles is None:
         return {}
-    apart = (singles[pairing.first] - singles[pairing.second])[pairing.shared]
+    ahead = (singles[pairing.first] - singles[pairing.second])[pairing.shared] * (-1 if lower else 1)
     level = _TIE * max(float(np.nanmax(np.abs(singles))), 1e-12) if np.isfinite(singles).any() else 0.0
-    kept = [case for case, keep in zip(cases, pairing.shared, strict=True) if keep]
-    design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
-    effect = None if np.isnan(apart).any() else paired_effect(apart, design.cluster)
     return {
-        "wins": int((apart > level).sum()),
-        "ties": int((np.abs(apart) <= level).sum()),
-        "losses": int((apart < -level).sum()),
-        "effect": None if effect is None else round(effect, 6),
+        "wins": int((ahead > level).sum()),
+        "ties": int((np.abs(ahead) <= level).sum()),
+        "losses": int((ahead < -level).sum()),
     }
 
 

@@ -7,26 +7,38 @@ replaced; as further rows beside the two systems, replaced scores go through the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from refbench.case import AnyCase
 from refbench.columns import Columns
 from refbench.comparison.pairing import Pairing
+from refbench.failure import KINDS
 from refbench.stats import (
     Array,
+    Contrast,
     Design,
-    bca_interval,
+    FlipP,
+    bounds_interval,
     draws_of,
+    error_and_skew,
     flip_p,
     flips,
+    interval_for,
     is_exhaustive,
+    one_flip_each,
+    smallest_p,
+    sum_flip_p,
 )
+from refbench.stats.effect import LEVEL
 from refbench.table import Aggregate, Slice, summaries
 
 _MOST_NUMBERS = 20_000_000
 """Scores (rows x cases x metrics) held at a time: 160 MB."""
+_CHECKED = 32
+"""Flips that are carried out in full to see whether a gap is the sum of its clusters' parts."""
+_ROUNDING = 1e-9
 
 Interval = tuple[float, float] | None
 
@@ -45,8 +57,12 @@ class Drawn:
 
     values: tuple[float, float]
     gap: Estimate
+    contrast: Contrast
     p: float | None
-    n_clusters: int
+    p_is_bound: bool
+    """No flip drawn reaches the gap: p is below this."""
+    is_sum: bool
+    """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]
@@ -54,7 +70,7 @@ class Drawn:
 
 def draw_pairs(
     aggregate: Aggregate,
-    columns: Columns,
+    values: Mapping[str, Array],
     cases: Sequence[AnyCase],
     pairings: Sequence[Pairing],
     measure: str,
@@ -64,8 +80,8 @@ def draw_pairs(
     seed: int,
     by_slice: bool = True,
 ) -> list[Drawn]:
-    """Everything about every pair, in order. The gap is NaN where the aggregate has no value for it; there is no p
-    without permutations."""
+    """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
+    aggregate has no value for it; there is no p without permutations."""
     groups: dict[bytes, list[int]] = {}
     for number, pairing in enumerate(pairings):
         groups.setdefault(pairing.shared.tobytes(), []).append(number)
@@ -74,10 +90,10 @@ def draw_pairs(
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
         rows = 2 + (len(slices) if by_slice else 0)
-        at_once = max(1, _MOST_NUMBERS // (rows * len(kept) * len(columns.values)))
+        at_once = max(1, _MOST_NUMBERS // (rows * len(kept) * len(values)))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
-            group = _Group(aggregate, columns, kept, slices, [pairings[i] for i in batch], measure, by_slice)
+            group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
             found |= dict(zip(batch, group.drawn(draws, permutations, seed), strict=True))
     return [found[number] for number in range(len(pairings))]
 
@@ -88,7 +104,7 @@ class _Group:
     def __init__(
         self,
         aggregate: Aggregate,
-        columns: Columns,
+        values: Mapping[str, Array],
         kept: Sequence[AnyCase],
         slices: Sequence[Slice],
         pairings: Sequence[Pairing],
@@ -101,8 +117,8 @@ class _Group:
         self.design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
         self.couples: dict[str, Array] = {}
         """pairs x 2 x cases of each metric; a value that one side lacks is no value of the pair."""
-        for metric, values in aggregate.filled(columns).items():
-            couple = np.stack([values[[p.first, p.second]][:, p.shared] for p in pairings])
+        for metric, column in values.items():
+            couple = np.stack([column[[p.first, p.second]][:, p.shared] for p in pairings])
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
 
@@ -112,28 +128,39 @@ class _Group:
         rows = self._rows()
         point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
         drawn, influence = draws_of(lambda weights: self._statistics(rows, weights), design, draws, seed)
-        everything = np.ones(n, dtype=np.bool_)
-        members = [everything, *(where.members for where in self.slices), *(where.members for where in self.slices)]
-        freedom = [design.degrees_of_freedom(chosen) for chosen in members]
-        p_values = self._p_values(point[:, 0], permutations, seed)
+        members = [where.members for where in (*self.slices, *self.slices)]
+        sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
+        flipped, sums = self._flipped(point[:, 0], permutations, seed)
         found = []
         for pair in range(self.n_pairs):
             estimates = [
-                Estimate(float(value), bca_interval(value, drawn[pair, k], influence[pair, k], freedom[k]))
-                for k, value in enumerate(point[pair])
+                Estimate(float(value), interval_for(value, drawn[pair, k], influence[pair, k], n=clusters, df=df))
+                for k, (value, (clusters, df)) in enumerate(zip(point[pair, 1:], sizes, strict=True), 1)
             ]
+            contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
+            p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
             found.append(
                 Drawn(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
-                    gap=estimates[0],
-                    p=p_values[pair],
-                    n_clusters=design.n_clusters,
+                    gap=Estimate(contrast.value, _with_zero(contrast.interval(), p, design.n_clusters)),
+                    contrast=contrast,
+                    p=p,
+                    p_is_bound=bound,
+                    is_sum=bool(sums[pair]),
                     slices=tuple(self.slices),
-                    contributions=tuple(estimates[1 : 1 + len(self.slices)]),
-                    gaps=tuple(estimates[1 + len(self.slices) :]),
+                    contributions=tuple(estimates[: len(self.slices)]),
+                    gaps=tuple(estimates[len(self.slices) :]),
                 )
             )
         return found
+
+    def _contrast(self, gap: float, drawn: Array, influence: Array) -> Contrast:
+        """With more clusters than are left out one by one, the error is that of the draws and skew no matter."""
+        defined = drawn[np.isfinite(drawn)]
+        spread = float(np.std(defined)) if len(defined) else np.nan
+        error, skew = error_and_skew(influence, self.design) if len(influence) else (spread, 0.0)
+        everything = np.ones(len(self.kept), dtype=np.bool_)
+        return Contrast(gap, error, skew, self.design.n_clusters, self.design.degrees_of_freedom(everything))
 
     def _rows(self) -> dict[str, Array]:
         """For each pair: first, second, and the second as the first on each slice."""
@@ -157,24 +184,111 @@ class _Group:
                 within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
 
-    def _p_values(self, gaps: Array, permutations: int, seed: int) -> list[float | None]:
-        """Flips of whole clusters, for all pairs at once: see refbench.stats.permutation."""
+    def _flipped(self, gaps: Array, permutations: int, seed: int) -> tuple[list[FlipP], Array]:
+        """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), and which gaps are sums over
+        clusters. Those are flipped as sums; of others the aggregate is repeated under each flip."""
+        nothing = [FlipP(1.0)] * self.n_pairs, np.zeros(self.n_pairs, dtype=np.bool_)
         if not permutations:
-            return [None] * self.n_pairs
+            return nothing
+        design, n = self.design, len(self.kept)
         twice = next(w for w in self.aggregate.slices([*self.kept, *self.kept]) if w.level == "overall")
         rows = {
-            metric: np.concatenate([couple, couple[:, ::-1]], axis=2).reshape(-1, 2 * len(self.kept))
+            metric: np.concatenate([couple, couple[:, ::-1]], axis=2).reshape(-1, 2 * n)
             for metric, couple in self.couples.items()
         }
-        blocks: list[Array] = []
-        for weights in flips(self.design, permutations, seed):
+
+        def gaps_under(weights: Array) -> Array:
             value = self._overall(rows, weights, twice).reshape(self.n_pairs, 2, -1)
-            blocks.append(value[:, 0] - value[:, 1])
-        drawn = np.concatenate(blocks, axis=1)
-        exhaustive = is_exhaustive(self.design.n_clusters, permutations)
-        return [flip_p(float(gaps[i]), drawn[i], exhaustive=exhaustive) for i in range(self.n_pairs)]
+            return value[:, 0] - value[:, 1]
+
+        parts = (gaps[:, None] - np.concatenate([gaps_under(w) for w in one_flip_each(design)], axis=1)) / 2
+        some = np.concatenate(list(flips(design, _CHECKED, seed)))
+        swapped = some[:, n + np.unique(design.cluster, return_index=True)[1]]
+        off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - gaps_under(some)).max(axis=1)
+        sums = np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
+        found = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
+        if not sums.all():
+            drawn = np.concatenate([gaps_under(weights) for weights in flips(design, permutations, seed)], axis=1)
+            all_tried = is_exhaustive(design.n_clusters, permutations)
+            for i in np.flatnonzero(~sums):
+                found[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
+        return [found[np.intp(i)] for i in range(self.n_pairs)], sums
 
     def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
         found = summaries(self.aggregate, rows, weights, [where or self.overall])
         nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
         return found.get((0, self.measure), nothing)
+
+
+def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
+    """Flips are exact where differences are symmetric, Student's t corrected for skew holds where they are not: the
+    larger p holds in both."""
+    if student is None or student <= flipped.p:
+        return flipped.p, flipped.bound
+    return student, False
+
+
+def _with_zero(interval: Interval, p: float | None, clusters: int) -> Interval:
+    """The interval holds all differences that the test does not reject: no difference as well, where only the flips do
+    not reject it. So few clusters that flips can never reject say nothing about that."""
+    if interval is None or p is None or p <= LEVEL or smallest_p(clusters) > LEVEL:
+        return interval
+    return min(interval[0], 0.0), max(interval[1], 0.0)
+
+
+def bound_pair(
+    aggregate: Aggregate,
+    columns: Columns,
+    cases: Sequence[AnyCase],
+    pairing: Pairing,
+    measure: str,
+    *,
+    draws: int,
+    seed: int,
+) -> tuple[tuple[float, float], Interval] | None:
+    """Between what the gap lies, whatever the failures would have scored, over all cases that both were asked for:
+    [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
+
+    Failures that the aggregate gives a value are no unknowns. None for a measure without a finite range.
+    """
+    of = next(m for m in aggregate.measures if m.name == measure)
+    ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}
+    if of.low is None or of.high is None or ends:
+        return None
+    settled = _settled(aggregate, columns)
+    low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
+    kept = [case for case, keep in zip(cases, pairing.expected, strict=True) if keep]
+    overall = aggregate.overall(kept)
+    first, second = pairing.first, pairing.second
+    rows = {}
+    for metric in low:
+        four = low[metric][first], high[metric][second], high[metric][first], low[metric][second]
+        rows[metric] = np.stack(four)[:, pairing.expected]
+        rows[metric][:, np.isnan(rows[metric]).any(axis=0)] = np.nan
+    design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
+
+    def gaps(weights: Array) -> Array:
+        value = summaries(aggregate, rows, weights, overall).get((0, measure))
+        return np.full((2, len(weights)), np.nan) if value is None else value[[0, 2]] - value[[1, 3]]
+
+    point = gaps(np.ones((1, len(kept))))[:, 0]
+    if not np.isfinite(point).all():
+        return None
+    least, most = sorted(float(end) for end in point)
+    drawn, _ = draws_of(gaps, design, draws, seed, most_left_out=0)
+    df = design.degrees_of_freedom(np.ones(len(kept), dtype=np.bool_))
+    if df < 1 or not np.isfinite(drawn).all():
+        return (least, most), None
+    errors = float(np.std(drawn[0])), float(np.std(drawn[1]))
+    return (least, most), bounds_interval(least, most, errors if point[0] <= point[1] else errors[::-1], df)
+
+
+def _settled(aggregate: Aggregate, columns: Columns) -> Columns:
+    """The columns with the official values as if they were scores: what has a value is not bounded."""
+    drawn, kinds = dict(columns.drawn), dict(columns.kinds)
+    for metric in drawn:
+        for kind, value in aggregate.imputed.items():
+            failed = columns.kinds[metric] == KINDS.index(kind)
+            drawn[metric] = np.where(failed, value, drawn[metric])
+            kinds[metric] = np.where(failed, np.int8(-1), kinds[metric])
+    return replace(columns, drawn=drawn, kinds=kinds)

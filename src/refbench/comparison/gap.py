@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from refbench.case import AnyCase
 from refbench.columns import System, columns_of
 from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import pair_up
+from refbench.comparison.pairing import Pairs
 from refbench.record import Record, RefBenchError
 from refbench.score import Score
 from refbench.stats import detectable
@@ -31,7 +31,7 @@ class Gap(Record):
 
     @property
     def detectable(self) -> float | None:
-        """The true difference that would be found four times in five."""
+        """The true difference that would be found at least four times in five."""
         return None if self.ci95 is None else detectable((self.ci95[1] - self.ci95[0]) / 2)
 
 
@@ -49,11 +49,12 @@ def paired_gap(
     """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
     of = next(m for m in aggregate.measures if m.name == measure)
     columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
-    pairing = pair_up(columns, of, columns.systems.index(first), columns.systems.index(second))
+    values = aggregate.filled(columns)
+    pairing = Pairs(aggregate, columns, values, of).of(columns.systems.index(first), columns.systems.index(second))
     n = int(pairing.shared.sum())
     if n < 2:
         raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")
     (drawn,) = draw_pairs(
-        aggregate, columns, cases, [pairing], measure, draws=draws, permutations=0, seed=seed, by_slice=False
+        aggregate, values, cases, [pairing], measure, draws=draws, permutations=0, seed=seed, by_slice=False
     )
     return Gap(first=first[0], second=second[0], measure=measure, gap=drawn.gap.value, ci95=drawn.gap.ci95, n_cases=n)

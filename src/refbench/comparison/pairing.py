@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.columns import Columns, System
+from refbench.comparison.records import ABSENT, NOT_ASKED, OUT_OF_SCOPE
 from refbench.failure import KINDS
 from refbench.record import RefBenchError
-from refbench.table import Measure
+from refbench.stats import Array
+from refbench.table import Aggregate, Measure, has_value
 
 Bools = NDArray[np.bool_]
 
-ABSENT = "not among its cases"
-OUT_OF_SCOPE = "not applicable"
+OTHER_PARTS = "other metrics than the other side"
+OWN = " (its own)"
+"""After the kind of a failure that is the model's, not the judge's or the metric's."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,20 @@ class Pairing:
     first: int
     second: int
     shared: Bools
+    expected: Bools
+    """The shared cases, and those that only failures keep from being shared."""
     left_out: dict[str, int]
+    lost: tuple[int, int]
+    """Pictures of shared cases (some of their seeds) that failed on either side: the others stand for them."""
+    imputed: tuple[int, int]
+    """Failed pictures of either side that have a value all the same."""
+    own: bool
+    """Whether a failure without a value is a model's own: it is no accident which cases those are."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether no failure leaves anything out."""
+        return bool((self.shared == self.expected).all()) and not any(self.lost)
 
 
 def who_meets(systems: Sequence[System], models: Sequence[str], against: str | None = None) -> list[tuple[int, int]]:
@@ -47,44 +63,80 @@ def who_meets(systems: Sequence[System], models: Sequence[str], against: str | N
     return rows
 
 
+def measured_alone(systems: Sequence[System], rows: Sequence[tuple[int, int]], there: Bools) -> list[tuple[int, int]]:
+    """Of pairs that differ in their judges only, one: a measure that no judge gave is the same under each. `there` says
+    which systems have which cases."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for i, j in rows:
+        couple = systems[i][0], systems[j][0]
+        before = found.setdefault(couple, (i, j))
+        if (there[i] & there[j]).sum() > (there[before[0]] & there[before[1]]).sum():
+            found[couple] = i, j
+    return list(found.values())
+
+
 def _folded(judge: str | None) -> str:
     return (judge or "").casefold()
 
 
-def pair_up(columns: Columns, measure: Measure, first: int, second: int) -> Pairing:
-    """The shared cases of two systems in a measure; failures of either leave a case out, so the pair stays a pair."""
-    there = np.stack([~np.isnan(columns.values[part][[first, second]]) for part in measure.parts])
-    apart = np.stack([columns.inapplicable[part][[first, second]] for part in measure.parts])
-    together = there.all(axis=1)  # parts x cases: both have a value
-    whole = np.logical_or(there, apart).all(axis=0).all(axis=0)
-    shared: Bools = np.logical_and(np.any(together, axis=0), np.logical_or(whole, measure.any_part))
-    reasons = [_reasons(columns, measure, row) for row in (first, second)]
-    names = _names(columns.systems[first], columns.systems[second])
-    left_out: Counter[str] = Counter()
-    for i in np.flatnonzero(~shared):
-        why = [reason[i] for reason in reasons]
-        if why[0] == why[1] == OUT_OF_SCOPE:
-            continue  # neither was expected to score there
-        side = 0 if why[0] else 1
-        left_out[f"{names[side]}: {why[side] or 'other metrics than the other side'}"] += 1
-    return Pairing(first, second, shared, dict(left_out))
+class Pairs:
+    """Pairs up the systems of some columns in one measure, `values` being what the aggregate makes of them."""
 
+    def __init__(self, aggregate: Aggregate, columns: Columns, values: Mapping[str, Array], measure: Measure) -> None:
+        self.systems = columns.systems
+        self.there = has_value(values, measure)
+        self._parts = [~np.isnan(values.get(measure.whole(part), values[part])) for part in measure.parts]
+        self._reasons = np.full(self.there.shape, ABSENT, dtype=object)
+        waiting, away = np.zeros_like(self.there), np.ones_like(self.there)
+        lost = np.zeros(next(iter(columns.drawn.values())).shape, dtype=np.bool_)
+        some, own, imputed = np.zeros_like(lost), np.zeros_like(lost), np.zeros_like(lost)
+        for part in measure.parts:
+            failed, stands_in = columns.kinds[part] >= 0, aggregate.stands_in(columns, part)
+            without_value = failed & ~stands_in
+            lost |= without_value
+            imputed |= failed & stands_in
+            own |= without_value & columns.own[part]
+            some |= ~np.isnan(columns.drawn[part])
+            waiting |= columns.waiting[part].any(axis=2)
+            away &= columns.inapplicable[part]
+        if measure.any_part:
+            lost &= ~some
+        self._lost = lost.sum(axis=2)
+        """Pictures that failed and have no value, for each system and case."""
+        self._imputed = (imputed & ~lost).sum(axis=2)
+        self._own = (lost & own).any(axis=2)
+        self._reasons[away] = OUT_OF_SCOPE
+        self._reasons[waiting] = NOT_ASKED
+        for part in reversed(measure.parts):
+            kinds = columns.kinds[part]
+            first = (kinds >= 0).argmax(axis=2)[:, :, None]
+            kind = np.take_along_axis(kinds, first, axis=2)[:, :, 0]
+            by_model = np.take_along_axis(columns.own[part], first, axis=2)[:, :, 0]
+            for number in np.unique(kind[kind >= 0]):
+                for mine, word in ((False, KINDS[number]), (True, KINDS[number] + OWN)):
+                    self._reasons[(kind == number) & (by_model == mine)] = word
+        self._reasons[self.there] = ""
 
-def _reasons(columns: Columns, measure: Measure, row: int) -> list[str]:
-    """For each case why it has no whole score: the first failure, or that nothing was expected; empty where it has."""
-    there = np.stack([~np.isnan(columns.values[part][row]) for part in measure.parts])
-    apart = np.stack([columns.inapplicable[part][row] for part in measure.parts])
-    kinds = np.stack([columns.failures[part][row] for part in measure.parts])
-    found = []
-    for i in range(there.shape[1]):
-        failed = kinds[:, i][kinds[:, i] >= 0]
-        if there[:, i].any() and (measure.any_part or (there | apart)[:, i].all()):
-            found.append("")
-        elif len(failed):
-            found.append(KINDS[failed[0]])
-        else:
-            found.append(OUT_OF_SCOPE if apart[:, i].all() else ABSENT)
-    return found
+    def of(self, first: int, second: int) -> Pairing:
+        """The shared cases of two systems; failures of either leave a case out, so the pair stays a pair."""
+        a, b = self.there[first], self.there[second]
+        shared: Bools = np.any([part[first] & part[second] for part in self._parts], axis=0)
+        failed_a, failed_b = self._lost[first] > 0, self._lost[second] > 0
+        expected: Bools = shared | ((a | failed_a) & (b | failed_b))
+        names = _names(self.systems[first], self.systems[second])
+        left_out: Counter[str] = Counter()
+        for i in np.flatnonzero(~shared):
+            why = self._reasons[first, i], self._reasons[second, i]
+            if why[0] == why[1] == OUT_OF_SCOPE:
+                continue  # neither was expected to score there
+            side = 0 if why[0] else 1
+            left_out[f"{names[side]}: {why[side] or OTHER_PARTS}"] += 1
+        lost, imputed = (
+            (int(counts[first][shared].sum()), int(counts[second][shared].sum()))
+            for counts in (self._lost, self._imputed)
+        )
+        own = bool((self._own[[first, second]] & expected).any())
+        return Pairing(first, second, shared, expected, dict(left_out), lost, imputed, own)
 
 
 def _names(first: System, second: System) -> tuple[str, str]:

@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from refbench.failure import Failure
 from refbench.record import Record
 
+ABSENT = "not among its cases"
+OUT_OF_SCOPE = "not applicable"
+NOT_ASKED = "not asked yet"
+NO_FAILURE = tuple(f": {why}" for why in (ABSENT, OUT_OF_SCOPE, NOT_ASKED))
+"""How reasons end that are no failures."""
+
 
 class Driver(Record):
     """One slice of the cases and its part in a gap.
@@ -36,33 +42,67 @@ class Pair(Record):
     first: str
     second: str
     judge: str | None
+    """None where no judge gave the measure."""
     second_judge: str | None
     """The same as `judge`, but where the two sides were judged by different ones."""
+    supplementary: bool = False
+    """A single judge's pair where the benchmark's number is the mean of the judges: of a family of its own."""
+    family: int = 0
+    """How many pairs `p_adjusted` is over."""
     values: tuple[float, float] | None = None
     """Both systems on the shared cases."""
     gap: float | None = None
     ci95: tuple[float, float] | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    p_is_bound: bool = False
+    """No flip that was drawn reaches the gap: p is below what is given."""
     resolved: bool = False
-    """Whether the corrected test finds a difference and the interval leaves out zero."""
+    """Whether the corrected test finds a difference, the interval leaves out zero, and whatever the failures would
+    have scored does not bring zero back."""
+    hopeless: str | None = None
+    """Why no data on these clusters could be resolved, where that is so."""
     effect: float | None = None
-    """Mean difference of the cases over the standard deviation of the clusters' mean differences."""
+    """The gap over the standard deviation of what single clusters contribute to it."""
     detectable: float | None = None
-    """The true difference that this many cases show four times in five, in this family."""
+    """The true difference that this many cases show at least four times in five, in this family."""
     n_cases: int = 0
     n_clusters: int = 0
+    symmetric: bool = False
+    """Fewer clusters than it takes to correct for skew: differences are taken to be symmetric about their mean."""
     wins: int = 0
     ties: int = 0
     losses: int = 0
-    """Cases in which the first is above, level and below; cases without a value of their own are in none."""
+    """Cases in which the first is better, level and worse; cases without a value of their own are in none."""
     left_out: Mapping[str, int] = {}
     """Cases that take no part, by whose they are and why; each counts once."""
+    lost: tuple[int, int] = (0, 0)
+    """Pictures of cases that do take part, of the first and of the second, that failed beside other seeds."""
+    bounds: tuple[float, float] | None = None
+    """Between what the gap would lie with the failed cases, whatever they had scored; None where none has failed, or
+    where the measure has no finite range."""
+    bounds_ci95: tuple[float, float] | None = None
+    """Imbens and Manski's interval for the gap that is known to lie between the bounds."""
+    undone: bool = False
+    """Whether what failed could undo the gap: the bounds or their interval hold zero, or a model's own failures have no
+    bounds."""
+    imputed: tuple[int, int] = (0, 0)
+    """Failed pictures of the first and of the second that count by a value, as the protocol or `refusals` says."""
     seeds: tuple[int, int] | None = None
     failure: Failure | None = None
     sentence: str = ""
     drivers: tuple[Driver, ...] = ()
     """Every slice of the table, the largest contribution first."""
+
+    @property
+    def n_failed(self) -> int:
+        """Cases left out for a failure, and failed pictures of the others."""
+        return sum(self.failed.values()) + sum(self.lost)
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Of those left out, the ones that failed: not what was never asked, or is not among a side's cases."""
+        return {why: n for why, n in self.left_out.items() if not why.endswith(NO_FAILURE)}
 
     @property
     def leading(self) -> tuple[Driver, ...]:
@@ -76,13 +116,16 @@ class Pair(Record):
 
 
 class Comparison(Record):
-    """Pairs of systems in one measure under one protocol. `family` is how many pairs the correction is over."""
+    """Pairs of systems in one measure under one protocol. `family` is how many pairs the correction is over; single
+    judges beside the mean of all are `supplementary`, with a family of their own."""
 
     benchmark: str
     title: str
     protocol: str
     metric: str
     lower_is_better: bool = False
+    refusals: str = "conditional"
+    """How a model's own failures count: left out with bounds beside, or as the worst value."""
     digits: int
     draws: int
     permutations: int
@@ -92,3 +135,7 @@ class Comparison(Record):
     differences: tuple[str, ...] = ()
     """What is not the same on the two sides, and so may be behind a gap."""
     notes: tuple[str, ...] = ()
+
+    def better(self, gap: float) -> bool:
+        """Whether a gap speaks for the first of its pair."""
+        return (gap < 0) == self.lower_is_better

@@ -1,37 +1,94 @@
-"""The sentence of a pair that may be pasted into a paper: gap, interval, corrected p, n, seeds and judges."""
+"""The sentence of a pair that may be pasted into a paper: gap, interval, corrected p, n, seeds, judges, and what was
+left out."""
 
 from __future__ import annotations
 
+from math import ceil, floor, log10
+
 from refbench.comparison.records import Pair
+from refbench.stats.effect import LEVEL
+
+REFUSALS = {
+    "worst": "a model's own failures as the worst",
+    "worst,unsupported": "a model's own failures and what it cannot take as the worst",
+}
 
 
-def sentence(pair: Pair, *, on: str, protocol: str, family: int, digits: int) -> str:
+def sentence(
+    pair: Pair, *, on: str, protocol: str, digits: int, lower: bool = False, refusals: str = "conditional"
+) -> str:
     """What may be said about the pair on a measure. An unresolved gap is never called equality: it names what could be
     seen."""
+    on = f"{on} (lower is better)" if lower else on
     if pair.gap is None or pair.p_adjusted is None:
         why = pair.failure.detail if pair.failure else "no value"
         return f"{pair.first} and {pair.second} cannot be compared on {on} ({protocol}): {why}."
-    facts = _facts(pair, protocol, family, digits)
+    facts = _facts(pair, protocol, digits, refusals)
     if pair.resolved:
         side = "above" if pair.gap > 0 else "below"
+        if lower:
+            side += f" ({'better' if pair.gap < 0 else 'worse'} than)"
         return f"{pair.first} scores {amount(abs(pair.gap), digits)} {side} {pair.second} on {on} ({facts})."
     said = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {pair.gap:+.{digits}f} ({facts})"
+    if pair.hopeless:
+        return f"{said}; {pair.hopeless}."
+    if _only_failures(pair):
+        return f"{said}; on the cases both have it is more than chance explains, but what failed could undo it."
     if pair.detectable is None:
         return f"{said}."
-    return f"{said}; true differences below about {_rough(pair.detectable)} will usually not be seen with this n."
+    return f"{said}; a true difference of {_rough(pair.detectable)} would be found at least 4 times in 5 with this n."
 
 
-def _facts(pair: Pair, protocol: str, family: int, digits: int) -> str:
+def _only_failures(pair: Pair) -> bool:
+    """Whether nothing but what was left out keeps the pair from being resolved."""
+    assert pair.p_adjusted is not None
+    return pair.p_adjusted <= LEVEL and not holds_zero(pair.ci95)
+
+
+def holds_zero(interval: tuple[float, float] | None) -> bool:
+    return interval is not None and interval[0] <= 0 <= interval[1]
+
+
+def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
     interval = f"95 % CI {pair.ci95[0]:.{digits}f} to {pair.ci95[1]:.{digits}f}" if pair.ci95 else "no interval"
     assert pair.p_adjusted is not None
-    tested = probability(pair.p_adjusted) + (f", Holm over {family} pairs" if family > 1 else "")
+    of = "pairs of single judges" if pair.supplementary else "pairs"
+    tested = probability(pair.p_adjusted, pair.p_is_bound) + (
+        f", Holm over {pair.family} {of}" if pair.family > 1 else ""
+    )
     size = f"n = {counted(pair.n_cases, 'case')}"
     if pair.n_clusters != pair.n_cases:
         size += f" in {counted(pair.n_clusters, 'cluster')}"
     if pair.seeds is not None:
         a, b = pair.seeds
         size += f", {counted(a, 'seed')}" if a == b else f", {a} and {b} seeds"
-    return "; ".join([protocol, interval, tested, f"{size}, {judged(pair)}"])
+    under = f"{protocol}, {REFUSALS[refusals]}" if refusals in REFUSALS else protocol
+    said = [under, interval, tested, f"{size}, {judged(pair)}"]
+    if pair.symmetric:
+        said.append("few clusters: differences taken to be symmetric")
+    if any(pair.imputed):
+        how = "the worst value" if refusals in REFUSALS else "the protocol says"
+        said.append(f"{counted(sum(pair.imputed), 'failed picture')} counted as {how} ({_of_each(pair, pair.imputed)})")
+    return "; ".join([*said, *left_out(pair, digits)])
+
+
+def _of_each(pair: Pair, counts: tuple[int, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in zip((pair.first, pair.second), counts, strict=True) if n)
+
+
+def left_out(pair: Pair, digits: int) -> list[str]:
+    """What takes no part, and what it could have done to the gap."""
+    said = []
+    if pair.left_out:
+        reasons = ", ".join(f"{why} {n}" for why, n in pair.left_out.items())
+        said.append(f"{counted(sum(pair.left_out.values()), 'case')} left out ({reasons})")
+    if any(pair.lost):
+        said.append(f"{counted(sum(pair.lost), 'failed picture')} of the others left out ({_of_each(pair, pair.lost)})")
+    if pair.bounds is not None:
+        said.append(f"with those that failed the gap is {pair.bounds[0]:+.{digits}f} to {pair.bounds[1]:+.{digits}f}")
+    elif pair.n_failed:
+        said.append("what those that failed could change is not known, as the measure has no finite range")
+    return said
 
 
 def judged(pair: Pair) -> str:
@@ -46,9 +103,19 @@ def amount(value: float, digits: int) -> str:
     return f"{value:.{digits}f} points" if digits == 2 else f"{value:.{digits}f}"
 
 
-def probability(p: float) -> str:
-    """Two significant digits, as "p = 0.012"."""
-    return f"p = {p:.2g}" if p >= 0.0001 else f"p = {p:.1e}"
+def probability(p: float, bound: bool = False) -> str:
+    """Two significant digits, as "p = 0.012", or more where these would put it on the other side of the level; "<"
+    where p is only known to be below, and for all that are below 0.0001."""
+    if p < 0.0001:
+        return "p < 0.0001"
+    if bound:  # rounded up: p is below what is printed, whatever is dropped
+        step = 10.0 ** (floor(log10(p)) - 1)
+        return f"p < {ceil(p / step - 1e-9) * step:.2g}"
+    shown, digits = f"{p:.2g}", 2
+    while digits < 9 and (float(shown) <= LEVEL) != (p <= LEVEL):
+        digits += 1
+        shown = f"{p:.{digits}g}"
+    return f"p = {shown}"
 
 
 def counted(n: int, noun: str) -> str:

@@ -2,38 +2,48 @@
 
 from refbench.stats.agreement import mean_absolute_error, mean_squared_error
 from refbench.stats.alpha import krippendorff_alpha
-from refbench.stats.bootstrap import Array, Design, draws_of, leave_one_out, resample
+from refbench.stats.bootstrap import Array, Design, draws_of, error_and_skew, leave_one_out, resample
 from refbench.stats.correlation import kendall, pearson, spearman
-from refbench.stats.effect import detectable, paired_effect
+from refbench.stats.effect import clusters_needed, detectable, smallest_p
 from refbench.stats.holm import holm
 from refbench.stats.icc import icc
-from refbench.stats.interval import bca_interval
+from refbench.stats.interval import Contrast, bca_interval, bounded_interval, bounds_interval, effective_n, interval_for
 from refbench.stats.kappa import Bins, cohen_kappa, quadratic_kappa
 from refbench.stats.means import WeightedMeans
-from refbench.stats.permutation import flip_p, flips, is_exhaustive
+from refbench.stats.permutation import FlipP, flip_p, flips, is_exhaustive, one_flip_each, sum_flip_p
 
 __all__ = [
     "Array",
     "Bins",
+    "Contrast",
     "Design",
+    "FlipP",
     "WeightedMeans",
     "bca_interval",
+    "bounded_interval",
+    "bounds_interval",
+    "clusters_needed",
     "cohen_kappa",
     "detectable",
     "draws_of",
+    "effective_n",
+    "error_and_skew",
     "flip_p",
     "flips",
     "holm",
     "icc",
+    "interval_for",
     "is_exhaustive",
     "kendall",
     "krippendorff_alpha",
     "leave_one_out",
     "mean_absolute_error",
     "mean_squared_error",
-    "paired_effect",
+    "one_flip_each",
     "pearson",
     "quadratic_kappa",
     "resample",
+    "smallest_p",
     "spearman",
+    "sum_flip_p",
 ]

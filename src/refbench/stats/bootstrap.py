@@ -123,3 +123,12 @@ def draws_of(
     # A cluster of a small stratum moves the statistic more when it is left out than it does in a resample.
     shrink = 1 - 1 / np.bincount(design.stratum)[design.stratum]
     return drawn, np.nan_to_num((point - left) * shrink)
+
+
+def error_and_skew(influence: Array, design: Design) -> tuple[float, float]:
+    """The standard error of a statistic from the influence of each cluster, and the skew of its distribution: the
+    third cumulant over the cubed error. Strata of fewer than three clusters say nothing about skew."""
+    n = np.bincount(design.stratum)[design.stratum].astype(np.float64)
+    error = float(np.sqrt(np.sum(np.where(n > 1, n / np.maximum(n - 1, 1), 0.0) * influence**2)))
+    third = float(np.sum(np.where(n > 2, n**2 / np.maximum((n - 1) * (n - 2), 1), 0.0) * influence**3))
+    return error, third / error**3 if error > 0 else 0.0

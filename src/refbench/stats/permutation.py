@@ -8,6 +8,7 @@ averages and totals included, and strata stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,14 +42,61 @@ def flips(design: Design, draws: int, seed: int) -> Iterator[Array]:
         yield np.concatenate([1.0 - of_cases, of_cases], axis=1)
 
 
-def flip_p(observed: float, drawn: Array, *, exhaustive: bool) -> float:
-    """Two-sided p: the share of flips whose gap is as far from zero as the one observed.
+@dataclass(frozen=True)
+class FlipP:
+    """A two-sided p. `bound`: none of the flips that were drawn reaches the gap, so p is below this."""
+
+    p: float
+    bound: bool = False
+
+
+def flip_p(observed: float, drawn: Array, *, exhaustive: bool) -> FlipP:
+    """The share of flips whose gap is as far from zero as the one observed.
 
     Of random flips the data as they are count as one more, so that p is never 0; all flips contain them already.
     """
     sizes = np.abs(drawn[np.isfinite(drawn)])
     if len(sizes) == 0:
-        return 1.0
+        return FlipP(1.0)
     slack = _ROUNDING * max(float(sizes.max()), abs(observed))
-    as_far = int((sizes >= abs(observed) - slack).sum())
-    return as_far / len(sizes) if exhaustive else (1 + as_far) / (1 + len(sizes))
+    return _share(int((sizes >= abs(observed) - slack).sum()), len(sizes), exhaustive)
+
+
+def sum_flip_p(parts: Array, draws: int, seed: int) -> list[FlipP]:
+    """The same for gaps that are sums over clusters, `parts` being gaps x clusters, without repeating an aggregate.
+
+    Where no flip drawn reaches the gap, p is also below Hoeffding's bound for sums of parts with random signs,
+    2 exp(-gap^2 / 2 sum of squared parts), which has no floor: families of thousands of pairs can be told apart.
+    """
+    gaps, squares = np.abs(parts.sum(axis=1)), (parts**2).sum(axis=1)
+    slack = _ROUNDING * np.abs(parts).sum(axis=1)
+    as_far = np.zeros(len(parts), dtype=np.int64)
+    total = 0
+    for signs in _signs(parts.shape[1], draws, seed):
+        as_far += (np.abs(signs @ parts.T) >= gaps - slack).sum(axis=0)
+        total += len(signs)
+    found = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        hoeffding = 2 * np.exp(-(gaps**2) / (2 * squares))
+    return [
+        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(found, hoeffding, strict=True)
+    ]
+
+
+def _share(as_far: int, total: int, exhaustive: bool) -> FlipP:
+    return FlipP(as_far / total) if exhaustive else FlipP((1 + as_far) / (1 + total), bound=as_far == 0)
+
+
+def _signs(clusters: int, draws: int, seed: int) -> Iterator[Array]:
+    """1 where a cluster stays and -1 where it is swapped, draws x clusters in blocks."""
+    design = Design(np.arange(clusters, dtype=np.intp), np.zeros(clusters, dtype=np.intp))
+    for weights in flips(design, draws, seed):
+        yield weights[:, :clusters] - weights[:, clusters:]
+
+
+def one_flip_each(design: Design) -> Iterator[Array]:
+    """Weights over the cases twice with a single cluster swapped, clusters x 2 n in blocks."""
+    block = max(1, _CHUNK // max(1, 2 * len(design.cluster)))
+    for start in range(0, design.n_clusters, block):
+        swapped = np.arange(start, min(start + block, design.n_clusters))[:, None] == design.cluster[None, :]
+        yield np.concatenate([~swapped, swapped], axis=1).astype(np.float64)

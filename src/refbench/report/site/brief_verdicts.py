@@ -131,6 +131,7 @@ def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
     if pair.ci95 is not None:
         low, high = sorted((turn * pair.ci95[0], turn * pair.ci95[1]))
         ci95 = low, high
-    clear = gap is not None and gap > 0 and adjusted <= LEVEL and not (ci95 is not None and ci95[0] <= 0 <= ci95[1])
-    cases = (pair.wins, pair.ties, pair.losses) if turn > 0 else (pair.losses, pair.ties, pair.wins)
+    chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
+    clear = gap is not None and gap > 0 and not (chance or pair.undone or pair.hopeless)
+    cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
     return Lead(over, gap, ci95, pair.detectable, clear, pair.n_cases, cases)

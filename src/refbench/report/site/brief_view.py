@@ -140,6 +140,9 @@ class View:
             against=against,
             draws=draws or self.draws,
             seed=self.seed,
+            lower=self.board.bench.lower,
+            measured=self.board.bench.measured,
+            refusals=self.board.result.refusals,
         )
 
     @cached_property

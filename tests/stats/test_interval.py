@@ -1,0 +1,119 @@
+"""Intervals and tests of single numbers, against scipy and by how often they hold what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from refbench.benchmarks.creval.published import released_scores
+from refbench.stats import Contrast, Design, bounded_interval, draws_of, effective_n, error_and_skew, interval_for
+from refbench.stats.interval import SYMMETRIC_BELOW
+
+
+def alone(n: int) -> Design:
+    return Design.of([str(i) for i in range(n)], [""] * n)
+
+
+def contrast(x: np.ndarray) -> Contrast:
+    n = len(x)
+    error, skew = error_and_skew((x - x.mean()) / n, alone(n))
+    return Contrast(float(x.mean()), error, skew, n, n - 1)
+
+
+@pytest.mark.parametrize(("yes", "n"), [(3, 10), (0, 12), (12, 12), (47, 50), (899, 904)])
+def test_of_answers_yes_or_no_the_bounded_interval_is_clopper_and_pearsons(yes: int, n: int) -> None:
+    share = yes / n
+    error = float(np.sqrt(share * (1 - share) / n))
+    found = bounded_interval(10 + 5 * share, 5 * error, n, 10**7, 10, 15)
+    exact = stats.binomtest(yes, n).proportion_ci(method="exact")
+    assert found == pytest.approx((10 + 5 * exact.low, 10 + 5 * exact.high), abs=1e-4)
+
+
+def test_fewer_degrees_of_freedom_widen_the_bounded_interval() -> None:
+    narrow, wide = (bounded_interval(0.7, 0.05, 40, df, 0, 1) for df in (39, 3))
+    assert narrow is not None
+    assert wide is not None
+    assert wide[0] < narrow[0] < 0.7 < narrow[1] < wide[1]
+
+
+def test_scores_all_in_the_middle_have_no_interval_and_all_at_the_end_have_one() -> None:
+    assert bounded_interval(0.5, 0.0, 10, 9, 0, 1) is None
+    low, high = bounded_interval(1.0, 0.0, 10, 10**7, 0, 1) or (0, 0)
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 10), abs=1e-4), 1.0)
+
+
+def test_a_macro_average_is_worth_as_many_cases_as_its_smallest_part_lets_it() -> None:
+    assert effective_n([50, 50]) == 100
+    assert effective_n([2, 100]) == pytest.approx(4 / (1 / 2 + 1 / 100))
+    assert effective_n([7]) == effective_n([7, 0]) == 7
+    assert effective_n([]) == 0
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_of_fewer_than_five_clusters_the_interval_is_students(n: int) -> None:
+    x = np.random.default_rng(n).normal(3, 1, n)
+    drawn, influence = draws_of(lambda w: w @ x / w.sum(axis=1), alone(n), 4000, 1)
+    found = interval_for(x.mean(), drawn, influence, n=n, df=n - 1)
+    exact = stats.ttest_1samp(x, 0).confidence_interval()
+    assert found == pytest.approx((exact.low, exact.high), rel=0.1, abs=0.1 * (exact.high - exact.low))
+
+
+@pytest.mark.parametrize("n", [3, 12, 20])
+def test_intervals_of_small_samples_of_bounded_scores_cover(n: int) -> None:
+    """Released VQ marks of a model near the top of the scale, where resamples alone miss its rare failures."""
+    _, scores = released_scores()
+    marks = np.array([s.value for s in scores if (s.model, s.metric) == ("seedream4-0", "VQ")], dtype=float)
+    rng = np.random.default_rng(7)
+    hits = []
+    for _ in range(300):
+        x = rng.choice(marks, n)
+        drawn, influence = draws_of(lambda w, x=x: w @ x / w.sum(axis=1), alone(n), 300, 1)  # type: ignore[misc]
+        low, high = interval_for(x.mean(), drawn, influence, n=n, df=n - 1, low=0, high=1) or (1, 0)
+        hits.append(low <= marks.mean() <= high)
+    assert np.mean(hits) >= 0.95 - 2.6 * np.sqrt(0.05 * 0.95 / 300)
+
+
+def test_without_skew_p_and_interval_are_those_of_the_t_test() -> None:
+    x = np.random.default_rng(3).normal(0.4, 1, SYMMETRIC_BELOW - 1)
+    found, exact = contrast(x), stats.ttest_1samp(x, 0)
+    assert found.p == pytest.approx(exact.pvalue, rel=1e-9)
+    assert found.interval() == pytest.approx(tuple(exact.confidence_interval()), rel=1e-6)
+    assert found.effect == pytest.approx(exact.statistic / np.sqrt(len(x)))
+
+
+def test_the_skew_is_that_of_scipy_over_the_root_of_n() -> None:
+    x = np.random.default_rng(4).exponential(size=40)
+    assert contrast(x).skew == pytest.approx(stats.skew(x, bias=False) / np.sqrt(40))
+
+
+@given(st.floats(-4, 4), st.floats(0.1, 3), st.floats(-0.9, 0.9), st.integers(2, 200))
+def test_p_is_below_a_level_exactly_where_the_interval_leaves_out_zero(
+    value: float, error: float, skew: float, n: int
+) -> None:
+    found = Contrast(value, error, skew, n, n - 1)
+    p, interval = found.p, found.interval()
+    assert p is not None
+    assert interval is not None
+    if abs(p - 0.05) > 1e-6:
+        assert (p < 0.05) == (interval[0] > 0 or interval[1] < 0)
+    assert found.effect is not None
+    assert found.effect * value >= 0
+
+
+@pytest.mark.parametrize("n", [20, 50])
+def test_skewed_differences_are_claimed_no_more_often_than_said(n: int) -> None:
+    """Exponential differences with mean zero: the plain t test claims 8 % of them at 20."""
+    rng = np.random.default_rng(11)
+    samples = rng.exponential(size=(2000, n)) - 1
+    noise = 2.6 * np.sqrt(0.05 * 0.95 / 2000)
+    assert np.mean([(contrast(x).p or 0) <= 0.05 for x in samples]) <= 0.05 + noise
+    assert n > 20 or np.mean(stats.ttest_1samp(samples, 0, axis=1).pvalue <= 0.05) > 0.05 + noise
+
+
+def test_without_spread_there_is_no_p_and_no_interval() -> None:
+    found = contrast(np.full(30, 0.1))
+    assert (found.p, found.interval(), found.effect) == (None, None, None)
+    assert Contrast(1.0, 0.5, 0.0, 1, 0).p is None
