@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refbench.result import Result
 from refbench.score import digits_of
-from refbench.table import Row
+from refbench.table import Ranked, Row, ranked
+
+__all__ = [
+    "JUDGE",
+    "Line",
+    "Ranked",
+    "called",
+    "cells",
+    "headings",
+    "leaderboard",
+    "not_ranked",
+    "number",
+    "ranked",
+    "slices_of",
+]
 
 JUDGE = "judge"
 """The column that says whose marks a line has, where there are several judges."""
@@ -26,11 +40,17 @@ class Line:
     """The summary measure under the table's other protocols."""
     published: float | None
     digits: int = 2
+    place: Ranked | None = None
+    """Where the line stands among those of its judge; its rank is None where it has no value or too few cases."""
+
+    @property
+    def rank(self) -> int | None:
+        return self.place.rank if self.place else None
 
 
 def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
-    """Lines of the slice, judge by judge, sorted by the summary measure; the unscored come last. Measures in which no
-    model has a value are left out: the notes say why they have none."""
+    """Lines of the slice, judge by judge, ranked by the summary measure; those without a rank come last. Measures in
+    which no model has a value are left out: the notes say why they have none."""
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
     summary = result.summary(protocols[0], where)
@@ -61,16 +81,14 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 digits=digits,
             )
         )
-    sign = 1 if summary in result.bench.lower else -1
-    # Marks of different judges are not one order: a strict judge's best model is not behind a mild one's worst.
-    judges = list(dict.fromkeys(line.judge for line in lines))
-    return sorted(
-        lines,
-        key=lambda line: (
-            judges.index(line.judge),
-            float("inf") if line.main.value is None else sign * line.main.value,
-        ),
-    )
+    by_row = {id(line.main): line for line in lines}
+    order = ranked([line.main for line in lines], result.bench.lower)
+    return [replace(by_row[id(place.row)], place=place) for place in order]
+
+
+def not_ranked(lines: Sequence[Line]) -> list[str]:
+    """Which lines have no rank and why, one sentence each."""
+    return [f"{called(line, lines)} is {line.place.why_not}." for line in lines if line.place and line.place.why_not]
 
 
 def called(line: Line, lines: Sequence[Line]) -> str:
