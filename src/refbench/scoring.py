@@ -61,6 +61,8 @@ def rescore(
     notes = []
     if found.unknown:
         notes.append(f"{len(found.unknown)} replies for items not in the data were skipped (first: {found.unknown[0]})")
+    if found.outside:
+        notes.append(f"{len(found.outside)} replies are for items of the data outside the subset {subset}: not scored")
     if out is not None:
         run = Run.create(Path(out), bench.name, dataset.cases, subset=subset)
         conflicts = _record(run, found.replies(), dataset, shard)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from refbench.result import Result
@@ -10,21 +10,25 @@ from refbench.score import digits_of
 from refbench.table import Ranked, Row, ranked
 
 __all__ = [
+    "INTERVAL",
     "JUDGE",
     "Line",
     "Ranked",
     "called",
     "cells",
     "headings",
+    "interval",
     "leaderboard",
     "not_ranked",
     "number",
     "ranked",
+    "slice_titles",
     "slices_of",
 ]
 
 JUDGE = "judge"
 """The column that says whose marks a line has, where there are several judges."""
+INTERVAL = "95 % interval"
 
 
 @dataclass(frozen=True)
@@ -56,11 +60,7 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     summary = result.summary(protocols[0], where)
     valued = {row.metric for row in rows if row.value is not None} | {summary}
     rows = [row for row in rows if row.metric in valued]
-    published = {
-        (p.model, p.judge.casefold()): p.value
-        for p in result.published()
-        if p.metric == summary and dict(p.slice) == where
-    }
+    published = [p for p in result.published() if p.metric == summary and dict(p.slice) == where]
     of_summary = [row for row in rows if row.metric == summary]
     digits = digits_of(value for row in of_summary for value in (row.value, *(row.bounds or ())))
     lines = []
@@ -77,7 +77,9 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 main=main,
                 others=tuple(row for row in first if row.metric != summary),
                 other_protocols=tuple(row for row in mine if row.protocol != protocols[0] and row.metric == summary),
-                published=published.get((model, (judge or "").casefold())),
+                published=next(
+                    (p.value for p in published if p.model == model and result.same_judge(judge, p.judge)), None
+                ),
                 digits=digits,
             )
         )
@@ -93,7 +95,7 @@ def not_ranked(lines: Sequence[Line]) -> list[str]:
 
 def called(line: Line, lines: Sequence[Line]) -> str:
     """The model, with its judge where the lines have several."""
-    return line.model if len({one.judge for one in lines}) == 1 else f"{line.model} ({line.judge or 'no judge'})"
+    return line.model if not _several_judges(lines) else f"{line.model} ({line.judge or 'no judge'})"
 
 
 def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
@@ -102,35 +104,55 @@ def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
     return list(found.values())
 
 
+def slice_titles(slices: Sequence[Mapping[str, str]], level: str) -> list[str]:
+    """What to call the slices of a level: by the level's own name where that tells them apart, else by all names."""
+    short = [where.get(level, level) for where in slices]
+    if len(set(short)) == len(short):
+        return short
+    return [", ".join(value for key, value in where.items() if key != "level") for where in slices]
+
+
 def headings(lines: Sequence[Line]) -> list[str]:
     """Column titles for `cells`."""
     first = lines[0]
-    titles = ["model", *([JUDGE] if len({line.judge for line in lines}) > 1 else [])]
-    titles += [f"{first.main.metric} ({first.main.protocol})", "95 % interval"]
-    titles += [row.metric for row in first.others]
-    titles += ["scored"]
+    titles = ["model", *([JUDGE] if _several_judges(lines) else [])]
+    titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL]
+    titles += [*_measures(lines), "scored"]
     titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
-    if any(line.published is not None for line in lines):
-        titles.append("published")
-    return titles
+    return [*titles, "published"] if _with_published(lines) else titles
 
 
-def cells(line: Line, titles: Sequence[str]) -> list[str]:
-    """The line as text, one cell for each title."""
-    interval, digits = line.main.ci95, line.digits
-    found = [
+def cells(line: Line, lines: Sequence[Line]) -> list[str]:
+    """The line as text, one cell for each of the headings of all lines."""
+    digits = line.digits
+    others = {row.metric: row.value for row in line.others}
+    return [
         line.model,
-        *([line.judge or "none"] if JUDGE in titles else []),
+        *([line.judge or "none"] if _several_judges(lines) else []),
         number(line.main.value, digits),
-        f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}" if interval else "-",
-        *(number(row.value, digits) for row in line.others),
+        interval(line.main, digits),
+        *(number(others.get(name), digits) for name in _measures(lines)),
         f"{line.main.n_scored}/{line.main.n_expected}",
         *(number(row.value, digits) for row in line.other_protocols),
+        *([number(line.published, digits)] if _with_published(lines) else []),
     ]
-    if "published" in titles:
-        found.append(number(line.published, digits))
-    return found
 
 
 def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def interval(row: Row, digits: int) -> str:
+    return f"{row.ci95[0]:.{digits}f} to {row.ci95[1]:.{digits}f}" if row.ci95 else "-"
+
+
+def _measures(lines: Sequence[Line]) -> list[str]:
+    return list(dict.fromkeys(row.metric for line in lines for row in line.others))
+
+
+def _several_judges(lines: Sequence[Line]) -> bool:
+    return len({line.judge for line in lines}) > 1
+
+
+def _with_published(lines: Sequence[Line]) -> bool:
+    return any(line.published is not None for line in lines)
