@@ -72,13 +72,14 @@ class Result:
         return ", ".join([said, *asked])
 
     def measured_by(self) -> str:
-        """Judge, wording and protocol in words: what every printed table says about its numbers."""
+        """Judge, wording, protocol and how refusals count, where that was chosen: what every table says of itself."""
         judges, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
         names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
                  for name in judges]  # fmt: skip
         protocols = dict.fromkeys(row.protocol for row in self.table.rows)
         by = f"judge {', '.join(names)}; {self.wording}" if judges else "no judge"
-        return f"{by}; protocol {', '.join(protocols)}"
+        counted = f"; refusals {self.refusals}" if self.refusals != "conditional" else ""
+        return f"{by}; protocol {', '.join(protocols)}{counted}"
 
     def same_judge(self, judge: str | None, printed: str) -> bool:
         """Whether a judge of this table is the one that a paper names, however either is spelled."""

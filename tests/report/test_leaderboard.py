@@ -60,7 +60,7 @@ def test_bounds_have_the_digits_of_the_scale(capsys: pytest.CaptureFixture[str])
         if s.model == "Bagel"
     ]
     print_result(result_of(benchmark("creval"), cases, none, draws=0))
-    assert "avg lies in 0.00 to 100.00." in capsys.readouterr().out
+    assert "avg would be between 0.00 and 100.00." in capsys.readouterr().out
 
 
 def test_markdown_has_the_level_that_is_asked_for() -> None:

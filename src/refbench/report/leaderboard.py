@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,12 +17,16 @@ __all__ = [
     "Ranked",
     "called",
     "cells",
+    "failures_said",
     "headings",
     "interval",
+    "kinds_said",
     "leaderboard",
+    "left_out",
     "not_ranked",
     "number",
     "ranked",
+    "scored",
     "slice_titles",
     "slices_of",
 ]
@@ -132,7 +137,7 @@ def cells(line: Line, lines: Sequence[Line]) -> list[str]:
         number(line.main.value, digits),
         interval(line.main, digits),
         *(number(others.get(name), digits) for name in _measures(lines)),
-        f"{line.main.n_scored}/{line.main.n_expected}",
+        scored(line.main),
         *(number(row.value, digits) for row in line.other_protocols),
         *([number(line.published, digits)] if _with_published(lines) else []),
     ]
@@ -144,6 +149,82 @@ def number(value: float | None, digits: int = 2) -> str:
 
 def interval(row: Row, digits: int) -> str:
     return f"{row.ci95[0]:.{digits}f} to {row.ci95[1]:.{digits}f}" if row.ci95 else "-"
+
+
+def scored(row: Row) -> str:
+    """How many pictures have a value, of those expected; of several seeds also what they are made of."""
+    counts = f"{row.n_scored}/{row.n_expected}"
+    return counts if row.n_seeds < 2 else f"{counts} ({row.n_cases} cases x {row.n_seeds} seeds)"
+
+
+def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
+    """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
+    they may have changed, pictures that were not asked for yet."""
+    found = []
+    for line in lines:
+        name, row = called(line, lines), line.main
+        remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
+        said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
+        said += failures_said(row, line.digits)
+        further = _further_failures(result, line)
+        said += [f"not in the count of {row.metric}, but failed: {'; '.join(further)}"] if further else []
+        found += [f"{name}: {sentence}." for sentence in said]
+    return found
+
+
+def _further_failures(result: Result, line: Line) -> list[str]:
+    """Failures of parts that enter a measure shown, where the count beside the summary does not have them: a measure
+    of its own column, or a part that the summary is content to do without."""
+    row = line.main
+    measures = {m.name: m for m in result.bench.protocols[row.protocol].aggregate.measures}
+    main = measures.get(row.metric)
+    counted = set(main.parts) if main and not main.any_part else set()
+    shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
+    parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
+    asked: Counter[str] = Counter()
+    kinds: dict[str, Counter[str]] = {part: Counter() for part in parts}
+    for score in result.scores:
+        mine = (score.model, score.judge, score.protocol) == (line.model, line.judge, row.protocol)
+        if mine and score.metric in kinds and score.not_applicable is None and not score.not_asked:
+            asked[score.metric] += 1
+            if score.failure is not None:
+                kinds[score.metric][score.failure.kind] += 1
+    return [
+        f"{part} {found.total()} of {asked[part]} ({', '.join(f'{n} {kind}' for kind, n in found.items())})"
+        for part, found in kinds.items()
+        # What cannot run here at all is said in the notes.
+        if found and found["not_measured"] < asked[part]
+    ]
+
+
+def failures_said(row: Row, digits: int) -> list[str]:
+    """Sentences, without the model's name, about what a row's number is not of: what failed and what that may have
+    changed, and what was not asked for yet."""
+    said = []
+    what = "cases" if row.n_seeds < 2 else "pictures"
+    if row.failures:
+        text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({kinds_said(row)})"
+        if row.n_imputed:
+            text += f", {row.n_imputed} of them count with a value all the same"
+        if row.bounds:
+            low, high = (number(end, digits) for end in row.bounds)
+            text += f": whatever they had scored, {row.metric} would be between {low} and {high}"
+        said.append(text)
+    if row.n_not_asked:
+        said.append(
+            f"{row.n_not_asked} of {row.n_expected} {what} not asked yet: the same run command goes on with them"
+        )
+    return said
+
+
+def kinds_said(row: Row) -> str:
+    """The failures by kind, the model's own apart from those of judges and metrics."""
+    found = []
+    for kind, n in row.failures.items():
+        own = row.own_failures.get(kind, 0)
+        found += [f"{own} {kind} by the model"] if own else []
+        found += [f"{n - own} {kind}"] if n > own else []
+    return ", ".join(found)
 
 
 def _measures(lines: Sequence[Line]) -> list[str]:

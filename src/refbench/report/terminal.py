@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +18,7 @@ from refbench.report.leaderboard import (
     cells,
     headings,
     leaderboard,
+    left_out,
     not_ranked,
     slice_titles,
     slices_of,
@@ -43,14 +43,16 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
     out = out or console()
     check_level(result, by)
     subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
-    head = f": {len(result.cases)} cases{subset}; {result.measured_by()}; fingerprint {result.table.fingerprint}"
+    stamps = f"fingerprint {result.table.fingerprint}, digest {result.table.digest}"
+    head = f": {len(result.cases)} cases{subset}; {result.measured_by()}; {stamps}"
     _print(Text.assemble((result.bench.title, "bold"), head), out)
     lines = _print_slice(result, OVERALL, "overall", out)
     if by != "overall":
         slices = slices_of(result.table.rows, by)
         for title, where in zip(slice_titles(slices, by), slices, strict=True):
             _print_slice(result, where, title, out)
-    _print_failures(result, lines, out)
+    for sentence in left_out(result, lines):
+        _print(sentence, out)
     _print_changes(result, out)
     for note in result.notes:
         _print(f"Note: {note}.", out)
@@ -148,54 +150,6 @@ def _print_published(result: Result, where: Mapping[str, str], lines: Sequence[L
         by = f", judge {judge}" if judge and f"judge {judge}" not in differs else ""
         numbers = ", ".join(f"{p.label} {p.value:g}" for p in found)
         _print(f"{head} (Table {table} of {result.bench.paper}{by}): {numbers}", out, "dim")
-
-
-def _print_failures(result: Result, lines: Sequence[Line], out: Console) -> None:
-    for line in lines:
-        row, name, digits = line.main, called(line, lines), line.digits
-        said = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
-        if said:
-            _print(f"{name}: {row.metric} is about less than all: {'; '.join(said)}.", out)
-        if row.failures:
-            bounds = (
-                f"; whatever they score, {row.metric} lies in {row.bounds[0]:.{digits}f} to {row.bounds[1]:.{digits}f}"
-                if row.bounds
-                else ""
-            )
-            failed = row.n_expected - row.n_scored
-            _print(f"{name}: {failed} of {row.n_expected} cases failed ({_kinds(row.failures)}){bounds}.", out)
-        further = _further_failures(result, line)
-        if further:
-            _print(f"{name}: not in that count, but in the table: {'; '.join(further)}.", out)
-
-
-def _further_failures(result: Result, line: Line) -> list[str]:
-    """Failures of parts that enter a measure shown, where the count beside the summary does not have them: a measure
-    of its own column, or a part that the summary is content to do without."""
-    row = line.main
-    measures = {m.name: m for m in result.bench.protocols[row.protocol].aggregate.measures}
-    main = measures.get(row.metric)
-    counted = set(main.parts) if main and not main.any_part else set()
-    shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
-    parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
-    expected: Counter[str] = Counter()
-    kinds: dict[str, Counter[str]] = {part: Counter() for part in parts}
-    for score in result.scores:
-        mine = (score.model, score.judge, score.protocol) == (line.model, line.judge, row.protocol)
-        if mine and score.metric in kinds and score.not_applicable is None:
-            expected[score.metric] += 1
-            if score.failure is not None:
-                kinds[score.metric][score.failure.kind] += 1
-    return [
-        f"{part} failed in {found.total()} of {expected[part]} ({_kinds(found)})"
-        for part, found in kinds.items()
-        # What cannot run here at all is said in the notes.
-        if found and found["not_measured"] < expected[part]
-    ]
-
-
-def _kinds(failures: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} {kind}" for kind, n in failures.items())
 
 
 def _print_changes(result: Result, out: Console) -> None:
