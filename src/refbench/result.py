@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -226,19 +227,25 @@ class Result:
         valued = [row.metric for row in rows if row.value is not None]
         return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
 
-    def failure_share(self, *, missing: bool = False) -> float:
-        """Share of failed scores under the first protocol of the table: among the replies and measurements there are,
-        or (`missing`) among all that a judge was asked for. Metrics that cannot run here count in neither."""
+    def failed(self, *, missing: bool = False) -> tuple[Counter[tuple[str, str]], int]:
+        """Failed scores under the first protocol of the table by metric and kind, and among how many: the replies and
+        measurements there are, or (`missing`) all that a judge was asked for. Metrics that cannot run here, and what
+        was not asked for yet, count in neither."""
         protocol = self.table.rows[0].protocol if self.table.rows else ""
         there = [
-            score.failure is not None
+            score
             for score in self.scores
             if score.protocol == protocol
             and score.not_applicable is None
             and not score.not_asked
             and not _is_absent(score, missing and score.judge is not None)
         ]
-        return sum(there) / len(there) if there else 0.0
+        return Counter((score.metric, score.failure.kind) for score in there if score.failure), len(there)
+
+    def failure_share(self, *, missing: bool = False) -> float:
+        """Share of failed scores, as `failed` counts them."""
+        kinds, there = self.failed(missing=missing)
+        return kinds.total() / there if there else 0.0
 
 
 def _is_absent(score: Score, asked: bool) -> bool:

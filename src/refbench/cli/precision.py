@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json
+from refbench.cli.options import Data, Json, Refusals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,7 @@ def precision_command(
     given: Annotated[
         list[str] | None, Parameter(help="MEASURE:CONDITION:AT_LEAST, for example VC:IF:80; several times")
     ] = None,
+    refusals: Refusals = "conditional",
     data: Data = None,
     json: Json = False,
 ) -> int:
@@ -47,7 +48,7 @@ def precision_command(
     from refbench.runs import Run
     from refbench.scoring import score_run
 
-    result = score_run(run, protocol=protocol or "both", draws=0)
+    result = score_run(run, protocol=protocol or "both", draws=0, refusals=refusals)
     opened = Run.open(run)
     if humans is not None and not humans.is_file():
         raise RefBenchError(f"--humans {humans}: there is no such file; give a CSV of human scores")

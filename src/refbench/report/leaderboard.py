@@ -166,35 +166,35 @@ def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
         remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
         said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
         said += failures_said(row, line.digits)
-        further = _further_failures(result, line)
-        said += [f"not in the count of {row.metric}, but failed: {'; '.join(further)}"] if further else []
+        further = _further(result, line)
+        said += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
         found += [f"{name}: {sentence}." for sentence in said]
     return found
 
 
-def _further_failures(result: Result, line: Line) -> list[str]:
-    """Failures of parts that enter a measure shown, where the count beside the summary does not have them: a measure
-    of its own column, or a part that the summary is content to do without."""
+def _further(result: Result, line: Line) -> list[str]:
+    """What of the parts that enter a measure shown has failed or waits, where the count beside the summary does not
+    have it: a measure of its own column, or a part that the summary is content to do without."""
     row = line.main
     measures = {m.name: m for m in result.bench.protocols[row.protocol].aggregate.measures}
     main = measures.get(row.metric)
     counted = set(main.parts) if main and not main.any_part else set()
     shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
     parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
-    asked: Counter[str] = Counter()
-    kinds: dict[str, Counter[str]] = {part: Counter() for part in parts}
+    states: dict[str, Counter[str]] = {part: Counter() for part in parts}
     for score in result.scores:
         mine = (score.model, score.judge, score.protocol) == (line.model, line.judge, row.protocol)
-        if mine and score.metric in kinds and score.not_applicable is None and not score.not_asked:
-            asked[score.metric] += 1
-            if score.failure is not None:
-                kinds[score.metric][score.failure.kind] += 1
-    return [
-        f"{part} {found.total()} of {asked[part]} ({', '.join(f'{n} {kind}' for kind, n in found.items())})"
-        for part, found in kinds.items()
+        if mine and score.metric in states and score.not_applicable is None:
+            failed = score.failure.kind if score.failure else ""
+            states[score.metric]["not asked yet" if score.not_asked else failed] += 1
+    found = []
+    for part, kinds in states.items():
+        expected, scored = kinds.total(), kinds.pop("", 0)
         # What cannot run here at all is said in the notes.
-        if found and found["not_measured"] < asked[part]
-    ]
+        if kinds and kinds["not_measured"] < expected:
+            said = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
+            found.append(f"{part} {scored}/{expected} ({said})")
+    return found
 
 
 def failures_said(row: Row, digits: int) -> list[str]:
