@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,9 @@ from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, summary_measure
+
+OFFICIAL = "official wording"
+"""The words of a benchmark's authors, which published numbers were judged with."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,78 @@ class Result:
             raise RefBenchError(f"{len(rows)} rows match {wanted}: name model, metric, protocol and level of one")
         return rows[0].value
 
+    @property
+    def wording(self) -> str | None:
+        """In whose words the judges were asked; None without a judge."""
+        parts = self.table.parts
+        settings, judges = parts.get("settings", {}), parts.get("judges", [])
+        if not judges:
+            return None
+        if not settings and not parts.get("asked"):
+            return OFFICIAL if self.bench.official_replies else "imported replies"
+        prompts = settings.get("prompts", "")
+        words = {
+            "own": "own wording",
+            "official": OFFICIAL,
+            "user": "the user's wording",
+            "": "the benchmark's wording",
+        }
+        said = f"rubric {settings['rubric']}" if "rubric" in settings else words.get(prompts, f"wording: {prompts}")
+        usual = {name: values[0] for name, values in self.bench.settings.items() if name != "prompts"}
+        usual |= dict.fromkeys(("max_side", "quality"), "")
+        asked = [f"{name}={settings[name]}" for name in usual if settings.get(name, usual[name]) != usual[name]]
+        return ", ".join([said, *asked])
+
+    def measured_by(self) -> str:
+        """Judge, wording, protocol and how refusals count, where that was chosen: what every table says of itself."""
+        judges, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
+        names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
+                 for name in judges]  # fmt: skip
+        protocols = dict.fromkeys(row.protocol for row in self.table.rows)
+        by = f"judge {', '.join(names)}; {self.wording}" if judges else "no judge"
+        counted = f"; refusals {self.refusals}" if self.refusals != "conditional" else ""
+        return f"{by}; protocol {', '.join(protocols)}{counted}"
+
+    def same_judge(self, judge: str | None, printed: str) -> bool:
+        """Whether a judge of this table is the one that a paper names, however either is spelled."""
+        ours, theirs = ("".join(filter(str.isalnum, name.casefold())) for name in (self._behind(judge or ""), printed))
+        return ours == theirs
+
+    def _behind(self, judge: str) -> str:
+        return str(self.table.parts.get("asked", {}).get(judge, {}).get("model", judge))
+
     def published(self) -> list[PublishedValue]:
-        """The papers' numbers: for the models in this table by the same judge, and for those of whom only numbers
-        were ever released."""
+        """The papers' numbers that may stand beside this table: the same wording, judge, protocol and subset."""
+        return [value for value in self._papers() if not self.differs(value)]
+
+    def published_apart(self) -> list[tuple[str, PublishedValue]]:
+        """The other numbers that papers have of these models, each with what is not the same there."""
+        said = ((self.differs(value), value) for value in self._papers())
+        return [(differs, value) for differs, value in said if differs]
+
+    def differs(self, value: PublishedValue, protocol: str | None = None) -> str:
+        """What a published number was measured with that this table (or its `protocol`) was not; empty when all is
+        the same."""
+        said = []
+        if value.judge == "human":
+            said.append("people's marks")
+        elif value.judge:
+            if self.wording != OFFICIAL:
+                said.append("the official wording")
+            if not any(self.same_judge(judge, value.judge) for judge in self.table.parts.get("judges", [])):
+                said.append(f"judge {value.judge}")
+        if "paper" not in ([protocol] if protocol else {row.protocol for row in self.table.rows}):
+            said.append("protocol paper")
+        if value.subset is not None and value.subset != self.table.parts.get("subset"):
+            said.append(f"subset {value.subset}")
+        return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+
+    def _papers(self) -> list[PublishedValue]:
+        """Numbers of the models in this table, and those of benchmarks of which only numbers were ever released."""
         models = {row.model for row in self.table.rows}
-        judges = {(row.judge or "").casefold() for row in self.table.rows}
         values = self.bench.published()
-        released = any(p.model is not None for p in values)
-        return [p for p in values if (p.model in models and p.judge.casefold() in judges) or not released]
+        released = any(value.model is not None for value in values)
+        return [value for value in values if value.model in models or not released]
 
     def compare(
         self,
@@ -180,19 +248,25 @@ class Result:
         valued = [row.metric for row in rows if row.value is not None]
         return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
 
-    def failure_share(self, *, missing: bool = False) -> float:
-        """Share of failed scores under the first protocol of the table: among the replies and measurements there are,
-        or (`missing`) among all that a judge was asked for. Metrics that cannot run here count in neither."""
+    def failed(self, *, missing: bool = False) -> tuple[Counter[tuple[str, str]], int]:
+        """Failed scores under the first protocol of the table by metric and kind, and among how many: the replies and
+        measurements there are, or (`missing`) all that a judge was asked for. Metrics that cannot run here, and what
+        was not asked for yet, count in neither."""
         protocol = self.table.rows[0].protocol if self.table.rows else ""
         there = [
-            score.failure is not None
+            score
             for score in self.scores
             if score.protocol == protocol
             and score.not_applicable is None
             and not score.not_asked
             and not _is_absent(score, missing and score.judge is not None)
         ]
-        return sum(there) / len(there) if there else 0.0
+        return Counter((score.metric, score.failure.kind) for score in there if score.failure), len(there)
+
+    def failure_share(self, *, missing: bool = False) -> float:
+        """Share of failed scores, as `failed` counts them."""
+        kinds, there = self.failed(missing=missing)
+        return kinds.total() / there if there else 0.0
 
 
 def _is_absent(score: Score, asked: bool) -> bool:

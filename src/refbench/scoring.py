@@ -61,6 +61,8 @@ def rescore(
     notes = []
     if found.unknown:
         notes.append(f"{len(found.unknown)} replies for items not in the data were skipped (first: {found.unknown[0]})")
+    if found.outside:
+        notes.append(f"{len(found.outside)} replies are for items of the data outside the subset {subset}: not scored")
     if out is not None:
         run = Run.create(Path(out), bench.name, dataset.cases, subset=subset)
         conflicts = _record(run, found.replies(), dataset, shard)
@@ -123,7 +125,7 @@ def run_result(
     """The result of what a run holds, over the cases that it has been asked for so far."""
     cases = _wanted(run, cases)
     asked = asked_of(run, refusals)
-    left_out = [f"{part} was not measured: {reason}" for part, reason in asked.unmeasured.items() if reason]
+    left_out = _unmeasured(bench, asked)
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
     return _result(
@@ -141,6 +143,19 @@ def run_result(
         asked,
         refusals,
     )
+
+
+def _unmeasured(bench: Benchmark, asked: Asked) -> list[str]:
+    """Parts that were not measured, together where the reason is the same."""
+    by_reason: dict[str, list[str]] = {}
+    order = [metric for of_part in bench.parts.values() for metric in of_part]
+    for part in sorted(asked.unmeasured, key=lambda part: (order.index(part) if part in order else len(order), part)):
+        if asked.unmeasured[part]:
+            by_reason.setdefault(asked.unmeasured[part], []).append(part)
+    return [
+        f"{', '.join(parts)} {'was' if len(parts) == 1 else 'were'} not measured: {reason}"
+        for reason, parts in by_reason.items()
+    ]
 
 
 def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:

@@ -443,3 +443,55 @@ class Table(Record):
     digest: str
     """Hash of the states of all scores: equal fingerprint and digest mean equal numbers."""
     rows: tuple[Row, ...]
+
+
+ENOUGH = 0.5
+"""The share of what is expected of a model that its number must be about for the model to be ranked by it."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A row at its place in an order, best first. `rank` is None where the row has no value or is about too few
+    cases: one good picture of a thousand is no first place."""
+
+    row: Row
+    rank: int | None
+
+    @property
+    def why_not(self) -> str | None:
+        """Why the row has no rank, in words that follow the model's name; None where it has one."""
+        if self.rank is not None:
+            return None
+        if self.row.value is None:
+            return f"not ranked: no value ({self.row.n_scored} of {self.row.n_expected} scored)"
+        return f"not ranked: only {_counted(self.row)} of {self.row.n_expected} scored"
+
+
+def ranked(rows: Sequence[Row], lower: Collection[str]) -> list[Ranked]:
+    """The rows of one measure on one slice under one protocol, best first; those without a rank come last.
+
+    The one rule for every table, page and sheet. Judges stand apart, in the order they come in: a strict judge's best
+    model is not behind a mild one's worst. Equal values share a rank. Cases that no model has been asked for yet are
+    expected of none, so a run that was stopped half way ranks its models; what was imputed is part of the number.
+    """
+    found: list[Ranked] = []
+    for judge in dict.fromkeys(row.judge for row in rows):
+        mine = [row for row in rows if row.judge == judge]
+        unasked = min(row.n_not_asked for row in mine)
+        enough = [row.value is not None and _counted(row) >= ENOUGH * (row.n_expected - unasked) for row in mine]
+        values = [_turned(row, lower) for row, has_rank in zip(mine, enough, strict=True) if has_rank]
+        order = sorted(
+            zip(mine, enough, strict=True), key=lambda one: (not one[1], one[0].value is None, -_turned(one[0], lower))
+        )
+        found += [Ranked(row, 1 + sum(v > _turned(row, lower) for v in values) if has else None) for row, has in order]
+    return found
+
+
+def _counted(row: Row) -> int:
+    """How many of its cases a row's value is about."""
+    return row.n_scored + row.n_imputed
+
+
+def _turned(row: Row, lower: Collection[str]) -> float:
+    """The value, turned so that more is better."""
+    return (-1 if row.metric in lower else 1) * (row.value or 0.0)

@@ -152,7 +152,16 @@ def test_items_that_nobody_could_win_can_be_won(real: Result) -> None:
     assert sum(v or 0 for v in by["corrected"]) > 10
 
 
-def test_published_numbers_stand_beside_ours(real: Result) -> None:
-    overall = {p.model: p.value for p in real.published() if p.metric == "avg" and p.slice["level"] == "overall"}
+def test_published_numbers_stand_beside_ours_on_the_subset_they_are_about(real: Result, creval_mini: Path) -> None:
+    assert real.published() == []
+    found = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874")
+    overall = {p.model: p.value for p in found.published() if p.metric == "avg" and p.slice["level"] == "overall"}
     assert overall["seedream4-0"] == 83.43
     assert len(overall) == 8
+
+
+def test_replies_outside_a_subset_are_in_the_data_and_said_as_such(real: Result, creval_mini: Path) -> None:
+    found = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874")
+    outside = 3 * 8 * (len(real.cases) - len(found.cases))
+    assert outside > 0
+    assert found.notes == (f"{outside} replies are for items of the data outside the subset paper874: not scored",)

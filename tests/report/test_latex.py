@@ -140,8 +140,9 @@ def test_published_rows_are_marked_and_never_ranked(released: Result) -> None:
 def test_another_judge_and_another_protocol_are_said_beside_published_rows() -> None:
     result = made({"Bagel": (0.9, 0.9, 0.9), "mine": (0.8, 0.8, 0.8)}, judge="my-judge")
     text = to_latex(result, published="all")
-    assert "another judge" in text
-    assert "protocol corrected here" in text
+    heading = "Published, with judge GPT-4o, protocol paper and subset paper874: not the same measurement"
+    assert heading in text
+    assert "and not the same measurement as ours where the heading says so" in text
 
 
 def test_open_and_closed_models_are_apart_and_the_unknown_are_not_guessed() -> None:

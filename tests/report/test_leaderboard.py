@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from refbench import Failure, Score
+from refbench.analysis.precision import ranking
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
 from refbench.record import RefBenchError
 from refbench.report import print_result, to_markdown
-from refbench.report.leaderboard import leaderboard
+from refbench.report.leaderboard import leaderboard, not_ranked, ranked
 from refbench.result import Result
 from refbench.scoring import result_of
+from refbench.table import Row
 
 
 def two_judges() -> Result:
@@ -58,7 +60,7 @@ def test_bounds_have_the_digits_of_the_scale(capsys: pytest.CaptureFixture[str])
         if s.model == "Bagel"
     ]
     print_result(result_of(benchmark("creval"), cases, none, draws=0))
-    assert "avg lies in 0.00 to 100.00." in capsys.readouterr().out
+    assert "avg would be between 0.00 and 100.00." in capsys.readouterr().out
 
 
 def test_markdown_has_the_level_that_is_asked_for() -> None:
@@ -73,3 +75,69 @@ def test_a_level_that_is_not_there_is_said_before_anything_is_printed(capsys: py
     with pytest.raises(RefBenchError, match="--by nothing: this table has the levels overall"):
         print_result(two_judges(), by="nothing")
     assert capsys.readouterr().out == ""
+
+
+def row(model: str, value: float | None, scored: int, *, judge: str | None = "j", imputed: int = 0) -> Row:
+    return Row(
+        model=model,
+        judge=judge,
+        protocol="corrected",
+        metric="l1",
+        slice={"level": "overall"},
+        value=value,
+        n_expected=904,
+        n_scored=scored,
+        n_imputed=imputed,
+        failures={"refused": 904 - scored} if scored < 904 else {},
+        ci95=None,
+        bounds=None,
+    )
+
+
+def test_a_model_with_one_of_904_cases_stands_below_the_ranked_ones_with_its_count() -> None:
+    rows = [
+        row("lucky", 100.0, 1),
+        row("none", None, 0),
+        row("best", 90.0, 452),
+        row("same", 90.0, 904),
+        row("c", 1.0, 904),
+    ]
+    found = ranked(rows, frozenset())
+    assert [(one.row.model, one.rank) for one in found] == [
+        ("best", 1),
+        ("same", 1),
+        ("c", 3),
+        ("lucky", None),
+        ("none", None),
+    ]
+    assert found[3].why_not == "not ranked: only 1 of 904 scored"
+    assert found[4].why_not == "not ranked: no value (0 of 904 scored)"
+    assert found[0].why_not is None
+
+
+def test_ranks_follow_the_direction_and_stay_within_a_judge() -> None:
+    rows = [row("a", 2.0, 904), row("b", 1.0, 904), row("a", 9.0, 904, judge="k"), row("b", 3.0, 904, judge="k")]
+    assert [(r.row.judge, r.row.model, r.rank) for r in ranked(rows, frozenset({"l1"}))] == [
+        ("j", "b", 1),
+        ("j", "a", 2),
+        ("k", "b", 1),
+        ("k", "a", 2),
+    ]
+
+
+def test_what_was_imputed_is_part_of_the_number() -> None:
+    assert [one.rank for one in ranked([row("a", 2.0, 1, imputed=903), row("b", 1.0, 904)], frozenset())] == [1, 2]
+
+
+def test_the_leaderboard_ranks_by_the_same_rule_and_says_who_is_left_out() -> None:
+    cases, scores = released_scores("paper874")
+    names = ("Bagel", "seedream4-0")
+    kept = [s.model_copy(update={"protocol": "corrected"}) for s in scores if s.model in names]  # nothing is imputed
+    failed = {"value": None, "failure": Failure(kind="refused")}
+    few = [s if s.model == "Bagel" or s.case == cases[0].id else s.model_copy(update=failed) for s in kept]
+    result = result_of(benchmark("creval"), cases, few, draws=0)
+    lines = leaderboard(result, {"level": "overall"})
+    assert [(line.model, line.rank) for line in lines] == [("Bagel", 1), ("seedream4-0", None)]
+    (said,) = not_ranked(lines)
+    assert said == "seedream4-0 is not ranked: only 1 of 874 scored."
+    assert [rank.model for rank in ranking(result, "corrected", "gpt-4o", draws=50)] == ["Bagel"]

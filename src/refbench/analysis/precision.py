@@ -16,7 +16,7 @@ from refbench.score import Score
 from refbench.stats import Array, Design, resample
 from refbench.stats.components import Components, variance_components
 from refbench.stats.ranks import ranks_of
-from refbench.table import DRAWS, SEED, summaries
+from refbench.table import DRAWS, SEED, ranked, summaries
 
 MORE_CASES = 100
 _DEFINED = 0.95
@@ -98,17 +98,23 @@ def ranking(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> list[Rank]:
-    """The models that a judge has scored, best first. Models without a value have no rank and are not in it."""
+    """The models that a judge has ranked, best first; those without a value or with too few cases are not in it."""
     name = measure or result.summary(protocol)
     systems, point, drawn = overall_draws(result, protocol, name, draws=draws, seed=seed)
     sign = -1 if name in result.bench.lower else 1
-    chosen = [i for i, system in enumerate(systems) if system[1] == judge and np.isfinite(point[i])]
+    rows = [row for row in result.rows(protocol=protocol, metric=name, level="overall") if row.judge == judge]
+    with_rank = {place.row.model for place in ranked(rows, result.bench.lower) if place.rank is not None}
+    chosen = [
+        i for i, (model, by) in enumerate(systems) if by == judge and np.isfinite(point[i]) and model in with_rank
+    ]
     if not chosen:
         return []
     # One cluster is the same in every draw: that is no certainty about the order.
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
     df = design.degrees_of_freedom(np.ones(len(result.cases), dtype=np.bool_))
-    found = ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df) if design.n_clusters > 1 else None
+    found = (
+        ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df) if design.n_clusters > 1 else None
+    )
     ranks = [
         Rank(
             model=systems[i][0],

@@ -48,6 +48,8 @@ class ImportedReplies:
     replies: Callable[[], Iterator[tuple[Purpose, Evidence]]]
     unknown: tuple[str, ...] = ()
     """Replies for items that are not in the benchmark: skipped, and said."""
+    outside: tuple[str, ...] = ()
+    """Replies for items that are in the data but not in the subset that was chosen."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,8 @@ class Benchmark:
     protocols: Mapping[str, Protocol]
     import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
     published: Callable[[], list[PublishedValue]]
+    official_replies: bool = True
+    """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
     explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
     """From the scores of both protocols: what each correction did to each model."""
     describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})

@@ -28,6 +28,8 @@ class Dataset:
     picture_root: Path
     cases: tuple[AnyCase, ...]
     subset: str | None = None
+    outside: frozenset[str] = frozenset()
+    """Ids of the cases that the data has and the subset has not."""
 
     def path(self, picture: Picture) -> Path:
         return self.picture_root / picture.name

@@ -10,7 +10,11 @@ from refbench.record import Record
 
 
 class PublishedValue(Record):
-    """A number from a paper's table. `model` is the name in released files, None where none were released."""
+    """A number from a paper's table. `model` is the name in released files, None where none were released.
+
+    `judge` is empty for what is measured without one, "human" for people; `subset` names the cases it is about, where
+    the benchmark has a name for them.
+    """
 
     model: str | None
     label: str
@@ -19,6 +23,7 @@ class PublishedValue(Record):
     slice: Mapping[str, str]
     value: float
     table: str
+    subset: str | None = None
 
 
 def published_values(package: str, names: Mapping[str, Sequence[str]]) -> list[PublishedValue]:

@@ -119,6 +119,7 @@ def build_command(
         print_statistics(built.statistics)
         print(f"\nNext: {out / 'README.md'} and contact_sheet.png, refbench check multiref --data {out}")
     if built.stopped == "budget":
+        print("Exit code 3: the budget is spent. The same command with a larger --budget goes on.", file=sys.stderr)
         return 3
     if built.failed_share > max_failed:
         share = f"{built.failed_share:.1%} of the pictures failed, more than --max-failed {max_failed:g}"

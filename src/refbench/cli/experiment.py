@@ -46,6 +46,7 @@ class Experiment(Record):
     making: int | None = None
     engine: Literal["embedded", "ray"] | None = None
     address: str | None = None
+    refusals: Literal["conditional", "worst", "worst,unsupported"] | None = None
 
 
 def read_experiment(path: Path) -> Experiment:

@@ -34,6 +34,7 @@ def generate_command(
     json: Json = False,
 ) -> int:
     """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""
+    from refbench.cli.printing import explain
     from refbench.cli.run import shard_of
     from refbench.engine.generate import generate_async
 
@@ -66,4 +67,10 @@ def generate_command(
         if made.first_failure:
             print(f"One of them: {made.first_failure}")
         print(f"Next: refbench run {benchmark} with the same --model and --out {out}, and a --judge if it needs one")
-    return 3 if made.stopped == "budget" else 1 if made.failed else 0
+    if made.stopped == "budget":
+        explain(3, "the budget is spent. The same command with a larger --budget goes on")
+        return 3
+    if made.failed:
+        explain(1, "not all pictures could be made. The same command tries again what may pass, --retry KIND the rest")
+        return 1
+    return 0

@@ -16,6 +16,13 @@ Items = Annotated[
     Path | None,
     Parameter(help="Write one line for each case, model, metric and protocol to this .jsonl, .csv or .parquet"),
 ]
+Refusals = Annotated[
+    Literal["conditional", "worst", "worst,unsupported"],
+    Parameter(
+        help="How a model's own failures (it refused, gave no picture) count: left out, with bounds beside; as the "
+        "worst value; or requests it cannot take as the worst value too"
+    ),
+]
 EngineName = Annotated[
     Literal["embedded", "ray"],
     Parameter(

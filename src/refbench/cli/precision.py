@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json
+from refbench.cli.options import Data, Json, Refusals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,11 +29,13 @@ def precision_command(
         list[str] | None, Parameter(help="Weights of the criteria to try, for example 1:1:1; several times")
     ] = None,
     humans: Annotated[
-        Path | None, Parameter(help="CSV of people's scores, as `agree --humans` reads it: how well each weighting goes with them")
+        Path | None,
+        Parameter(help="CSV of people's scores, as `agree --humans` reads it: how well each weighting goes with them"),
     ] = None,
     given: Annotated[
         list[str] | None, Parameter(help="MEASURE:CONDITION:AT_LEAST, for example VC:IF:80; several times")
     ] = None,
+    refusals: Refusals = "conditional",
     data: Data = None,
     json: Json = False,
 ) -> int:
@@ -47,7 +49,7 @@ def precision_command(
     from refbench.runs import Run
     from refbench.scoring import score_run
 
-    result = score_run(run, protocol=protocol or "both", draws=0)
+    result = score_run(run, protocol=protocol or "both", draws=0, refusals=refusals)
     opened = Run.open(run)
     if humans is not None and not humans.is_file():
         raise RefBenchError(f"--humans {humans}: there is no such file; give a CSV of human scores")

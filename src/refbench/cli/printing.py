@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from pathlib import Path
 from typing import Literal
 
+from refbench.failure import TRANSIENT
 from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.terminal import check_level
 from refbench.result import Result
@@ -52,6 +55,41 @@ def write_file(path: Path, data: bytes, *, quiet: bool = False) -> None:
         part.unlink(missing_ok=True)
     if not quiet:
         print(f"written: {path}")
+
+
+def failure_code(result: Result, allowed: float, *, missing: bool = False, again: str = "") -> int:
+    """The exit code for what failed: 1 above the allowed share, and then also why and what to do, in words.
+
+    `again` is the command's way to ask again what failed finally, with KIND in it.
+    """
+    kinds, there = result.failed(missing=missing)
+    failed = kinds.total()
+    if not there or failed / there <= allowed:
+        return 0
+    of_kind: dict[str, list[str]] = {}
+    for (metric, kind), n in kinds.most_common():
+        of_kind.setdefault(kind, []).append(f"{n} in {metric}")
+    said = "; ".join(f"{kind}: {', '.join(where)}" for kind, where in of_kind.items())
+    hints = []
+    passing = [kind for kind in of_kind if kind in TRANSIENT]
+    final = [kind for kind in of_kind if kind not in TRANSIENT]
+    if again and passing:
+        hints.append(f"the same command tries {', '.join(passing)} again")
+    if again and final:
+        hints.append(f"{' '.join(again.replace('KIND', kind) for kind in final)} asks again")
+    hints.append("--items FILE.jsonl lists each with its reason")
+    hints.append(f"--allow-failures {math.ceil(1000 * failed / there) / 1000:g} accepts them")
+    explain(
+        1,
+        f"{failed} of {there} scores failed, {100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
+        f"that --allow-failures allows ({said}). What to do: {'; '.join(hints)}",
+    )
+    return 1
+
+
+def explain(code: int, sentence: str) -> None:
+    """Say on standard error why a command ends with a code other than 0."""
+    print(f"Exit code {code}: {sentence}.", file=sys.stderr)
 
 
 def _write_items(result: Result, items: Path | None) -> None:

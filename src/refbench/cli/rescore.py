@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Subset
+from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Refusals, Subset
 
 
 def rescore_command(
@@ -29,13 +29,14 @@ def rescore_command(
     ] = None,
     shard: Annotated[str | None, Parameter(help="Record only the i-th of n parts of the cases, as i/n")] = None,
     by: Level = "overall",
+    refusals: Refusals = "conditional",
     allow_failures: Annotated[
         float, Parameter(help="Share of unreadable replies above which the exit code is 1")
     ] = 0.02,
     json: Json = False,
 ) -> int:
     """Read judge replies that are already there, score them in both protocols, and table them."""
-    from refbench.cli.printing import write_result
+    from refbench.cli.printing import failure_code, write_result
     from refbench.runs import Shard
     from refbench.scoring import rescore
 
@@ -49,8 +50,9 @@ def rescore_command(
         protocol=protocol,
         out=out,
         shard=Shard.parse(shard) if shard else None,
+        refusals=refusals,
     )
     write_result(result, "json" if json else "terminal", by=by, items=items)
     if out is not None and not json:
         print(f"\nThe replies are in {out}. Next: refbench table {out} --markdown")
-    return 1 if result.failure_share() > allow_failures else 0
+    return failure_code(result, allow_failures)

@@ -6,14 +6,17 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Address, Data, EngineName, Items, Json, Level, Subset
+from refbench.cli.options import Address, Data, EngineName, Items, Json, Level, Refusals, Subset
 from refbench.cli.settings import Setting, judging_settings
 from refbench.record import RefBenchError
 from refbench.runs import Shard
+
+if TYPE_CHECKING:
+    from refbench.engine.evaluation import Evaluation
 
 
 def run_command(
@@ -74,6 +77,7 @@ def run_command(
     engine: EngineName | None = None,
     address: Address = None,
     by: Level = "overall",
+    refusals: Refusals | None = None,
     items: Items = None,
     allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
     json: Json = False,
@@ -115,6 +119,7 @@ def run_command(
         "dtype": dtype,
         "engine": engine,
         "address": address,
+        "refusals": refusals,
     }
     benchmark, arguments = _arguments(benchmark, said)
     out = arguments["out"]
@@ -124,13 +129,25 @@ def run_command(
         print(f"\nNext: refbench table {out} --markdown, or the same command again to resume")
     if evaluation.batches is not None and not json:
         print(evaluation.batches)
+    return exit_code(evaluation, allow_failures)
+
+
+def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
+    """What a run ends with, said in words where it is not 0."""
+    from refbench.cli.printing import explain, failure_code
+
+    first = evaluation.result.table.rows[0].protocol if evaluation.result.table.rows else ""
+    waiting = sum(score.not_asked and score.protocol == first for score in evaluation.result.scores)
+    left = f"{waiting} scores are not asked for yet" if waiting else "all scores that were begun are there"
     if evaluation.stopped == "budget":
+        explain(3, f"the budget is spent; {left}. The same command with a larger --budget goes on")
         return 3
     if evaluation.stopped == "interrupt":
+        explain(130, f"interrupted; {left}. The same command goes on")
         return 130
     if evaluation.batches is not None and evaluation.batches.outstanding:
         return 0  # not finished, and not failed
-    return 1 if evaluation.result.failure_share(missing=True) > allow_failures else 0
+    return failure_code(evaluation.result, allow_failures, missing=True, again="--retry KIND")
 
 
 def _arguments(benchmark: str, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

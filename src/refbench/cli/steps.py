@@ -17,6 +17,7 @@ def steps_command(
     out: Annotated[Path, Parameter(help="Run directory for the scores of the steps; the same command resumes it")],
     judge: Annotated[list[str] | None, Parameter(help="Judges, as for refbench run")] = None,
     data: Data = None,
+    allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
     json: Json = False,
 ) -> int:
     """Score every step of a run's agents like a model of its own, print the table, and draw it by step.
@@ -24,6 +25,7 @@ def steps_command(
     The plot is steps.svg in the run directory of the scores.
     """
     from refbench.cli.printing import write_result
+    from refbench.cli.run import exit_code
     from refbench.engine import evaluate_async
     from refbench.models.steps import steps_of
     from refbench.record import RefBenchError
@@ -56,4 +58,4 @@ def steps_command(
     (out / "steps.svg").write_text(step_plot(rows_by_step(evaluation.result, agents)), encoding="utf-8")
     if not json:
         print(f"\nThe plot by step: {out / 'steps.svg'}")
-    return 0
+    return exit_code(evaluation, allow_failures)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Items, Json, Level, ProtocolName
+from refbench.cli.options import Items, Json, Level, ProtocolName, Refusals
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def table_command(
         str | None, Parameter(help="Of released item scores: only those of a named subset, for example paper874")
     ] = None,
     by: Level = "overall",
+    refusals: Refusals = "conditional",
     json: Json = False,
     csv: Annotated[bool, Parameter(help="Print every row as CSV")] = False,
     markdown: Annotated[bool, Parameter(help="Print the leaderboards as Markdown")] = False,
@@ -51,7 +52,7 @@ def table_command(
         raise RefBenchError(f"--out {out}: say in which format, with --json, --csv, --markdown or --latex")
     from refbench.cli.printing import write_result
 
-    result = _result(run, protocol, subset)
+    result = _result(run, protocol, subset, refusals)
     if latex:
         from refbench.cli.printing import write_text
         from refbench.report.latex import to_latex
@@ -71,7 +72,7 @@ def table_command(
     return 0
 
 
-def _result(run: str, protocol: str, subset: str | None) -> Result:
+def _result(run: str, protocol: str, subset: str | None, refusals: str) -> Result:
     """What a run holds, scored; or the item scores that a benchmark's authors released."""
     from refbench.benchmarks import benchmark, names
     from refbench.scoring import result_of, score_run
@@ -79,7 +80,7 @@ def _result(run: str, protocol: str, subset: str | None) -> Result:
     if run not in names() or (Path(run) / "run.json").exists():
         if subset is not None:
             raise RefBenchError(f"--subset {subset}: a run has the cases that it was made with")
-        return score_run(Path(run), protocol=protocol)
+        return score_run(Path(run), protocol=protocol, refusals=refusals)
     bench = benchmark(run)
     if bench.released is None:
         raise RefBenchError(f"no item scores of {bench.title} were released: give a run directory")
@@ -90,4 +91,4 @@ def _result(run: str, protocol: str, subset: str | None) -> Result:
     if protocol not in ("both", theirs):
         raise RefBenchError(f"--protocol {protocol}: the released scores of {bench.title} are of {theirs} only")
     note = "these are the item scores that were released, as the authors' scripts gave them"
-    return result_of(bench, cases, scores, subset=subset, notes=[note])
+    return result_of(bench, cases, scores, subset=subset, notes=[note], refusals=refusals)

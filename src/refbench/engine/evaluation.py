@@ -77,6 +77,7 @@ async def evaluate_async(
     making: int = 8,
     engine: str = "embedded",
     address: str | None = None,
+    refusals: str = "conditional",
     show: bool = False,
 ) -> Evaluation:
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
@@ -113,6 +114,7 @@ async def evaluate_async(
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
             _prices_must_be_known(setup.judges, setup.models)
+        measured_before = run.notes("not measured ")
         progress = Progress()
         report: BatchReport | None = None
         with run.writer(shard) as writer, Recorder(writer) as recorder:
@@ -168,7 +170,9 @@ async def evaluate_async(
                 except BaseExceptionGroup as errors:
                     raise first_error(errors) from None
             for part in bench.measured:
-                writer.note(f"not measured {part}", measuring.left_out.get(part, ""))
+                left_out = chosen is None or (chosen and part not in chosen)
+                reason = measured_before.get(part, "it was left out by --metrics") if left_out else ""
+                writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
         for judge in setup.judges:
             if isinstance(judge, LocalVLM):
                 judge.close()
@@ -177,7 +181,7 @@ async def evaluate_async(
                 await model.close()
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
-    result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems)
+    result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems, refusals=refusals)
     return Evaluation(result=result, stopped=work.stopped or studio.stopped, progress=progress, run=run, batches=report)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from refbench.report.openness import Openness
-from refbench.report.paper_table import Cell, Column, Entry, PaperTable, paper_table, said_missing
+from refbench.report.paper_table import Block, Cell, Column, Entry, PaperTable, paper_table, said_missing
 from refbench.report.tex_text import WIDE, comment, is_wide, tex
 from refbench.result import Result
 from refbench.version import __version__
@@ -144,9 +144,7 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
             continue
         lines.append(r"\midrule")
         if len(table.blocks) > 1:
-            dagger = r"$^{\dagger}$" if block.name == "published" else ""
-            head = rf"\textit{{{_BLOCKS[block.name]}}}{dagger}"
-            lines.append(rf"\multicolumn{{{across}}}{{l}}{{{head}}} \\")
+            lines.append(rf"\multicolumn{{{across}}}{{l}}{{{_heading(block, across)}}} \\")
         for entry in entries:
             cells = [_name(table, entry), *([tex(entry.judge) or "none"] if judges else [])]
             for c, both in zip(panel, apart, strict=True):
@@ -157,6 +155,17 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
             # A line that begins with a bracket or a star would be read as an argument of the line break before it.
             lines.append("{}" + " & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _heading(block: Block, across: int) -> str:
+    if block.name != "published":
+        return rf"\textit{{{_BLOCKS[block.name]}}}"
+    dagger = r"$^{\dagger}$"
+    if not block.differs:
+        return rf"\textit{{{_BLOCKS[block.name]}}}{dagger}"
+    words = tex(f"Published, with {block.differs}: not the same measurement")
+    # A heading may not widen the table: it wraps where the columns under it are few.
+    return rf"\parbox[t]{{{across * 2.2:.1f}em}}{{\raggedright\textit{{{words}}}{dagger}\strut}}"
 
 
 def _title(column: Column, both: bool) -> str:
@@ -253,18 +262,11 @@ def _sources(result: Result, table: PaperTable) -> list[str]:
         asked = parts.get("asked", {})
         names = [f"{judge} ({asked[judge]['model']})" if asked.get(judge, {}).get("model", judge) != judge else judge
                  for judge in judges]  # fmt: skip
-        found.append(f"Judge {', '.join(names)}{_wording(result)}")
+        found.append(f"Judge {', '.join(names)}, {result.wording}")
+    else:
+        found.append("No judge")
     found.append(f"RefBench {__version__}, fingerprint {result.table.fingerprint}")
     return found
-
-
-def _wording(result: Result) -> str:
-    settings = result.table.parts.get("settings", {})
-    if "rubric" in settings:
-        return f", rubric {settings['rubric']}"
-    if not result.table.parts.get("asked"):
-        return ", imported replies"
-    return ", own wording" if settings.get("prompts", "own") == "own" else f", wording: {settings['prompts']}"
 
 
 def _published_note(result: Result, table: PaperTable) -> list[str]:
@@ -273,15 +275,8 @@ def _published_note(result: Result, table: PaperTable) -> list[str]:
         return []
     tables = ", ".join(dict.fromkeys(f"Table {entry.printed}" for entry in printed))
     judges = ", ".join(dict.fromkeys(entry.judge for entry in printed if entry.judge))
-    ours = {judge.casefold() for judge in result.table.parts.get("judges", [])}
-    reasons = []
-    if not {entry.judge.casefold() for entry in printed if entry.judge} <= ours:
-        reasons.append("another judge")
-    if "own wording" in _wording(result):
-        reasons.append("own wording here")
-    if table.columns[0].protocol != "paper":
-        reasons.append(f"protocol {table.columns[0].protocol} here, the authors' scripts there")
-    why = f" ({'; '.join(reasons)})" if reasons else ""
     said = f"{tables} of {result.bench.paper}" + (f", judged by {judges}" if judges else "")
-    text = f" As printed in {said}: not measured here, not ranked, and not the same measurement{why}."
-    return [r"$^{\dagger}$" + tex(text)]
+    apart = (
+        ", and not the same measurement as ours where the heading says so" if any(e.differs for e in printed) else ""
+    )
+    return [r"$^{\dagger}$" + tex(f" As printed in {said}: not measured here, not ranked{apart}.")]

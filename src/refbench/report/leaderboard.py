@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from refbench.result import Result
 from refbench.score import digits_of
-from refbench.table import Row
+from refbench.table import Ranked, Row, ranked
+
+__all__ = [
+    "INTERVAL",
+    "JUDGE",
+    "Line",
+    "Ranked",
+    "called",
+    "cells",
+    "failures_said",
+    "headings",
+    "interval",
+    "kinds_said",
+    "leaderboard",
+    "left_out",
+    "not_ranked",
+    "number",
+    "ranked",
+    "scored",
+    "slice_titles",
+    "slices_of",
+]
 
 JUDGE = "judge"
 """The column that says whose marks a line has, where there are several judges."""
+INTERVAL = "95 % interval"
 
 
 @dataclass(frozen=True)
@@ -26,21 +49,23 @@ class Line:
     """The summary measure under the table's other protocols."""
     published: float | None
     digits: int = 2
+    place: Ranked | None = None
+    """Where the line stands among those of its judge; its rank is None where it has no value or too few cases."""
+
+    @property
+    def rank(self) -> int | None:
+        return self.place.rank if self.place else None
 
 
 def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
-    """Lines of the slice, judge by judge, sorted by the summary measure; the unscored come last. Measures in which no
-    model has a value are left out: the notes say why they have none."""
+    """Lines of the slice, judge by judge, ranked by the summary measure; those without a rank come last. Measures in
+    which no model has a value are left out: the notes say why they have none."""
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
     summary = result.summary(protocols[0], where)
     valued = {row.metric for row in rows if row.value is not None} | {summary}
     rows = [row for row in rows if row.metric in valued]
-    published = {
-        (p.model, p.judge.casefold()): p.value
-        for p in result.published()
-        if p.metric == summary and dict(p.slice) == where
-    }
+    published = [p for p in result.published() if p.metric == summary and dict(p.slice) == where]
     of_summary = [row for row in rows if row.metric == summary]
     digits = digits_of(value for row in of_summary for value in (row.value, *(row.bounds or ())))
     lines = []
@@ -57,25 +82,25 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
                 main=main,
                 others=tuple(row for row in first if row.metric != summary),
                 other_protocols=tuple(row for row in mine if row.protocol != protocols[0] and row.metric == summary),
-                published=published.get((model, (judge or "").casefold())),
+                published=next(
+                    (p.value for p in published if p.model == model and result.same_judge(judge, p.judge)), None
+                ),
                 digits=digits,
             )
         )
-    sign = 1 if summary in result.bench.lower else -1
-    # Marks of different judges are not one order: a strict judge's best model is not behind a mild one's worst.
-    judges = list(dict.fromkeys(line.judge for line in lines))
-    return sorted(
-        lines,
-        key=lambda line: (
-            judges.index(line.judge),
-            float("inf") if line.main.value is None else sign * line.main.value,
-        ),
-    )
+    by_row = {id(line.main): line for line in lines}
+    order = ranked([line.main for line in lines], result.bench.lower)
+    return [replace(by_row[id(place.row)], place=place) for place in order]
+
+
+def not_ranked(lines: Sequence[Line]) -> list[str]:
+    """Which lines have no rank and why, one sentence each."""
+    return [f"{called(line, lines)} is {line.place.why_not}." for line in lines if line.place and line.place.why_not]
 
 
 def called(line: Line, lines: Sequence[Line]) -> str:
     """The model, with its judge where the lines have several."""
-    return line.model if len({one.judge for one in lines}) == 1 else f"{line.model} ({line.judge or 'no judge'})"
+    return line.model if not _several_judges(lines) else f"{line.model} ({line.judge or 'no judge'})"
 
 
 def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
@@ -84,35 +109,131 @@ def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
     return list(found.values())
 
 
+def slice_titles(slices: Sequence[Mapping[str, str]], level: str) -> list[str]:
+    """What to call the slices of a level: by the level's own name where that tells them apart, else by all names."""
+    short = [where.get(level, level) for where in slices]
+    if len(set(short)) == len(short):
+        return short
+    return [", ".join(value for key, value in where.items() if key != "level") for where in slices]
+
+
 def headings(lines: Sequence[Line]) -> list[str]:
     """Column titles for `cells`."""
     first = lines[0]
-    titles = ["model", *([JUDGE] if len({line.judge for line in lines}) > 1 else [])]
-    titles += [f"{first.main.metric} ({first.main.protocol})", "95 % interval"]
-    titles += [row.metric for row in first.others]
-    titles += ["scored"]
+    titles = ["model", *([JUDGE] if _several_judges(lines) else [])]
+    titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL]
+    titles += [*_measures(lines), "scored"]
     titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
-    if any(line.published is not None for line in lines):
-        titles.append("published")
-    return titles
+    return [*titles, "published"] if _with_published(lines) else titles
 
 
-def cells(line: Line, titles: Sequence[str]) -> list[str]:
-    """The line as text, one cell for each title."""
-    interval, digits = line.main.ci95, line.digits
-    found = [
+def cells(line: Line, lines: Sequence[Line]) -> list[str]:
+    """The line as text, one cell for each of the headings of all lines."""
+    digits = line.digits
+    others = {row.metric: row.value for row in line.others}
+    return [
         line.model,
-        *([line.judge or "none"] if JUDGE in titles else []),
+        *([line.judge or "none"] if _several_judges(lines) else []),
         number(line.main.value, digits),
-        f"{interval[0]:.{digits}f} to {interval[1]:.{digits}f}" if interval else "-",
-        *(number(row.value, digits) for row in line.others),
-        f"{line.main.n_scored}/{line.main.n_expected}",
+        interval(line.main, digits),
+        *(number(others.get(name), digits) for name in _measures(lines)),
+        scored(line.main),
         *(number(row.value, digits) for row in line.other_protocols),
+        *([number(line.published, digits)] if _with_published(lines) else []),
     ]
-    if "published" in titles:
-        found.append(number(line.published, digits))
-    return found
 
 
 def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def interval(row: Row, digits: int) -> str:
+    return f"{row.ci95[0]:.{digits}f} to {row.ci95[1]:.{digits}f}" if row.ci95 else "-"
+
+
+def scored(row: Row) -> str:
+    """How many pictures have a value, of those expected; of several seeds also what they are made of."""
+    counts = f"{row.n_scored}/{row.n_expected}"
+    return counts if row.n_seeds < 2 else f"{counts} ({row.n_cases} cases x {row.n_seeds} seeds)"
+
+
+def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
+    """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
+    they may have changed, pictures that were not asked for yet."""
+    found = []
+    for line in lines:
+        name, row = called(line, lines), line.main
+        remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
+        said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
+        said += failures_said(row, line.digits)
+        further = _further(result, line)
+        said += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
+        found += [f"{name}: {sentence}." for sentence in said]
+    return found
+
+
+def _further(result: Result, line: Line) -> list[str]:
+    """What of the parts that enter a measure shown has failed or waits, where the count beside the summary does not
+    have it: a measure of its own column, or a part that the summary is content to do without."""
+    row = line.main
+    measures = {m.name: m for m in result.bench.protocols[row.protocol].aggregate.measures}
+    main = measures.get(row.metric)
+    counted = set(main.parts) if main and not main.any_part else set()
+    shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
+    parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
+    states: dict[str, Counter[str]] = {part: Counter() for part in parts}
+    for score in result.scores:
+        mine = (score.model, score.judge, score.protocol) == (line.model, line.judge, row.protocol)
+        if mine and score.metric in states and score.not_applicable is None:
+            failed = score.failure.kind if score.failure else ""
+            states[score.metric]["not asked yet" if score.not_asked else failed] += 1
+    found = []
+    for part, kinds in states.items():
+        expected, scored = kinds.total(), kinds.pop("", 0)
+        # What cannot run here at all is said in the notes.
+        if kinds and kinds["not_measured"] < expected:
+            said = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
+            found.append(f"{part} {scored}/{expected} ({said})")
+    return found
+
+
+def failures_said(row: Row, digits: int) -> list[str]:
+    """Sentences, without the model's name, about what a row's number is not of: what failed and what that may have
+    changed, and what was not asked for yet."""
+    said = []
+    what = "cases" if row.n_seeds < 2 else "pictures"
+    if row.failures:
+        text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({kinds_said(row)})"
+        if row.n_imputed:
+            text += f", {row.n_imputed} of them count with a value all the same"
+        if row.bounds:
+            low, high = (number(end, digits) for end in row.bounds)
+            text += f": whatever they had scored, {row.metric} would be between {low} and {high}"
+        said.append(text)
+    if row.n_not_asked:
+        said.append(
+            f"{row.n_not_asked} of {row.n_expected} {what} not asked yet: the same run command goes on with them"
+        )
+    return said
+
+
+def kinds_said(row: Row) -> str:
+    """The failures by kind, the model's own apart from those of judges and metrics."""
+    found = []
+    for kind, n in row.failures.items():
+        own = row.own_failures.get(kind, 0)
+        found += [f"{own} {kind} by the model"] if own else []
+        found += [f"{n - own} {kind}"] if n > own else []
+    return ", ".join(found)
+
+
+def _measures(lines: Sequence[Line]) -> list[str]:
+    return list(dict.fromkeys(row.metric for line in lines for row in line.others))
+
+
+def _several_judges(lines: Sequence[Line]) -> bool:
+    return len({line.judge for line in lines}) > 1
+
+
+def _with_published(lines: Sequence[Line]) -> bool:
+    return any(line.published is not None for line in lines)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from refbench.benchmarks import PublishedValue
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import Line, leaderboard, slices_of
+from refbench.report.leaderboard import Line, leaderboard, slice_titles, slices_of
 from refbench.report.openness import Openness
 from refbench.result import Result
 from refbench.score import digits_of
@@ -53,21 +53,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table. `printed` names the table of the paper that it comes from; empty for our own."""
+    """One line of the table. `printed` names the table of the paper that it comes from; empty for our own. `differs`
+    says what it was measured with that ours were not."""
 
     name: str
     judge: str
     cells: tuple[Cell, ...]
     main: Row | None = None
     printed: str = ""
+    differs: str = ""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that belong together: open models, closed ones, those of which neither is known, printed ones."""
+    """Rows that belong together: open models, closed ones, those of which neither is known, printed ones (by what
+    differs)."""
 
     name: Literal["open", "closed", "models", "published"]
     entries: tuple[Entry, ...]
+
+    @property
+    def differs(self) -> str:
+        return self.entries[0].differs
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,10 @@ def paper_table(
         Block(name, tuple(entry for entry in ours if (known[entry.name][0] or "models") == name))
         for name in ("closed", "open", "models")
     ]
-    blocks.append(Block("published", tuple(printed)))
+    blocks += [
+        Block("published", tuple(entry for entry in printed if entry.differs == differs))
+        for differs in sorted({entry.differs for entry in printed})
+    ]
     return PaperTable(
         columns=columns,
         blocks=tuple(block for block in blocks if block.entries),
@@ -142,11 +152,8 @@ def _columns(result: Result, lines: Sequence[Line], by: str) -> tuple[Column, ..
     # Not the same slices for every measure: MultiRef-Bench has no types in its real-world split.
     with_value = [row for row in result.table.rows if row.metric == main.metric and row.protocol == main.protocol]
     slices = slices_of(with_value, by)
-    short = [where.get(by, by) for where in slices]
-    titles = short
-    if len(set(short)) < len(short):
-        titles = [", ".join(value for key, value in where.items() if key != "level") for where in slices]
-    found = [column(title, main.metric, main.protocol, where) for title, where in zip(titles, slices, strict=True)]
+    titles = zip(slice_titles(slices, by), slices, strict=True)
+    found = [column(title, main.metric, main.protocol, where) for title, where in titles]
     return (*found, column("overall", main.metric, main.protocol, overall))
 
 
@@ -197,18 +204,21 @@ def _printed(result: Result, columns: Sequence[Column], which: Literal["run", "a
     """The papers' rows that have a number in some column; a label has one row for each judge and table."""
     if which == "none":
         return []
-    values: Sequence[PublishedValue] = result.published() if which == "run" else result.bench.published()
+    values: Sequence[PublishedValue] = result.bench.published()
+    if which == "run":
+        values = [*result.published(), *(value for _, value in result.published_apart())]
     first = columns[0].protocol
     places = {(metric, where): c for c, column in enumerate(columns) for _, metric, where in [column.place]
               if column.protocol == first}  # fmt: skip
-    found: dict[tuple[str, str, str], dict[int, float]] = {}
+    found: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for value in values:
         c = places.get((value.metric, tuple(sorted(value.slice.items()))))
         if c is not None:
-            found.setdefault((value.label, value.judge, value.table), {})[c] = value.value
+            place = value.label, value.judge, value.table, result.differs(value, first)
+            found.setdefault(place, {})[c] = value.value
     entries = [
-        Entry(label, judge, tuple(Cell(cells.get(c)) for c in range(len(columns))), printed=table)
-        for (label, judge, table), cells in found.items()
+        Entry(label, judge, tuple(Cell(cells.get(c)) for c in range(len(columns))), printed=table, differs=differs)
+        for (label, judge, table, differs), cells in found.items()
     ]
     at = len(columns) - 1 if columns[-1].protocol == first else max(c for c in places.values())
     sign = 1 if columns[at].lower else -1

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
+from refbench.benchmarks import PublishedValue
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import JUDGE, Line, called, cells, headings, leaderboard, slices_of
+from refbench.report.leaderboard import (
+    INTERVAL,
+    Line,
+    called,
+    cells,
+    headings,
+    leaderboard,
+    left_out,
+    not_ranked,
+    slice_titles,
+    slices_of,
+)
 from refbench.result import Result
-from refbench.table import Row
+from refbench.table import OVERALL
+
+_APART = "  "
+"""Between two columns."""
+_MOST_COLUMNS = 8
+"""Measures that stand beside each other; more have a table with a row for each."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -24,27 +42,20 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
     """Print the leaderboard (and one for each slice of the level `by`), failures, changes and notes."""
     out = out or console()
     check_level(result, by)
-    judges = ", ".join(result.table.parts.get("judges", [])) or "none"
     subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
-    out.print(
-        f"[bold]{result.bench.title}[/bold]: {len(result.cases)} cases{subset}, judge {judges}, "
-        f"fingerprint {result.table.fingerprint}"
-    )
-    lines = leaderboard(result, {"level": "overall"})
-    for part in grids(lines, "overall"):
-        out.print(part)
+    stamps = f"fingerprint {result.table.fingerprint}, digest {result.table.digest}"
+    head = f": {len(result.cases)} cases{subset}; {result.measured_by()}; {stamps}"
+    _print(Text.assemble((result.bench.title, "bold"), head), out)
+    lines = _print_slice(result, OVERALL, "overall", out)
     if by != "overall":
-        for where in slices_of(result.table.rows, by):
-            lines_here = leaderboard(result, where)
-            for part in grids(lines_here, where.get(by, by)):
-                out.print(part)
-            if lines_here:
-                _print_others(result, where, lines_here[0].main.metric, out)
-    _print_published(result, lines, out)
-    _print_failures(lines, out)
+        slices = slices_of(result.table.rows, by)
+        for title, where in zip(slice_titles(slices, by), slices, strict=True):
+            _print_slice(result, where, title, out)
+    for sentence in left_out(result, lines):
+        _print(sentence, out)
     _print_changes(result, out)
     for note in result.notes:
-        out.print(Text(f"Note: {note}."))
+        _print(f"Note: {note}.", out)
 
 
 def check_level(result: Result, by: str) -> None:
@@ -54,101 +65,111 @@ def check_level(result: Result, by: str) -> None:
         raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
 
 
-_MOST_COLUMNS = 8
+def _print(text: str | Text, out: Console, style: str = "") -> None:
+    """A sentence: as one line where nobody's screen is to be filled."""
+    out.print(text if isinstance(text, Text) else Text(text), style=style or None, soft_wrap=not out.is_terminal)
 
 
-def grids(lines: list[Line], title: str) -> list[Grid]:
-    """The leaderboard; of many measures, first the summary and then a table with a row for each measure."""
+def _print_slice(result: Result, where: Mapping[str, str], title: str, out: Console) -> list[Line]:
+    lines = leaderboard(result, dict(where))
     if not lines:
         return []
-    if len(lines[0].others) <= _MOST_COLUMNS:
-        return [grid(lines, title)]
-    found = Grid(header_style="bold", box=None, pad_edge=False)
-    found.add_column("measure")
-    for line in lines:
-        found.add_column(Text(called(line, lines)), justify="right", overflow="fold")
-    names = list(dict.fromkeys(row.metric for line in lines for row in line.others))
-    for name in names:
-        rows = [next((row for row in line.others if row.metric == name), None) for line in lines]
-        found.add_row(name, *(Text(_measured(row, line.digits)) for row, line in zip(rows, lines, strict=True)))
-    return [grid([replace(line, others=()) for line in lines], title), found]
+    out.print(Text(title, "italic"), soft_wrap=True)
+    for table in tables(lines, out.width):
+        for number, text in enumerate(table):
+            out.print(Text(text, "" if number else "bold"), soft_wrap=True)
+    for sentence in not_ranked(lines):
+        _print(sentence, out)
+    _print_published(result, where, lines, out)
+    return lines
 
 
-def _measured(row: Row | None, digits: int) -> str:
-    if row is None or row.value is None:
-        return "-"
-    return f"{row.value:.{digits}f} ({row.n_scored}/{row.n_expected})"
-
-
-def grid(lines: list[Line], title: str) -> Grid:
-    """The leaderboard as a table for the terminal."""
-    titles = headings(lines)
-    found = Grid(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
-    for heading in titles:
-        found.add_column(heading, justify="left" if heading in ("model", JUDGE) else "right", overflow="fold")
-    for line in lines:
-        found.add_row(*(Text(cell) for cell in cells(line, titles)))
+def tables(lines: Sequence[Line], width: int) -> list[list[str]]:
+    """The leaderboard; of many measures, first the summary and then a table with a row for each measure."""
+    few = len({row.metric for line in lines for row in line.others}) <= _MOST_COLUMNS
+    shown = lines if few else [replace(line, others=()) for line in lines]
+    titles = headings(shown)
+    found = panels(titles, [cells(line, shown) for line in shown], width, names=titles.index(INTERVAL) - 1)
+    if not few:
+        measures = dict.fromkeys(row.metric for line in lines for row in line.others)
+        rows = [[measure, *(_measured(line, measure) for line in lines)] for measure in measures]
+        found += panels(["measure", *(called(line, lines) for line in lines)], rows, width)
     return found
 
 
-def _print_published(result: Result, lines: list[Line], out: Console) -> None:
-    tables = sorted({value.table for value in result.published()})
-    if tables and any(line.published is not None for line in lines):
-        out.print(
-            f"published: Table {', '.join(tables)} of {result.bench.paper}; compare it with the paper protocol, "
-            "on the subset the paper is about",
-            style="dim",
-        )
+def panels(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int, names: int = 1) -> list[list[str]]:
+    """Rows as aligned lines under their titles, in as many tables as it takes to stay within the width.
+
+    Nothing is wrapped or cut inside a cell, so that no digit is lost. The first `names` columns stand in each table,
+    and an interval beside its number. Only a table of one column that does not fit is wider.
+    """
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    room = width - sum(size + len(_APART) for size in widths[:names])
+    blocks: list[list[int]] = []
+    used = 0
+    for c in range(names, len(titles)):
+        size = widths[c] + len(_APART)
+        if not blocks or (used + size > room + len(_APART) and titles[c] != INTERVAL):
+            blocks.append([])
+            used = 0
+        blocks[-1].append(c)
+        used += size
+    return [[_aligned(row, [*range(names), *block], widths, names) for row in (titles, *rows)] for block in blocks]
 
 
-def _print_others(result: Result, where: dict[str, str], measure: str, out: Console) -> None:
-    """What the paper has for the same slice, for models whose pictures nobody else has."""
-    values = [p for p in result.published() if p.model is None and p.metric == measure and dict(p.slice) == where]
-    if values:
-        said = ", ".join(f"{p.label} {p.value:g} ({p.judge}, Table {p.table})" for p in values)
-        out.print(Text(f"published: {said}"), style="dim")
+def _aligned(row: Sequence[str], columns: Sequence[int], widths: Sequence[int], names: int) -> str:
+    found = []
+    for c in columns:
+        space = " " * (widths[c] - cell_len(row[c]))
+        found.append(row[c] + space if c < names else space + row[c])
+    return _APART.join(found).rstrip()
 
 
-def _print_failures(lines: list[Line], out: Console) -> None:
-    for line in lines:
-        row, name, digits = line.main, called(line, lines), line.digits
-        said = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
-        if said:
-            out.print(Text(f"{name}: {row.metric} is about less than all: {'; '.join(said)}."))
-        if not row.failures:
-            continue
-        kinds = ", ".join(f"{n} {kind}" for kind, n in row.failures.items())
-        bounds = (
-            f"; whatever they score, {row.metric} lies in {row.bounds[0]:.{digits}f} to {row.bounds[1]:.{digits}f}"
-            if row.bounds
-            else ""
-        )
-        out.print(Text(f"{name}: {row.n_expected - row.n_scored} of {row.n_expected} cases failed ({kinds}){bounds}."))
+def _measured(line: Line, measure: str) -> str:
+    row = next((row for row in line.others if row.metric == measure), None)
+    if row is None or row.value is None:
+        return "-"
+    return f"{row.value:.{line.digits}f} ({row.n_scored}/{row.n_expected})"
+
+
+def _print_published(result: Result, where: Mapping[str, str], lines: Sequence[Line], out: Console) -> None:
+    """What papers have for the same measure and slice: beside the table only what was measured in the same way."""
+    measure = lines[0].main.metric
+    beside = [p for p in result.published() if p.metric == measure and dict(p.slice) == where]
+    if any(line.published is not None for line in lines):
+        tables = ", ".join(dict.fromkeys(p.table for p in beside))
+        said = f"published: Table {tables} of {result.bench.paper}, the same judge and wording; it belongs beside"
+        _print(f"{said} {measure} (paper)", out, "dim")
+    values: dict[tuple[str, str, str], list[PublishedValue]] = {}
+    for differs, p in [*(("", p) for p in beside if p.model is None), *result.published_apart()]:
+        if p.metric == measure and dict(p.slice) == where:
+            values.setdefault((differs, p.table, p.judge), []).append(p)
+    for (differs, table, judge), found in values.items():
+        head = f"published, with {differs}: not the same measurement" if differs else "published"
+        # A judge that is another one is in the heading already.
+        by = f", judge {judge}" if judge and f"judge {judge}" not in differs else ""
+        numbers = ", ".join(f"{p.label} {p.value:g}" for p in found)
+        _print(f"{head} (Table {table} of {result.bench.paper}{by}): {numbers}", out, "dim")
 
 
 def _print_changes(result: Result, out: Console) -> None:
     if not any(change["items"] for change in result.changes):
         return
     names = {change["change"]: change["what"] for change in result.changes}
-    found = Grid(
-        title="\nfrom paper to corrected: change of avg by cause",
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-    )
-    found.add_column("model", overflow="fold")
-    for name in [*names, "total"]:
-        found.add_column(name, justify="right")
     systems = list(dict.fromkeys((change["model"], change["judge"]) for change in result.changes))
     several = len({judge for _, judge in systems}) > 1
+    rows = []
     for model, judge in systems:
         mine = [c for c in result.changes if (c["model"], c["judge"]) == (model, judge)]
         deltas = [c["delta"]["avg"] for c in mine]
         total = None if None in deltas else sum(deltas)
-        found.add_row(Text(f"{model} ({judge})" if several else model), *(_signed(delta) for delta in [*deltas, total]))
-    out.print(found)
+        rows.append([f"{model} ({judge})" if several else model, *(_signed(delta) for delta in [*deltas, total])])
+    out.print(Text("\nfrom paper to corrected: change of avg by cause", "italic"), soft_wrap=True)
+    for table in panels(["model", *names, "total"], rows, out.width):
+        for number, text in enumerate(table):
+            out.print(Text(text, "" if number else "bold"), soft_wrap=True)
     for name, what in names.items():
-        out.print(Text(f"  {name}: {what}"), style="dim")
+        _print(f"  {name}: {what}", out, "dim")
 
 
 def _signed(value: float | None) -> str:

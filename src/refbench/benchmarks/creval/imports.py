@@ -42,9 +42,12 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
     name = judge or JUDGES.get(folder.name) or folder.name.removeprefix("answer_")
     ids = {nfc(case.id): case.id for case in dataset.cases}
     files = {(metric, model): _files(folder / metric / model) for metric in there for model in chosen}
-    unknown = tuple(
-        f"{metric}/{model}/{stem}" for (metric, model), stems in files.items() for stem in stems if stem not in ids
-    )
+    left_out = {nfc(name) for name in dataset.outside}
+    strangers = [
+        (f"{m}/{model}/{stem}", stem) for (m, model), stems in files.items() for stem in stems if stem not in ids
+    ]
+    unknown = tuple(reply for reply, stem in strangers if stem not in left_out)
+    outside = tuple(reply for reply, stem in strangers if stem in left_out)
     if not any(stem in ids for stems in files.values() for stem in stems):
         raise RefBenchError(
             f"none of the replies in {folder} is for an item of {dataset.root}: is --data the right one?"
@@ -56,7 +59,7 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
                 if stem in ids:
                     yield _reply(folder, path, Purpose(case=ids[stem], model=model, judge=name, part=metric))
 
-    return ImportedReplies(judge=name, models=chosen, replies=replies, unknown=unknown)
+    return ImportedReplies(judge=name, models=chosen, replies=replies, unknown=unknown, outside=outside)
 
 
 def _files(folder: Path) -> dict[str, Path]:

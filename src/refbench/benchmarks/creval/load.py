@@ -61,12 +61,14 @@ def load(root: Path, subset: str | None = None) -> Dataset:
             f"{root / 'bench/questions_all' / metric} lacks {len(stems)} of {len(items)} question files "
             f"(first: {stems[0]}.json): the copy is incomplete, copy the folder again"
         )
+    chosen = tuple(_subset(cases, subset))
     return Dataset(
         benchmark="creval",
         root=root,
         picture_root=root / "bench",
-        cases=tuple(_subset(cases, subset)),
+        cases=chosen,
         subset=subset,
+        outside=frozenset(cases) - {case.id for case in chosen},
     )
 
 

@@ -26,6 +26,7 @@ def published() -> list[PublishedValue]:
                 slice={"level": row["level"], **names},
                 value=float(row["value"]),
                 table=row["table"],
+                subset="paper874",
             )
         )
     return found

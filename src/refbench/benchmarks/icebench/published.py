@@ -13,7 +13,7 @@ from importlib import resources
 from refbench.benchmarks.icebench.aggregate import PAPER, SCORE
 from refbench.benchmarks.icebench.details import ICECase, ICEDetails
 from refbench.benchmarks.icebench.load import groups_of
-from refbench.benchmarks.icebench.tasks import PARTS, TASKS
+from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
 from refbench.benchmarks.published import PublishedValue
 from refbench.case import Request
 from refbench.failure import Failure
@@ -21,6 +21,7 @@ from refbench.score import Score
 from refbench.table import tabulate
 
 DERIVED = "3-8 by the released formulas"
+_JUDGE = "Qwen2-VL-72B"
 _SIMILARITIES = frozenset({"l1_pose", "l1_canny", "l1_depth", "l1_colorize"})
 """Printed as distances, stored by the released code, and tabled here, as 1 - L1."""
 
@@ -55,7 +56,8 @@ def derived() -> tuple[PublishedValue, ...]:
         PublishedValue(
             model=None,
             label=row.model,
-            judge="",
+            # A score is the judge's too wherever its answers are a part of it.
+            judge=_JUDGE if row.slice["level"] == "overall" or QA in TASKS[row.slice["task"]].scored else "",
             metric=SCORE,
             slice=row.slice,
             value=round(row.value, 4),

@@ -98,6 +98,7 @@ BENCHMARK = Benchmark(
     },
     import_replies=import_replies,
     published=published,
+    official_replies=False,
     describe=describe,
     judging=judging,
     settings=SETTINGS,

@@ -43,8 +43,9 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         for case, path in matched.items():
             yield _reply(folder, path, Purpose(case=case, model=model, judge=judge, part=OVERALL_PART))
 
-    unknown = tuple(f"{case}{_SUFFIX}" for case in files if case not in known)
-    return ImportedReplies(judge=judge, models=(model,), replies=replies, unknown=unknown)
+    unknown = tuple(f"{case}{_SUFFIX}" for case in files if case not in known and case not in dataset.outside)
+    outside = tuple(f"{case}{_SUFFIX}" for case in files if case in dataset.outside)
+    return ImportedReplies(judge=judge, models=(model,), replies=replies, unknown=unknown, outside=outside)
 
 
 def _reply(folder: Path, path: Path, purpose: Purpose) -> tuple[Purpose, Evidence]:

@@ -49,7 +49,8 @@ def load(root: Path, subset: str | None = None) -> Dataset:
     if not cases:
         what = f"of the split {subset} " if subset else ""
         raise RefBenchError(f"{root} holds no case {what}that can be read: copy the JSON files and pictures again")
-    return Dataset(benchmark="multiref", root=root, picture_root=root, cases=cases, subset=subset)
+    outside = frozenset(case.id for case in release.cases) - {case.id for case in cases}
+    return Dataset(benchmark="multiref", root=root, picture_root=root, cases=cases, subset=subset, outside=outside)
 
 
 def is_checkout(root: Path) -> bool:

@@ -1,0 +1,92 @@
+"""Whenever a command ends with a code other than 0, it says why and what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from refbench.cli.app import main
+from support.icebench import every_task, write_dataset, write_outputs
+from support.judge_server import Faults, JudgeServer
+
+Outcome = tuple[int, str, str]
+Refbench = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
+    def run(*words: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+def ice(tmp_path: Path, url: str) -> tuple[object, ...]:
+    """Twelve items of which the judge is asked about eight, and outputs for all."""
+    items = [item for item in every_task(1) if item.spec.number in (1, 2, 3, 4, 5, 6, 7, 8, 17, 18, 19, 20)]
+    write_dataset(tmp_path / "data", items)
+    write_outputs(tmp_path / "out", items)
+    judge = f"j=openai:x?base_url={url}/v1"
+    data, model = tmp_path / "data", f"m=folder:{tmp_path / 'out'}"
+    words = ("--data", data, "--model", model, "--judge", judge, "--out", tmp_path / "run", "--metrics", "l1_raw")
+    return ("run", "icebench", *words)
+
+
+def test_failures_of_a_part_that_the_summary_does_without_are_shown_and_explained(
+    run_cli: Refbench, tmp_path: Path
+) -> None:
+    with JudgeServer(reply=lambda text: "I would rather not say.") as judge:
+        code, out, err = run_cli(*ice(tmp_path, judge.url))
+    assert code == 1
+    assert "m: scored apart from partial: qa 0/8 (8 unparsable)." in out
+    assert "Exit code 1: 8 of 16 scores failed, 50.0 %, which is more than the 2 % that --allow-failures allows" in err
+    assert "(unparsable: 8 in qa)" in err
+    assert "--retry unparsable asks again" in err
+    table = run_cli("table", tmp_path / "run")[1]
+    assert "qa 0/8 (8 unparsable)" in table
+    assert "qa 0/8 (8 unparsable)" in run_cli("table", tmp_path / "run", "--markdown")[1]
+
+
+def test_json_is_alone_on_standard_output_and_the_reason_beside_it(run_cli: Refbench, tmp_path: Path) -> None:
+    with JudgeServer(reply=lambda text: "I would rather not say.") as judge:
+        code, out, err = run_cli(*ice(tmp_path, judge.url), "--json")
+    assert code == 1
+    assert json.loads(out)["benchmark"] == "icebench"
+    assert err.startswith("Exit code 1: ")
+
+
+def test_what_may_pass_is_said_to_be_tried_again(run_cli: Refbench, tmp_path: Path) -> None:
+    with JudgeServer(status=500, error={"error": {"message": "no"}}) as judge:
+        code, _, err = run_cli(*ice(tmp_path, judge.url), "--json")
+    assert code == 1
+    assert "the same command tries api_error again" in err
+
+
+def test_a_budget_that_is_spent_is_said_with_what_is_left(run_cli: Refbench, tmp_path: Path) -> None:
+    with JudgeServer(reply=lambda text: "1", faults=Faults()) as judge:
+        words = list(ice(tmp_path, judge.url))
+        at = words.index("--judge") + 1
+        words[at] = f"{words[at]}&price=1000,1000"
+        code, out, err = run_cli(*words, "--budget", "0.000001usd")
+    assert code == 3
+    assert "Exit code 3: the budget is spent; 8 scores are not asked for yet. The same command with a larger" in err
+    assert "m: scored apart from partial: qa 0/8 (8 not asked yet)." in out
+    assert "missing_reply" not in out
+
+
+def test_unreadable_replies_that_were_imported_are_explained(run_cli: Refbench, checkout: Path) -> None:
+    for path in sorted((checkout / "answer_gpt/IF/alpha").glob("*.txt"))[:10]:
+        path.write_text("I'm sorry, I can't help with that.")
+    code, _, err = run_cli("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--json")
+    assert code == 1
+    assert "Exit code 1: 10 of 162 scores failed, 6.2 %" in err
+    assert "(refused: 10 in IF)" in err
+    assert "--retry" not in err, "nobody is asked here"

@@ -1,0 +1,99 @@
+"""Every number that is printed, in whatever form, is the one of the table; read back from the text itself."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from refbench import Failure, Score
+from refbench.benchmarks import benchmark
+from refbench.benchmarks.creval.published import released_scores
+from refbench.report import print_result, to_csv, to_json, to_markdown
+from refbench.report.latex import to_latex
+from refbench.result import Result
+from refbench.scoring import result_of
+from support.printed import differences, read_csv, read_head, read_json, read_latex, read_markdown, read_terminal
+
+MODELS = ("Bagel", "OmniGen2", "seedream4-0")
+
+
+def made(*, models: int = 3, judges: int = 1, seeds: int = 1, lost: bool = False, nothing: bool = False) -> Result:
+    """Released scores of a few cases under as many names, judges and seeds; with `lost`, failures of every sort."""
+    cases, scores = released_scores("paper874")
+    cases = cases[::12]
+    wanted = {case.id for case in cases}
+    by_model = {name: [s for s in scores if s.model == name and s.case in wanted] for name in MODELS}
+    found: list[Score] = []
+    for m in range(models):
+        for j in range(judges):
+            for seed in range(seeds):
+                for n, score in enumerate(by_model[MODELS[m % 3]]):
+                    state: dict[str, object] = {"value": (score.value or 0) * (1 - 0.01 * m) / (1 + j) / (1 + seed / 9)}
+                    if nothing or (lost and (n + m + seed) % 11 == 0):
+                        kind = "refused" if n % 2 else "unparsable"
+                        state = {"value": None, "failure": Failure(kind=kind, by_model=bool(n % 2))}
+                    elif lost and m == 1 and n % 13 == 0:
+                        state = {"value": None, "not_asked": True}
+                    name = f"{score.model} v{m}, a model with a name" if m % 5 == 4 else f"{score.model}_{m}"
+                    plain = {"case": score.case, "metric": score.metric, "protocol": "corrected", "seed": seed}
+                    found.append(Score(**plain, model=name, judge=f"judge {j}", **state))  # type: ignore[arg-type]
+    return result_of(benchmark("creval"), cases, found, draws=0 if models > 5 else 60)
+
+
+SHAPES = {
+    "one model": {"models": 1},
+    "forty models": {"models": 40},
+    "two judges": {"judges": 2},
+    "two seeds with losses": {"seeds": 2, "lost": True},
+    "three judges and seeds with losses": {"judges": 3, "seeds": 3, "lost": True},
+    "nothing scored": {"nothing": True},
+}
+
+
+@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+def result(request: pytest.FixtureRequest) -> Result:
+    return made(**request.param)
+
+
+@pytest.mark.parametrize("width", [40, 80, 132])
+@pytest.mark.parametrize("by", ["overall", "dimension"])
+def test_the_terminal_has_the_numbers_of_the_table_at_any_width(result: Result, width: int, by: str) -> None:
+    out = Console(file=io.StringIO(), width=width, force_terminal=False)
+    print_result(result, by=by, out=out)
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    rows = read_json(to_json(result))
+    printed = read_terminal(text, by)
+    assert list(differences(printed, rows)) == []
+    levels = ("overall", *([by] if by != "overall" else []))
+    shown = {key for key in rows if key[4].partition("=")[0] in levels and rows[key]["value"] is not None}
+    assert shown <= set(printed)
+    assert read_head(text).digest == result.table.digest
+
+
+def test_markdown_csv_and_latex_have_the_numbers_of_the_table(result: Result) -> None:
+    rows = read_json(to_json(result))
+    markdown = read_markdown(to_markdown(result))
+    assert list(differences(markdown, rows)) == []
+    assert {key for key in rows if key[4] == "overall" and rows[key]["value"] is not None} <= set(markdown)
+    whole = read_csv(to_csv(result))
+    assert set(whole) == set(rows)
+    for key, row in whole.items():
+        assert row["value"] == ("" if rows[key]["value"] is None else str(rows[key]["value"]))
+        counts = ("n_cases", "n_seeds", "n_expected", "n_scored", "n_not_asked", "n_not_applicable", "n_imputed")
+        assert [int(row[count]) for count in counts] == [rows[key][count] for count in counts]
+    for interval in ("range", "half", "none"):
+        for by in ("overall", "dimension"):
+            latex = read_latex(to_latex(result, by=by, interval=interval, published="none"), by)  # type: ignore[arg-type]
+            assert list(differences(latex, rows)) == []
+            level = {
+                key for key in rows if key[4].partition("=")[0] in ("overall", by) and rows[key]["value"] is not None
+            }
+            main = result.summary("corrected")
+            assert {key for key in level if (by == "overall" and key[4] == by) or key[3] == main} <= set(latex)
+
+
+def test_several_seeds_are_said_beside_the_count() -> None:
+    printed = read_markdown(to_markdown(made(seeds=2)))
+    assert printed["Bagel_0", "judge 0", "corrected", "avg", "overall"].n == "146/146 (73 cases x 2 seeds)"
