@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from support.site_browser import PAGES, Site, start_browser
+from support.site_browser import PAGES, Site, start_browser, walk
 from support.site_figures import GROUPS, JUDGES, MARKUP, MODELS, Figures
 from support.site_fixture import ASSETS, write_fixture
 
@@ -176,6 +176,27 @@ def test_a_missing_chunk_is_named(browser: Any, tmp_path: Path) -> None:
 
 def test_judges_are_named_in_the_heading(site: Site) -> None:
     assert f"judged by {', '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
+
+
+@pytest.mark.parametrize("boards", [("b0",), ("b0", "b1"), ("cases",), ("overview", "cases")])
+def test_from_the_front_door_every_tab_opens_at_the_first_click(
+    browser: Any, tmp_path: Path, boards: tuple[str, ...]
+) -> None:
+    site = Site(tmp_path, write_fixture(tmp_path, 5, boards=boards), browser.new_context().new_page())
+    for address in ("", "#", "#/", "#/nowhere", "#/nowhere/else"):
+        site.page.goto("about:blank")
+        site.page.goto(f"file://{quote(str(tmp_path))}/index.html{address}")
+        walk(site.page, len(boards))
+    assert site.complaints == []
+    site.page.context.close()
+
+
+def test_an_address_that_leaves_the_board_out_is_a_page_of_the_first_one(browser: Any, tmp_path: Path) -> None:
+    site = Site(tmp_path, write_fixture(tmp_path, 5, boards=("b0", "b1")), browser.new_context().new_page())
+    site.page.goto(f"file://{quote(str(tmp_path))}/index.html#/compare?judge=1")
+    site.page.wait_for_selector("main[data-page=compare]")
+    assert site.page.url.endswith("#/b0/compare?judge=1")
+    site.page.context.close()
 
 
 LOW_CONTRAST = """() => {
