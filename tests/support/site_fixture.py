@@ -72,6 +72,9 @@ def _site(n_cases: int, n_models: int, boards: Sequence[str]) -> dict[str, Any]:
         "n_cases": n_cases,
         "models": [{"name": name, "run": "x"} for name in MODELS[:n_models]],
         "judges": list(JUDGES),
+        "judge_titles": list(JUDGES),
+        "judge": {"corrected": 0, "paper": 0},
+        "wording": "own wording",
         "protocols": ["corrected", "paper"],
         "measures": {p: [{"name": "parts", **measure}, {"name": "total", **measure}] for p in ("corrected", "paper")},
         "summary": {"corrected": "total", "paper": "total"},
@@ -97,9 +100,17 @@ def _row(model: int, judge: int, protocol: str, metric: str, where: Mapping[str,
         "value": mean if len(there) else None,
         "ci95": [mean - 0.4, mean + 0.4],
         "bounds": [mean - 0.5, mean + 0.6],
+        "rank": None,
+        "unranked": None,
         "rank95": [1, 2] if where["level"] == "overall" else None,
+        "first": 0.625 if where["level"] == "overall" else None,
+        "n_cases": n,
+        "n_seeds": 1,
         "n_expected": n,
         "n_scored": len(there),
+        "n_not_asked": 0,
+        "n_not_applicable": 0,
+        "n_imputed": 0,
         "failures": {"refused": n - len(there)} if len(there) < n else {},
         "remark": None,
     }
@@ -117,11 +128,15 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
         for where, members in slices
         for metric in ("parts", "total")
     ]
+    overall = [row for row in rows if row["slice"]["level"] == "overall"]
+    for row in overall:
+        alike = [one for one in overall if all(one[key] == row[key] for key in ("protocol", "judge", "metric"))]
+        row["rank"] = 1 + sum(one["value"] > row["value"] for one in alike)
     published = [
         {
             "label": "Printed & <b>bold</b>",
             "model": None,
-            "judge": "first judge",
+            "source": 0,
             "metric": "total",
             "slice": {"level": "overall"},
             "value": 5.5,
@@ -130,7 +145,7 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
         {
             "label": "Alpha",
             "model": 0,
-            "judge": "First Judge",
+            "source": 0,
             "metric": "total",
             "slice": {"level": "overall"},
             "value": 4.75,
@@ -140,6 +155,17 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
     return {
         "rows": rows,
         "published": published,
+        "sources": [
+            {
+                "judge": JUDGES[0],
+                "differs": {
+                    "corrected/0": "protocol paper",
+                    "corrected/1": f"judge {JUDGES[0]} and protocol paper",
+                    "paper/0": "",
+                    "paper/1": f"judge {JUDGES[0]}",
+                },
+            }
+        ],
         "changes": [
             {
                 "model": name,
@@ -228,6 +254,8 @@ def _failures(made: Figures, n_models: int) -> dict[str, Any]:
                 "name": g,
                 "n_expected": 20,
                 "n_scored": 18,
+                "n_not_asked": 0,
+                "failures": {"refused": 2},
             }
             for m in range(n_models)
             for g in GROUPS

@@ -31,7 +31,7 @@
         entries.map(({ name, row }) => [
           h("span", { class: "label", title: name }, name),
           charts.intervalRow(axis, { ...row, label: `${name}: ${format.number(row.value, digits)} (${format.interval(row.ci95, digits)})` }),
-          h("span", { class: "num", title: row.remark }, format.number(row.value, digits)),
+          h("span", { class: "num", title: [row.remark, format.failures(row.failures, row.n_not_asked)].filter(Boolean).join("; ") || null }, format.number(row.value, digits)),
         ]),
         h("span"), charts.axisRow(axis), h("span")));
   }
