@@ -278,7 +278,7 @@ def test_the_sheet_says_who_failed_what_it_rests_on_and_what_it_leaves_out(
     board.close()
     assert f"<code>{board.result.table.fingerprint}</code>" in text
     assert "slate 4 (no picture)" in text and "32 of 36" in text
-    assert "opinion of one judge, the model eye, asked in rubric five_criteria, not of people" in text
+    assert "opinion of one judge, the model eye (rubric five_criteria), not of people" in text
     assert "Chosen by rule, not by eye" in text
     text = write_brief([released], tmp_path / "b.html", draws=DRAWS).path.read_text()
     assert "The runs hold no pictures that the models made" in text
@@ -382,7 +382,7 @@ def test_site_and_brief_show_the_same_numbers_of_the_same_judge(three: Path, tmp
         there = site[key]
         assert shown.text == f"{float(there.text or ''):.2f}"
         assert shown.interval == tuple(f"{float(end):.2f}" for end in there.interval or ())
-        assert (shown.scored, shown.expected, shown.not_asked) == (there.scored, there.expected, there.not_asked)
+        assert (shown.scored, shown.expected) == (there.scored, there.expected)
     said = " ".join(brief_texts(tmp_path / "x.html"))
     assert "judge eye" in said and "rubric five_criteria" in said and "protocol corrected" in said
 

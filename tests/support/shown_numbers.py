@@ -22,7 +22,7 @@ class Shown(NamedTuple):
     interval: tuple[str, str] | None
     scored: str
     expected: str
-    not_asked: str
+    not_asked: str | None = None
     bounds: tuple[str, str] | None = None
     failures: tuple[tuple[str, str], ...] = ()
     rank: str | None = None
@@ -85,7 +85,6 @@ def brief_numbers(page: Path, sheet: int = 0) -> dict[Key, Shown]:
             interval=None if interval is None else (interval.split(" to ")[0], interval.split(" to ")[1]),
             scored=scored,
             expected=expected,
-            not_asked=texts.get("not asked yet") or "0",
             rank=None if place == "not ranked" else place,
         )
     return found

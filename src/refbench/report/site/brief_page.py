@@ -110,7 +110,7 @@ def _leaderboard(view: View, said: Verdicts) -> Markup:
         best = set()
     lines = [_line(view, place, axis, place.row.model in best) for place in places]
     known = [title for title in lines[0] if any(line[title] != _UNKNOWN for line in lines)]
-    unknown = [title for title in lines[0] if title not in (*known, "not asked yet")]
+    unknown = [title for title in lines[0] if title not in known]
     axis_title = tag("th", Markup(charts.scale(axis, max(0, view.digits - 1))))
     head = [axis_title if title == "strip" else tag("th", title) for title in known]
     body = [
@@ -149,7 +149,6 @@ def _line(view: View, place: Ranked, axis: tuple[float, float], best: bool) -> d
         "scored": tag(
             "td", f"{row.n_scored} of {row.n_expected}", cls="less" if row.n_scored < row.n_expected else None
         ),
-        "not asked yet": _cell(str(row.n_not_asked) if row.n_not_asked else None),
         # How often the model declined to paint; a run of judges' replies alone does not know.
         "refusals": _cell(str(painted["refusals"]) if asked else None),
         "seconds a picture": _cell(_seconds(painted["seconds"])),

@@ -94,7 +94,7 @@ class BoardRow(TypedDict):
     unranked: str | None
     """Why an overall row has no rank, in words that follow the model's name."""
     rank95: tuple[int, int] | None
-    """Ranks that the model holds in 95 % of resamples; overall summary rows only."""
+    """Ranks that the model could hold, at 95 % for all models together; overall summary rows only."""
     first: float | None
     """The share of resamples in which the model comes first; overall summary rows only."""
     n_cases: int

@@ -14,7 +14,7 @@ from refbench.report.site.head import MOST_ROWS
 from refbench.table import Ranked, Row, ranked
 
 Ranks = Mapping[tuple[str, str | None, str], Rank]
-"""By protocol, judge and model: the ranks held in resamples."""
+"""By protocol, judge and model: the ranks it could hold, and how often it comes first."""
 
 
 def board_chunk(board: Board, rows: Sequence[Row], summary: Mapping[str, str], ranks: Ranks) -> BoardChunk:

@@ -25,7 +25,7 @@ _LIMITS = (
 
 
 def ranks_of(board: Board, *, draws: int, seed: int) -> Ranks:
-    """The ranks that each ranked model holds in resamples, under every protocol and judge."""
+    """The ranks that each ranked model could hold, under every protocol and judge."""
     if not draws:
         return {}
     return {

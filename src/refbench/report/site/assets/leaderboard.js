@@ -150,7 +150,7 @@
     const way = ctx.measure.better === "lower" ? "lowest" : "highest";
     const name = h("strong", {}, rb.modelName(ctx, model));
     const ranks = main.rank95 && main.first !== null && own.length > 1
-      ? ` It comes first in ${format.percent(main.first)} of resamples of the cases${main.rank95[1] > 1 ? `, and its rank is ${main.rank95[0]} to ${main.rank95[1]} in 95 % of them: the lead is not settled` : ""}.`
+      ? ` It comes first in ${format.percent(main.first)} of resamples of the cases${main.rank95[1] > 1 ? `; ranks ${main.rank95[0]} to ${main.rank95[1]} fit the data: the lead is not settled` : ""}.`
       : "";
     const tied = own.filter((line) => line.main.rank === 1).length;
     if (tied > 1) {

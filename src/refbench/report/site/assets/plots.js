@@ -37,9 +37,9 @@
   }
 
   function scored(rows) {
-    const expected = Math.max(...rows.map((row) => row.n_expected));
-    const least = Math.min(...rows.map((row) => row.n_scored));
-    return least === expected ? `n = ${format.whole(expected)}` : `n = ${format.whole(least)} to ${format.whole(Math.max(...rows.map((row) => row.n_scored)))} of ${format.whole(expected)}`;
+    const [expected, there] = ["n_expected", "n_scored"].map((name) => [...new Set(rows.map((row) => row[name]))].sort((a, b) => a - b));
+    const range = (counts) => (counts.length > 1 ? `${format.whole(counts[0])} to ${format.whole(counts.at(-1))}` : format.whole(counts[0]));
+    return expected.length === 1 && there.length === 1 && expected[0] === there[0] ? `n = ${range(there)}` : `n = ${range(there)} of ${range(expected)}`;
   }
 
   function asTable(ctx, level, slices, models) {
