@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from refbench.cli.view import view_command
+from refbench.engine import evaluate
 from refbench.failure import Failure
 from refbench.judges.panel import mean_of_judges
 from refbench.pictures import decode
@@ -30,7 +31,7 @@ from refbench.report.site.head import board_head
 from refbench.report.site.write import write_site
 from refbench.scoring import result_of
 from refbench.table import names_of
-from support.brief_runs import NASTY_MODEL, crowd, evaluated
+from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
 from support.shown_numbers import brief_numbers, brief_texts, site_chunk, site_numbers
 from support.site_browser import start_browser
 
@@ -62,6 +63,20 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which every column of the table has something to say, and no model has a short name."""
+    root = tmp_path_factory.mktemp("timed")
+    run = evaluated(
+        root, {"a-model-with-a-very-long-name-v2": (0.6, 0.4, 1), "one-that-hardly-paints-v10": (0.4, 0.4, 9)}, cases=12
+    )
+    with Onlooker() as server:
+        judges = [f"eye=openai:gpt-4o?base_url={server.url}/v1"]
+        models = ["a-baseline-with-a-very-long-name=baseline:copy"]
+        evaluate(str(root / "cases.jsonl"), models=models, judges=judges, out=run, rubric="five_criteria")
+    return run
+
+
+@pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return crowd(tmp_path_factory.mktemp("released"), 11)
 
@@ -88,7 +103,7 @@ def browser() -> Iterator[Any]:
     driver.stop()
 
 
-@pytest.mark.parametrize("names", [["full"], ["alone"], ["three", "released"]])
+@pytest.mark.parametrize("names", [["full"], ["alone"], ["three", "released"], ["timed"]])
 def test_every_board_is_exactly_one_a4_page_with_nothing_cut_off(
     names: list[str], tmp_path: Path, browser: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -110,6 +125,8 @@ def test_every_board_is_exactly_one_a4_page_with_nothing_cut_off(
         sheet.evaluate("s => [s.scrollHeight - s.clientHeight, s.scrollWidth - s.clientWidth]") for sheet in sheets
     ]
     assert sizes == [[0, 0]] * len(names)
+    beyond = "t => t.getBoundingClientRect().right - t.closest('.sheet').querySelector('header').getBoundingClientRect().right"
+    assert all(table.evaluate(beyond) < 1 for table in page.query_selector_all(".sheet table"))
     pictures = page.query_selector_all(".outputs img")
     heights = [picture.bounding_box()["height"] for picture in pictures]
     assert all(height > 75 for height in heights)  # two centimetres
