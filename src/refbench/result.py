@@ -100,16 +100,19 @@ class Result:
         said = ((self.differs(value), value) for value in self._papers())
         return [(differs, value) for differs, value in said if differs]
 
-    def differs(self, value: PublishedValue, protocol: str | None = None) -> str:
-        """What a published number was measured with that this table (or its `protocol`) was not; empty when all is
-        the same."""
+    def differs(
+        self, value: PublishedValue, protocol: str | None = None, judges: Sequence[str | None] | None = None
+    ) -> str:
+        """What a published number was measured with that this table (or its `protocol`, its `judges`) was not; empty
+        when all is the same."""
         said = []
         if value.judge == "human":
             said.append("people's marks")
         elif value.judge:
             if self.wording != OFFICIAL:
                 said.append("the official wording")
-            if not any(self.same_judge(judge, value.judge) for judge in self.table.parts.get("judges", [])):
+            there = self.table.parts.get("judges", []) if judges is None else judges
+            if not any(self.same_judge(judge, value.judge) for judge in there):
                 said.append(f"judge {value.judge}")
         if "paper" not in ([protocol] if protocol else {row.protocol for row in self.table.rows}):
             said.append("protocol paper")

@@ -445,6 +445,12 @@ class Table(Record):
     rows: tuple[Row, ...]
 
 
+def names_of(where: Mapping[str, str]) -> list[str]:
+    """The names of a slice, its own last; of cases that lack a tag, `without` it."""
+    names = [name for key, name in where.items() if key not in ("level", "has")]
+    return [*names[:-1], f"without {names[-1]}"] if where.get("has") == "no" else names
+
+
 ENOUGH = 0.5
 """The share of what is expected of a model that its number must be about for the model to be ranked by it."""
 

@@ -26,6 +26,7 @@ from refbench.models.model import Painted, Traits
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.scoring import score_run
 from support.judge_server import JudgeServer
 from support.painters import Painter, paint
 
@@ -322,3 +323,22 @@ def test_refbench_steps_tables_and_draws_an_agent_by_step(
     plot = ElementTree.fromstring((tmp_path / "by-step/steps.svg").read_text())
     assert len([e for e in plot.iter() if e.tag.endswith("circle")]) >= 2
     assert "step 1" in {e.text for e in plot.iter() if e.tag.endswith("text")}
+
+
+def test_cases_that_an_agent_was_never_asked_for_are_not_missing_from_its_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from refbench.cli.steps import steps_command
+    from support.icebench import every_task, write_dataset
+
+    write_dataset(tmp_path / "ice", every_task(1)[16:26])
+    with JudgeServer(reply=lambda text: "Make it brighter.") as server:
+        model = f"A=ipr(baseline:copy; planner=openai:p?base_url={server.url}/v1; steps=2)"
+        arguments: dict[str, Any] = {"data": tmp_path / "ice", "metrics": ["l1_raw"]}
+        evaluate("icebench", models=[model], out=tmp_path / "agent", limit=4, **arguments)
+    assert steps_command(tmp_path / "agent", out=tmp_path / "by-step", data=tmp_path / "ice") == 0
+    assert "4 of 10 cases: " in capsys.readouterr().out
+    rows = score_run(tmp_path / "by-step").rows(level="overall")
+    assert {row.model for row in rows} == {"A.step1", "A.result"}
+    assert {row.n_cases for row in rows} == {4}
+    assert not any("missing_output" in row.failures for row in rows)

@@ -77,7 +77,9 @@ def test_a_level_that_is_not_there_is_said_before_anything_is_printed(capsys: py
     assert capsys.readouterr().out == ""
 
 
-def row(model: str, value: float | None, scored: int, *, judge: str | None = "j", imputed: int = 0) -> Row:
+def row(
+    model: str, value: float | None, scored: int, *, judge: str | None = "j", imputed: int = 0, not_asked: int = 0
+) -> Row:
     return Row(
         model=model,
         judge=judge,
@@ -85,10 +87,14 @@ def row(model: str, value: float | None, scored: int, *, judge: str | None = "j"
         metric="l1",
         slice={"level": "overall"},
         value=value,
+        n_cases=904,
+        n_seeds=1,
         n_expected=904,
         n_scored=scored,
+        n_not_asked=not_asked,
+        n_not_applicable=0,
         n_imputed=imputed,
-        failures={"refused": 904 - scored} if scored < 904 else {},
+        failures={"refused": 904 - scored - not_asked} if scored + not_asked < 904 else {},
         ci95=None,
         bounds=None,
     )
@@ -123,6 +129,13 @@ def test_ranks_follow_the_direction_and_stay_within_a_judge() -> None:
         ("k", "b", 1),
         ("k", "a", 2),
     ]
+
+
+def test_a_run_that_was_stopped_ranks_its_models_and_a_model_that_was_hardly_asked_has_no_rank() -> None:
+    stopped = [row("a", 2.0, 300, not_asked=604), row("b", 1.0, 290, not_asked=604)]
+    assert [one.rank for one in ranked(stopped, frozenset())] == [1, 2]
+    late = row("late", 9.0, 1, not_asked=903)
+    assert [(one.row.model, one.rank) for one in ranked([late, *stopped], frozenset())][-1] == ("late", None)
 
 
 def test_what_was_imputed_is_part_of_the_number() -> None:

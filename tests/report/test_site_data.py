@@ -250,7 +250,11 @@ def test_two_runs_of_the_same_cases_share_a_board(work: Path) -> None:
             score for score in board.result.scores if score.model == "copy (two)" and score.metric == "visual_quality"
         ]
         assert len(of_two) == 30 and sum(score.value is not None for score in of_two) == 15
-        assert {score.failure.detail for score in of_two if score.failure} == {"this run was not asked for the case"}
+        assert sum(score.not_asked for score in of_two) == 15
+        rows = board.result.rows(model="copy (two)", level="overall")
+        assert {(row.n_expected, row.n_scored, row.n_not_asked, sum(row.failures.values())) for row in rows} == {
+            (30, 15, 15, 0)
+        }
         same = {
             s.case: s.value for s in board.result.scores if s.model == "copy (one)" and s.metric == "visual_quality"
         }
@@ -450,7 +454,7 @@ def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_pa
     assert pages.chunk("b0/compare")["pairs"] == [] and pages.chunk("b0/agreement")["pairs"] == []
     pages.close()
     assert case["outputs"][0]["pictures"][0]["thumb"]
-    assert {score["failure"]["kind"] for score in case["scores"]} == {"missing_reply"}
+    assert {(score["not_asked"], score["failure"]) for score in case["scores"]} == {(True, None)}
 
 
 def test_gates_of_a_design_are_said_and_every_question_has_its_score(

@@ -10,9 +10,10 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from support.site_browser import PAGES, Site, start_browser
+from support.shown_numbers import site_chunk
+from support.site_browser import PAGES, Site, start_browser, walk
 from support.site_figures import GROUPS, JUDGES, MARKUP, MODELS, Figures
-from support.site_fixture import ASSETS, write_fixture
+from support.site_fixture import ASSETS, put, write_fixture
 
 N_CASES = 60
 
@@ -84,13 +85,82 @@ def test_the_leaderboard_has_values_intervals_coverage_and_published_rows(site: 
     assert own.first.locator(".coverage .figures").text_content() == f"{scored}/{N_CASES}"
     assert f"{N_CASES - scored} refused" in str(own.first.locator(".coverage .kinds").text_content())
     assert own.first.locator("svg .whisker").count() == 1
+
+
+def test_published_figures_stand_beside_ours_only_where_they_are_the_same_measurement(site: Site) -> None:
+    page = site.open("overview")
     printed = page.locator(".leaderboard tr.published")
+    heading = "Published, with protocol paper: not the same measurement"
+    assert page.locator(".leaderboard tr.group").all_text_contents() == [heading]
+    assert printed.count() == 2
+    assert page.locator(".leaderboard tr.own .paper:not(:empty)").count() == 0
+    page = site.open("overview?protocol=paper")
+    assert page.locator(".leaderboard tr.group").all_text_contents() == ["Published, measured in the same way"]
     assert printed.count() == 1
     assert "Printed & <b>bold</b>" in str(printed.text_content())
     assert "arXiv 0000.00000, Table 7" in str(printed.text_content())
     assert printed.locator("svg path.published").count() == 1
     assert printed.locator("svg circle").count() == 0
     assert "4.75" in str(page.locator(".leaderboard tr.own", has_text="alpha").locator(".paper").text_content())
+    page = site.open("overview?protocol=paper&judge=1")
+    assert page.locator(".leaderboard tr.group").all_text_contents() == [
+        "Published, with judge first judge: not the same measurement"
+    ]
+
+
+def test_every_page_with_numbers_names_judge_wording_and_protocol(site: Site) -> None:
+    case = f"case/{quote(site.figures.ids[0], safe='')}"
+    for address in ("overview", "cases", "compare", "failures", case):
+        said = str(site.open(f"{address}?judge=1&protocol=paper").text_content(".measured"))
+        assert "judge second judge, own wording · protocol paper" in said, address
+
+
+def test_the_headline_says_the_share_of_resamples_that_was_computed(site: Site) -> None:
+    said = str(site.open("overview").text_content(".headline"))
+    assert (
+        "It comes first in 63 % of resamples of the cases; ranks 1 to 2 fit the data: the lead is not settled." in said
+    )
+    scripts = (ASSETS / "leaderboard.js").read_text()
+    assert "keeps first place" not in scripts
+
+
+def test_a_model_without_a_rank_stands_below_the_ranked_ones_with_its_count(browser: Any, tmp_path: Path) -> None:
+    figures = write_fixture(tmp_path, 10)
+    board = site_chunk(tmp_path, "b0/board", as_text=False)
+    for row in board["rows"]:
+        if row["model"] == 1:
+            said = "not ranked: only 1 of 904 scored"
+            row |= {"value": 9.9, "rank": None, "unranked": said, "n_scored": 1, "n_expected": 904}
+    put(tmp_path, "b0/board", board)
+    site = Site(tmp_path, figures, browser.new_context().new_page())
+    page = site.open("overview")
+    last = page.locator(".leaderboard tr.own").last
+    assert last.locator(".name a").text_content() == MODELS[1]
+    assert last.locator(".place").text_content() == "–"
+    assert "not ranked: only 1 of 904 scored" in str(last.text_content())
+    assert "Not ranked" in page.locator(".leaderboard tr.group").all_text_contents()
+    assert MODELS[1] not in str(page.text_content(".headline"))
+    page.context.close()
+
+
+def test_numbers_are_rounded_as_the_tables_in_python_are(site: Site) -> None:
+    values = [7.125, 7.135, 0.375, 2.5, 3.5, 0.0625, 2.675, 1.005, -7.125, -0.001, 1e-9, 100.0]
+    page = site.open("overview")
+    for digits in (0, 1, 2, 3, 4):
+        said = page.evaluate(f"(all) => all.map((v) => refbench.format.number(v, {digits}))", values)
+        expected = [f"{value:.{digits}f}" for value in values]
+        plain = [text.replace("-", "") if float(text) == 0 else text.replace("-", "−") for text in expected]
+        assert said == plain
+
+
+def test_cases_that_lack_a_tag_are_not_shown_under_its_name(site: Site) -> None:
+    page = site.open("overview")
+    names = page.evaluate(
+        "['yes', 'no'].map((has) => refbench.format.sliceName({ level: 'tag', tag: 'two subjects', has }))"
+    )
+    assert names == ["two subjects", "without two subjects"]
+    above = page.evaluate("refbench.format.sliceAbove({ level: 'tag', tag: 'two subjects', has: 'no' })")
+    assert above == ""
 
 
 def test_protocol_judge_measure_and_level_are_in_the_address(site: Site) -> None:
@@ -176,6 +246,27 @@ def test_a_missing_chunk_is_named(browser: Any, tmp_path: Path) -> None:
 
 def test_judges_are_named_in_the_heading(site: Site) -> None:
     assert f"judged by {', '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
+
+
+@pytest.mark.parametrize("boards", [("b0",), ("b0", "b1"), ("cases",), ("overview", "cases")])
+def test_from_the_front_door_every_tab_opens_at_the_first_click(
+    browser: Any, tmp_path: Path, boards: tuple[str, ...]
+) -> None:
+    site = Site(tmp_path, write_fixture(tmp_path, 5, boards=boards), browser.new_context().new_page())
+    for address in ("", "#", "#/", "#/nowhere", "#/nowhere/else"):
+        site.page.goto("about:blank")
+        site.page.goto(f"file://{quote(str(tmp_path))}/index.html{address}")
+        walk(site.page, len(boards))
+    assert site.complaints == []
+    site.page.context.close()
+
+
+def test_an_address_that_leaves_the_board_out_is_a_page_of_the_first_one(browser: Any, tmp_path: Path) -> None:
+    site = Site(tmp_path, write_fixture(tmp_path, 5, boards=("b0", "b1")), browser.new_context().new_page())
+    site.page.goto(f"file://{quote(str(tmp_path))}/index.html#/compare?judge=1")
+    site.page.wait_for_selector("main[data-page=compare]")
+    assert site.page.url.endswith("#/b0/compare?judge=1")
+    site.page.context.close()
 
 
 LOW_CONTRAST = """() => {

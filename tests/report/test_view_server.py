@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from refbench.runs import Run
 from refbench.runs.annotations import FILE, read_annotations
 from refbench.scoring import rescore
 from support.checkout import plain_items, reply_text, write_checkout, write_replies
+from support.site_browser import start_browser, walk
 
 
 @pytest.fixture(scope="module")
@@ -340,3 +342,30 @@ def test_the_command_writes_a_site_and_says_where(
 def test_no_run_to_look_at_is_said() -> None:
     with pytest.raises(RefBenchError, match="at least one run"):
         view_command()
+
+
+def test_the_live_pages_open_every_tab_from_the_front_door(site: LiveSite) -> None:
+    started, done = threading.Event(), threading.Event()
+    servers: list[Server] = []
+
+    async def serve() -> None:
+        servers.append(Server(site))
+        await servers[0].start()
+        started.set()
+        while not done.is_set():
+            await asyncio.sleep(0.01)
+        await servers[0].stop()
+
+    serving = threading.Thread(target=lambda: asyncio.run(serve()))
+    serving.start()
+    try:
+        assert started.wait(30)
+        driver, browser = start_browser()
+        page = browser.new_page()
+        page.goto(servers[0].url)
+        walk(page, 1)
+        browser.close()
+        driver.stop()
+    finally:
+        done.set()
+        serving.join()

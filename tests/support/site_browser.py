@@ -73,3 +73,27 @@ class Site:
 
     def tally(self) -> str:
         return str(self.page.text_content("#tally"))
+
+
+def walk(page: Any, boards: int) -> None:
+    """From the front door: every tab by a click, and the same way back and forth."""
+    page.wait_for_selector("main[data-page=overview]")
+    front = page.url
+    for name in (*PAGES[1:], PAGES[0]):
+        page.click(f"#tab-{name}")
+        page.wait_for_selector(f"main[data-page={name}]")
+        page.wait_for_selector(f"#tab-{name}[aria-current=page]")
+    for name in (*PAGES[:0:-1], PAGES[0]):
+        page.go_back()
+        page.wait_for_selector(f"main[data-page={name}]")
+    assert page.url == front
+    for name in PAGES[1:]:
+        page.go_forward()
+        page.wait_for_selector(f"main[data-page={name}]")
+    if boards > 1:
+        title = page.locator("#board option").nth(1).text_content()
+        page.select_option("#board", index=1)
+        page.wait_for_selector("main[data-page=methods]")
+        page.click("#tab-cases")
+        page.wait_for_selector("main[data-page=cases]")
+        assert page.locator("#board option:checked").text_content() == title

@@ -57,6 +57,7 @@ def index_chunk(made: Figures, start: int, end: int) -> dict[str, Any]:
         "n_references": made.references[start:end],
         "values": {key: [_nullable(row[start:end]) for row in made.values[judge]] for key, judge in keys},
         "failed": {key: [row[start:end] for row in made.failed[judge]] for key, judge in keys},
+        "waiting": {},
         "flags": made.flags[:, start:end].tolist(),
         "words": [f"{instruction(i)} {made.groups[i]} {made.ids[i]}".lower()[:600] for i in some],
     }
@@ -122,7 +123,15 @@ def _scores(made: Figures, i: int, model: int, judge: int) -> list[dict[str, Any
     kind = made.failed[judge][model][i]
     failure = {"kind": kind, "detail": MARKUP} if kind else None
     value = None if kind else float(made.values[judge][model][i])
-    about = {"model": model, "judge": judge, "protocol": "corrected", "not_applicable": None, "failure": failure}
+    about = {
+        "model": model,
+        "judge": judge,
+        "protocol": "corrected",
+        "seed": 0,
+        "not_applicable": None,
+        "not_asked": False,
+        "failure": failure,
+    }
     return [
         {**about, "metric": "parts", "value": value, "answers": [] if kind else ["Yes", "Yes"]},
         {**about, "metric": "total", "value": value, "answers": []},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +17,40 @@ from support.site_figures import GROUPS, JUDGES, KINDS, MARKUP, MODELS, Figures,
 ASSETS = Path(__file__).resolve().parents[2] / "src/refbench/report/site/assets"
 
 
-def write_fixture(root: Path, n_cases: int = 60, n_models: int = 3, *, whole: bool = True) -> Figures:
-    """The assets, one board `b0` with its chunks, and three small pictures. Of a site that is not `whole`, only the
-    first and last two chunks of cases are there."""
+def write_fixture(
+    root: Path, n_cases: int = 60, n_models: int = 3, *, whole: bool = True, boards: Sequence[str] = ("b0",)
+) -> Figures:
+    """The assets, the boards with their chunks (all of the same figures), and three small pictures. Of a site that is
+    not `whole`, only the first and last two chunks of cases are there."""
     made = figures(n_cases, n_models)
     root.mkdir(parents=True, exist_ok=True)
     shutil.copytree(ASSETS, root, dirs_exist_ok=True)
     rng = np.random.default_rng(1)
     for name in ("ref", "out", "other"):
         (root / f"{name}.png").write_bytes(encode(rng.integers(0, 255, (24, 32, 3), dtype=np.uint8)))
-    put(root, "site", _site(n_cases, n_models))
+    put(root, "site", _site(n_cases, n_models, boards))
     put(root, "annotations", [])
+    for board in boards:
+        _write_board(root, board, made, n_models, whole=whole)
+    return made
+
+
+def _write_board(root: Path, name: str, made: Figures, n_models: int, *, whole: bool) -> None:
+    n_cases = len(made.ids)
     board = _board(made, n_models)
     apart = [row for row in board["rows"] if row["metric"] == "parts" and row["slice"]["level"] != "overall"]
-    put(root, "b0/board", {**board, "rows": [row for row in board["rows"] if row not in apart]})
-    put(root, "b0/rows", {"rows": apart})
-    put(root, "b0/compare", _compare(n_models))
-    put(root, "b0/failures", _failures(made, n_models))
-    put(root, "b0/agreement", _agreement())
+    put(root, f"{name}/board", {**board, "rows": [row for row in board["rows"] if row not in apart]})
+    put(root, f"{name}/rows", {"rows": apart})
+    put(root, f"{name}/compare", _compare(n_models))
+    put(root, f"{name}/failures", _failures(made, n_models))
+    put(root, f"{name}/agreement", _agreement())
     for k, start in enumerate(range(0, n_cases, INDEX_SIZE)):
-        put(root, f"b0/index/{k}", index_chunk(made, start, min(n_cases, start + INDEX_SIZE)))
+        put(root, f"{name}/index/{k}", index_chunk(made, start, min(n_cases, start + INDEX_SIZE)))
     for k, start in enumerate(range(0, n_cases, CASES_SIZE)):
         if not whole and 1 < k < n_cases // CASES_SIZE - 2:
             continue
         cases = [case_view(made, i, n_models) for i in range(start, min(n_cases, start + CASES_SIZE))]
-        put(root, f"b0/cases/{k}", {"start": start, "cases": cases})
-    return made
+        put(root, f"{name}/cases/{k}", {"start": start, "cases": cases})
 
 
 def put(root: Path, name: str, data: Any) -> None:
@@ -55,17 +63,18 @@ def put(root: Path, name: str, data: Any) -> None:
     path.write_text(f'refbench.put("{name}", {text});')
 
 
-def _site(n_cases: int, n_models: int) -> dict[str, Any]:
+def _site(n_cases: int, n_models: int, boards: Sequence[str]) -> dict[str, Any]:
     measure = {"low": 0.0, "high": 10.0, "better": "higher", "digits": 2}
     board = {
-        "id": "b0",
         "benchmark": "made",
-        "title": "Made up <u>",
         "paper": "arXiv 0000.00000",
         "subset": None,
         "n_cases": n_cases,
         "models": [{"name": name, "run": "x"} for name in MODELS[:n_models]],
         "judges": list(JUDGES),
+        "judge_titles": list(JUDGES),
+        "judge": {"corrected": 0, "paper": 0},
+        "wording": "own wording",
         "protocols": ["corrected", "paper"],
         "measures": {p: [{"name": "parts", **measure}, {"name": "total", **measure}] for p in ("corrected", "paper")},
         "summary": {"corrected": "total", "paper": "total"},
@@ -74,8 +83,9 @@ def _site(n_cases: int, n_models: int) -> dict[str, Any]:
         "fingerprint": "0123456789abcdef",
         "has_pictures": True,
     }
+    heads = [{"id": name, "title": "Made up <u>" if name == "b0" else f"Made up {name}", **board} for name in boards]
     kinds = {"refused": "The judge or the model declined.", "unparsable": "No answer can be read from the reply."}
-    return {"version": "0", "live": False, "boards": [board], "failure_kinds": kinds}
+    return {"version": "0", "live": False, "boards": heads, "failure_kinds": kinds}
 
 
 def _row(model: int, judge: int, protocol: str, metric: str, where: Mapping[str, str], marks: Any) -> dict[str, Any]:
@@ -90,9 +100,17 @@ def _row(model: int, judge: int, protocol: str, metric: str, where: Mapping[str,
         "value": mean if len(there) else None,
         "ci95": [mean - 0.4, mean + 0.4],
         "bounds": [mean - 0.5, mean + 0.6],
+        "rank": None,
+        "unranked": None,
         "rank95": [1, 2] if where["level"] == "overall" else None,
+        "first": 0.625 if where["level"] == "overall" else None,
+        "n_cases": n,
+        "n_seeds": 1,
         "n_expected": n,
         "n_scored": len(there),
+        "n_not_asked": 0,
+        "n_not_applicable": 0,
+        "n_imputed": 0,
         "failures": {"refused": n - len(there)} if len(there) < n else {},
         "remark": None,
     }
@@ -110,11 +128,15 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
         for where, members in slices
         for metric in ("parts", "total")
     ]
+    overall = [row for row in rows if row["slice"]["level"] == "overall"]
+    for row in overall:
+        alike = [one for one in overall if all(one[key] == row[key] for key in ("protocol", "judge", "metric"))]
+        row["rank"] = 1 + sum(one["value"] > row["value"] for one in alike)
     published = [
         {
             "label": "Printed & <b>bold</b>",
             "model": None,
-            "judge": "first judge",
+            "source": 0,
             "metric": "total",
             "slice": {"level": "overall"},
             "value": 5.5,
@@ -123,7 +145,7 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
         {
             "label": "Alpha",
             "model": 0,
-            "judge": "First Judge",
+            "source": 0,
             "metric": "total",
             "slice": {"level": "overall"},
             "value": 4.75,
@@ -133,6 +155,17 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
     return {
         "rows": rows,
         "published": published,
+        "sources": [
+            {
+                "judge": JUDGES[0],
+                "differs": {
+                    "corrected/0": "protocol paper",
+                    "corrected/1": f"judge {JUDGES[0]} and protocol paper",
+                    "paper/0": "",
+                    "paper/1": f"judge {JUDGES[0]}",
+                },
+            }
+        ],
         "changes": [
             {
                 "model": name,
@@ -221,6 +254,8 @@ def _failures(made: Figures, n_models: int) -> dict[str, Any]:
                 "name": g,
                 "n_expected": 20,
                 "n_scored": 18,
+                "n_not_asked": 0,
+                "failures": {"refused": 2},
             }
             for m in range(n_models)
             for g in GROUPS

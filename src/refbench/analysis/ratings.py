@@ -11,7 +11,7 @@ import numpy as np
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
 from refbench.case_values import case_values
-from refbench.columns import columns_of
+from refbench.columns import Columns, columns_of
 from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.result import Result
@@ -179,7 +179,8 @@ def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range
             for part in measure.parts:
                 if part not in ends and getattr(measure, side) is not None:
                     columns[part][:] = getattr(measure, side)
-        values = summaries(aggregate, columns, np.ones((1, len(cases))), overall)
+        filled = aggregate.filled(Columns.of_values([("", None)], columns))
+        values = summaries(aggregate, filled, np.ones((1, len(cases))), overall)
         found.append({name: float(value[0, 0]) for (_, name), value in values.items()})
     return {
         name: (low, found[1][name])

@@ -27,10 +27,12 @@ def steps_command(
     from refbench.cli.printing import write_result
     from refbench.cli.run import exit_code
     from refbench.engine import evaluate_async
-    from refbench.models.steps import steps_of
+    from refbench.models.steps import asked_of, steps_of
+    from refbench.order import fair_order
     from refbench.record import RefBenchError
     from refbench.report.step_plot import rows_by_step, step_plot
     from refbench.runs import Run
+    from refbench.scoring import benchmark_of
 
     there = Run.open(run)
     found = steps_of(there)
@@ -43,6 +45,14 @@ def steps_command(
             name = f"{agent}.{'result' if step == 'result' else f'step{int(step) + 1}'}"
             agents.setdefault(agent, []).append(name)
             specs.append(f"{name}=steps:{run}?model={agent}&step={step}")
+    cases = fair_order(there.cases(benchmark_of(there).case_type))
+    asked = asked_of(there, found, cases)
+    if not asked:
+        raise RefBenchError(
+            f"{run}: its agents have not finished a case of the fair order yet; let it paint more first"
+        )
+    if asked < len(cases) and not json:
+        print(f"{asked} of {len(cases)} cases: {run} has not asked its agents for more yet.")
     evaluation = asyncio.run(
         evaluate_async(
             there.info.benchmark,
@@ -51,6 +61,7 @@ def steps_command(
             out=out,
             data=data,
             subset=there.info.subset,
+            limit=asked if asked < len(cases) else None,
             show=not json,
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refbench.case import AnyCase
@@ -21,6 +22,14 @@ def steps_of(run: Run) -> dict[str, list[str]]:
         if output.step is not None:
             found.setdefault(output.model, set()).add(output.step)
     return {model: [*(str(step) for step in sorted(steps)), RESULT] for model, steps in sorted(found.items())}
+
+
+def asked_of(run: Run, models: Iterable[str], cases: Sequence[AnyCase]) -> int:
+    """How many of the cases, in their order, every one of the models has been asked for before the first that one has
+    not: what a limit or an interruption has left out is not missing from a step."""
+    outputs = run.outputs()
+    asked = [{output.case for output in outputs if output.model == model} for model in models]
+    return next((n for n, case in enumerate(cases) if any(case.id not in mine for mine in asked)), len(cases))
 
 
 class StepModel:

@@ -78,6 +78,7 @@ def marks_of(
     for score in mine:
         if score.metric in parts and score.value is None:
             said = score.failure.kind if score.failure else f"does not apply: {score.not_applicable}"
+            said = "not asked yet" if score.not_asked else said
             why_not.setdefault((score.model, score.case), said)
     return Marks(
         measure=name,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from refbench.result import Result
 from refbench.score import digits_of
-from refbench.table import Ranked, Row, ranked
+from refbench.table import Ranked, Row, names_of, ranked
 
 __all__ = [
     "INTERVAL",
@@ -111,10 +111,9 @@ def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
 
 def slice_titles(slices: Sequence[Mapping[str, str]], level: str) -> list[str]:
     """What to call the slices of a level: by the level's own name where that tells them apart, else by all names."""
-    short = [where.get(level, level) for where in slices]
-    if len(set(short)) == len(short):
-        return short
-    return [", ".join(value for key, value in where.items() if key != "level") for where in slices]
+    names = [names_of(where) or [level] for where in slices]
+    short = [of_slice[-1] for of_slice in names]
+    return short if len(set(short)) == len(short) else [", ".join(of_slice) for of_slice in names]
 
 
 def headings(lines: Sequence[Line]) -> list[str]:

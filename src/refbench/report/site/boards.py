@@ -12,7 +12,7 @@ from typing import Any
 
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
-from refbench.failure import Failure
+from refbench.judges.panel import MEAN
 from refbench.output import Output
 from refbench.record import RefBenchError, content_key
 from refbench.report.site.replies import Replies
@@ -45,6 +45,8 @@ class Board:
     """Of each run."""
     models: tuple[BoardModel, ...]
     result: Result
+    wordings: tuple[str | None, ...]
+    """In whose words the judges of each run were asked; None without a judge."""
     picture_root: Path | None = None
     """Where the pictures of the cases lie; None where that is not known."""
 
@@ -64,6 +66,32 @@ class Board:
     @cached_property
     def protocols(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(score.protocol for score in self.result.scores))
+
+    def judge_for(self, protocol: str) -> str | None:
+        """Whose numbers are shown unless another judge is chosen: the mean of the judges where that is the benchmark's
+        own number, else the judge who has scored most models, the first of equals."""
+        rows = self.result.rows(protocol=protocol, metric=self.result.summary(protocol), level="overall")
+
+        def weight(judge: str | None) -> tuple[bool, int, bool]:
+            models = sum(row.judge == judge and row.value is not None for row in rows)
+            return bool(models) and self.bench.judges_mean and judge == MEAN, models, judge is not None
+
+        return max(self.judges, key=weight)
+
+    def judge_title(self, judge: str | None) -> str | None:
+        """A judge in words: of the mean, whose it is; None for measurements without a judge."""
+        if judge == MEAN and self.bench.judges_mean:
+            return f"mean of {', '.join(name for name in self.judges if name not in (MEAN, None))}"
+        return judge
+
+    @property
+    def wording(self) -> str | None:
+        """In whose words judges were asked, run by run where that is not the same; None without a judge."""
+        if len(set(self.wordings)) == 1:
+            return self.wordings[0]
+        return "; ".join(
+            f"{said or 'no judge'} in {run}" for said, run in zip(self.wordings, self.run_names, strict=True)
+        )
 
     @cached_property
     def model_numbers(self) -> dict[str, int]:
@@ -173,6 +201,7 @@ def _board(
         outputs=tuple(map(tuple, outputs)),
         models=tuple(models),
         result=found,
+        wordings=tuple(result.wording for result in results),
     )
 
 
@@ -225,15 +254,14 @@ def _joined(
 
 
 def _unasked(result: Result, cases: Sequence[AnyCase]) -> list[Score]:
-    """Scores of the cases that this run was never asked for, and another one was: missing, not failed by the model."""
+    """Scores of the cases that this run has not been asked for, and another one has."""
     there = {case.id for case in result.cases}
     absent = [case.id for case in cases if case.id not in there]
-    if not absent:
-        return []
-    failure = Failure(kind="missing_reply", detail="this run was not asked for the case")
     first = result.cases[0].id
     return [
-        Score(case=case, model=s.model, judge=s.judge, metric=s.metric, protocol=s.protocol, failure=failure)
+        Score(
+            case=case, model=s.model, judge=s.judge, metric=s.metric, protocol=s.protocol, seed=s.seed, not_asked=True
+        )
         for s in result.scores
         if s.case == first
         for case in absent

@@ -15,7 +15,7 @@ from refbench.report.site.brief_traits import Trait, Traits
 from refbench.report.site.brief_verdicts import Verdict, Verdicts
 from refbench.report.site.brief_view import View
 from refbench.report.site.overview import painting_rows
-from refbench.table import Row
+from refbench.table import Ranked
 from refbench.version import __version__
 
 MARK = "refbench view --brief"
@@ -60,7 +60,7 @@ def sheet(view: View, said: Verdicts, stands_out: Traits, pictures: Gallery, *, 
         "article",
         _head(view, said),
         _leaderboard(view, said),
-        _choices(view, said, left_out) if view.scored[1:] else None,
+        _choices(view, said, left_out) if view.ranked[1:] else None,
         _traits(view, stands_out, room),
         _pictures(view, pictures),
         _limits(view, said),
@@ -72,26 +72,45 @@ def sheet(view: View, said: Verdicts, stands_out: Traits, pictures: Gallery, *, 
 def _head(view: View, said: Verdicts) -> Markup:
     board = view.board
     subset = f", {board.runs[0].info.subset}" if board.runs[0].info.subset else ""
-    judge = f"judge {view.judge}" if view.judge else "no judge"
     headline = words.headline(view, said.overall)
-    facts = f"{words.counted(len(view.cases), 'case')} · {words.counted(len(view.rows), 'model')} · {judge}"
+    facts = f"{words.counted(len(view.cases), 'case')} · {words.counted(len(view.rows), 'model')}"
     return tag(
         "header",
         tag("p", tag("b", f"{board.bench.title}{subset}"), tag("span", clipped(facts, 110)), cls="about"),
+        _measured(view),
         tag("h1", clipped(headline, 150), cls="long" if len(headline) > 56 else None),
         tag("p", " ".join(words.confidence(view, said)), cls="sure"),
     )
 
 
+def _measured(view: View) -> Markup:
+    """Whose numbers these are: judge, wording, protocol and measure, the same as the pages begin with."""
+    judge = view.board.judge_title(view.judge) or "measured without a judge"
+    facts = {"judge": judge, "wording": view.board.wording, "protocol": view.protocol, "measure": view.measure}
+    said = [
+        tag(
+            "span",
+            "" if name == "wording" or (view.judge is None and name == "judge") else f"{name} ",
+            tag("b", name_of(text, 60)),
+            cls=name,
+        )
+        for name, text in facts.items()
+        if text is not None
+    ]
+    return tag("p", *said, cls="measured")
+
+
 def _leaderboard(view: View, said: Verdicts) -> Markup:
     """Numbers with intervals, coverage, refusals, seconds and price, best first."""
-    rows = view.rows[:_MOST_MODELS]
+    places = view.order[:_MOST_MODELS]
+    rows = [place.row for place in places]
     axis = charts.padded([v for row in rows for v in (row.value, *(row.ci95 or ())) if v is not None], 0.06)
     best = set() if said.overall is None else {said.overall.first, *said.overall.rivals}
-    if len(best) == len(view.scored):
+    if len(best) == len(view.ranked):
         best = set()
-    lines = [_line(view, row, axis, row.model in best) for row in rows]
+    lines = [_line(view, place, axis, place.row.model in best) for place in places]
     known = [title for title in lines[0] if any(line[title] != _UNKNOWN for line in lines)]
+    unknown = [title for title in lines[0] if title not in known]
     axis_title = tag("th", Markup(charts.scale(axis, max(0, view.digits - 1))))
     head = [axis_title if title == "strip" else tag("th", title) for title in known]
     body = [
@@ -103,9 +122,7 @@ def _leaderboard(view: View, said: Verdicts) -> Markup:
         "Less is better." if view.sign(view.measure) < 0 else None,
         f"{words.counted(more, 'model')} more in the full table." if more else None,
         *words.failures(view),
-        f"Not known for these runs: {', '.join(t for t in lines[0] if t not in known)}."
-        if len(known) < len(lines[0])
-        else None,
+        f"Not known for these runs: {', '.join(unknown)}." if unknown else None,
     ]
     return tag(
         "section",
@@ -115,8 +132,9 @@ def _leaderboard(view: View, said: Verdicts) -> Markup:
     )
 
 
-def _line(view: View, row: Row, axis: tuple[float, float], best: bool) -> dict[str, Markup]:
+def _line(view: View, place: Ranked, axis: tuple[float, float], best: bool) -> dict[str, Markup]:
     """The cells of a model by the titles of their columns."""
+    row = place.row
     painted = next(one for one in painting_rows(view.board) if view.board.models[one["model"]].name == row.model)
     asked = any(view.board.outputs[view.board.models[painted["model"]].run])
     rank = view.ranks.get(row.model)
@@ -125,7 +143,9 @@ def _line(view: View, row: Row, axis: tuple[float, float], best: bool) -> dict[s
         "strip": tag("td", Markup(charts.strip(row.value, row.ci95, axis, _ACCENT if best else _OTHER)), cls="strip"),
         view.measure: tag("td", tag("b", "–" if row.value is None else words.number(view, row.value))),
         "95 % interval": _cell(None if row.ci95 is None else " to ".join(words.number(view, e) for e in row.ci95)),
-        "place": _cell(None if rank is None or rank.rank95 is None else _range(rank.rank95)),
+        "place": tag("td", "not ranked")
+        if place.rank is None
+        else _cell(_range(rank.rank95) if rank and rank.rank95 else None),
         "scored": tag(
             "td", f"{row.n_scored} of {row.n_expected}", cls="less" if row.n_scored < row.n_expected else None
         ),
@@ -164,7 +184,7 @@ def _choices(view: View, said: Verdicts, left_out: int) -> Markup:
     head = tag("tr", *(tag("th", title) for title in titles))
     table = tag("table", tag("thead", head), tag("tbody", *lines), cls="choices") if lines else None
     nobody = None
-    if open_ones and view.scored[1:]:
+    if open_ones and view.ranked[1:]:
         names = ", ".join(clipped(words.title_of(one.part), 36) for one in open_ones)
         nobody = tag("p", tag("b", "No model stands out for: "), names, ".")
     note = "The cases have no parts to tell apart." if not said.parts else None
@@ -195,7 +215,7 @@ def _choice(view: View, verdict: Verdict) -> list[Markup]:
 def _traits(view: View, stands_out: Traits, most: int) -> Markup:
     """A line for each model at which something stands out; the even ones are named together."""
     lines, even = [], []
-    for row in view.scored[:most]:
+    for row in view.ranked[:most]:
         mine = stands_out.of(row.model)
         up = [_trait(view, trait, "up") for trait in mine if trait.distance > 0][:_MOST_TRAITS]
         down = [_trait(view, trait, "down") for trait in mine if trait.distance < 0][:_MOST_TRAITS]
@@ -211,7 +231,7 @@ def _traits(view: View, stands_out: Traits, most: int) -> Markup:
     note = (
         f"Where {named}, beyond noise, with all {stands_out.looked_at} figures that were looked at corrected together."
     )
-    if len(view.scored) > most:
+    if len(view.ranked) > most:
         note += f" Shown for the first {most} models."
     return tag("section", tag("h2", "Strengths and weaknesses"), listed, said, tag("p", note, cls="note"))
 
@@ -266,7 +286,7 @@ def _foot(view: View) -> Markup:
     table = view.board.result.table
     runs = clipped(", ".join(view.board.run_names), 60)
     chance = "" if not view.draws else f" · intervals from {view.draws} redraws of the cases (seed {view.seed})"
-    said = f"Runs {runs} · protocol {view.protocol} · judge {view.judge or 'none'} · measure {view.measure}{chance}"
+    said = f"Runs {runs}{chance}"
     return tag(
         "footer",
         tag("p", clipped(said, 200)),

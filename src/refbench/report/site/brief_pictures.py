@@ -4,7 +4,7 @@ apart, either way. Chosen pictures would only show what somebody wanted to show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from refbench.report.site.brief_view import View
 from refbench.stats import Array
 
 PICTURES = 6
+_MOST_NAMED = 3
 _MOST_REFERENCES = 4
 
 
@@ -50,9 +51,9 @@ class Gallery:
 def gallery(view: View, album: Album) -> Gallery:
     """The pictures of the two best models that have any; of a single one, six from its worst case to its best."""
     outputs = _outputs(view)
-    models = [row.model for row in view.scored if outputs.get(row.model)][:2]
+    models = [row.model for row in view.ranked if outputs.get(row.model)][:2]
     if not models:
-        return Gallery("The runs hold no pictures that the models made: there are only replies of judges to score.", ())
+        return Gallery(_without_pictures(outputs), ())
     marks = marks_of(view.result, measure=view.measure, protocol=view.protocol, judge=view.judge)
     values = view.sign(view.measure) * np.stack([marks.values[model] for model in models])
     there = [
@@ -93,6 +94,17 @@ def _outputs(view: View) -> dict[str, dict[str, list[Output]]]:
             if output.step is None and output.pictures:
                 found.setdefault(view.board.models[number].name, {}).setdefault(case, []).append(output)
     return found
+
+
+def _without_pictures(outputs: Mapping[str, Mapping[str, Sequence[Output]]]) -> str:
+    made = {model: sum(len(seeds) for seeds in of_model.values()) for model, of_model in outputs.items()}
+    if not made:
+        return "The runs hold no pictures that the models made: there are only replies of judges to score."
+    return (
+        f"None is shown: the {sum(made.values())} outputs with pictures in the runs are of "
+        f"{', '.join(clipped(model, 30) for model in list(made)[:_MOST_NAMED])}"
+        f"{f' and {len(made) - _MOST_NAMED} more' if len(made) > _MOST_NAMED else ''}, and no model of these is ranked."
+    )
 
 
 def _rule(view: View, values: Array, there: Sequence[int], models: Sequence[str]) -> tuple[list[tuple[str, int]], str]:

@@ -48,7 +48,7 @@ class Traits:
 
 
 def traits(view: View, parts: Sequence[Part]) -> Traits:
-    """Look at every model on every part that is marked on the scale of the summary measure.
+    """Look at every ranked model on every part that is marked on the scale of the summary measure.
 
     Intervals are Student's on the bootstrap's standard error, and Bonferroni's for all of them together: the chance
     of naming anything where nothing is different stays below one in twenty.
@@ -58,9 +58,11 @@ def traits(view: View, parts: Sequence[Part]) -> Traits:
     ]
     design = Design.of([case.cluster for case in view.cases], [case.stratum for case in view.cases])
     overall, *of_parts = _values(view, [view.overall, *comparable], design)
+    with_rank = {row.model for row in view.ranked}
+    ranked = [s for s, (model, _) in enumerate(view.columns.systems) if model in with_rank]
     seen: list[tuple[Trait, int]] = []
     for part, here in zip(comparable, of_parts, strict=True):
-        there = [s for s in range(len(here)) if np.isfinite([here[s, 0], overall[s, 0]]).all()]
+        there = [s for s in ranked if np.isfinite([here[s, 0], overall[s, 0]]).all()]
         for system in there:
             others = [other for other in there if other != system]
             more = _distance(here, system, others) - _distance(overall, system, others)
@@ -73,7 +75,7 @@ def traits(view: View, parts: Sequence[Part]) -> Traits:
     tail = LEVEL / 2 / max(1, len(seen))
     beyond = [trait for trait, df in seen if df > 0 and _stands_out(trait, t_quantile(1 - tail, df))]
     beyond.sort(key=lambda trait: -abs(trait.more) / trait.errors[1])
-    return Traits(tuple(beyond), len(seen), alone=len(view.columns.systems) == 1)
+    return Traits(tuple(beyond), len(seen), alone=len(ranked) == 1)
 
 
 def _stands_out(trait: Trait, reach: float) -> bool:

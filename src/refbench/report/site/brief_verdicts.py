@@ -22,7 +22,10 @@ class Lead:
     ci95: tuple[float, float] | None
     detectable: float | None
     clear: bool
-    """Whether chance is an unlikely cause, after correction for all pairs that were looked at together."""
+    """Whether it is ahead, and chance is an unlikely cause, after correction for all pairs that were looked at
+    together."""
+    behind: bool
+    """Whether on the shared cases it is the other that is ahead, by more than chance explains."""
     n_cases: int
     cases: tuple[int, int, int]
     """In how many of them it is above, level and below."""
@@ -30,13 +33,13 @@ class Lead:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The model with the best value of a part, what it is ahead by, and who may well be as good."""
+    """The ranked model with the best value of a part, what it is ahead by, and who may well be as good."""
 
     part: Part
     first: str
     value: float
     leads: tuple[Lead, ...]
-    """Over each other model with a value, the next best first."""
+    """Over each other ranked model, the next best first."""
 
     @property
     def rivals(self) -> tuple[str, ...]:
@@ -63,7 +66,7 @@ class Verdicts:
 
 
 def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
-    """What can be said about the best of all cases and of each part; no verdict where no model has a value.
+    """What can be said about the best of all cases and of each part; no verdict where no model is ranked.
 
     Overall the family is that of `refbench compare`. The parts are comparisons with the best (Hsu): a part's truly
     best model is left out of its line only if some other wrongly beats it, which are as many tests as there are
@@ -94,10 +97,11 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
 
 
 def _best_first(view: View, part: Part) -> dict[str, float]:
-    """Models with a value of the part, as the tables have it."""
+    """Models that are ranked on the part, with their values as the tables have them."""
     sign = view.sign(part.measure)
     values = {model: float(v) for (model, _), v in zip(view.columns.systems, view.points(part), strict=True)}
-    order = sorted((model for model, v in values.items() if isfinite(v)), key=lambda m: (-sign * values[m], m))
+    with_rank = [place.row.model for place in view.places(part) if place.rank is not None]
+    order = sorted((model for model in with_rank if isfinite(values[model])), key=lambda m: (-sign * values[m], m))
     return {model: values[model] for model in order}
 
 
@@ -132,6 +136,7 @@ def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
         low, high = sorted((turn * pair.ci95[0], turn * pair.ci95[1]))
         ci95 = low, high
     chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
-    clear = gap is not None and gap > 0 and not (chance or pair.undone or pair.hopeless)
+    sure = gap is not None and not (chance or pair.undone or pair.hopeless)
+    clear, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
     cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
-    return Lead(over, gap, ci95, pair.detectable, clear, pair.n_cases, cases)
+    return Lead(over, gap, ci95, pair.detectable, clear, behind, pair.n_cases, cases)

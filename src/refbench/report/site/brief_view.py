@@ -15,12 +15,12 @@ from refbench.analysis.precision import Rank, ranking
 from refbench.case import AnyCase
 from refbench.columns import Columns, columns_of
 from refbench.comparison import Comparison, compare_columns
-from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
+from refbench.report.site.levels import REFERENCES, all_rows
 from refbench.result import Result
 from refbench.stats import Array, WeightedMeans
-from refbench.table import DRAWS, SEED, Aggregate, Mean, Row, Slice, Summary
+from refbench.table import DRAWS, SEED, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
 
 OVERALL = {"level": "overall"}
 
@@ -36,6 +36,11 @@ class Part:
     measure: str
     where: Mapping[str, str]
     """Label of the slice whose aggregate it is; the overall one, kept to the members, for what no slice is of."""
+
+    @property
+    def label(self) -> Mapping[str, str]:
+        """The label of its rows."""
+        return {"level": self.kind, self.kind: self.title} if self.kind == REFERENCES else self.where
 
     @property
     def n_cases(self) -> int:
@@ -84,20 +89,37 @@ class View:
         """What turns a difference into how much better: -1 where less is better."""
         return -1 if measure in self.board.bench.lower else 1
 
+    def places(self, part: Part) -> list[Ranked]:
+        """The row of each model on a part, best first, and which of them are ranked."""
+        return ranked(self._rows_by_part.get((part.measure, *part.label.items()), ()), self.board.bench.lower)
+
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """The overall row of each model, best first; those without a value last."""
+    def _rows_by_part(self) -> dict[tuple[object, ...], list[Row]]:
+        """The rows of this protocol and judge by measure and slice, in the order of the models' names."""
+        found: dict[tuple[object, ...], list[Row]] = {}
+        for row in sorted(all_rows(self.board, draws=0), key=lambda row: row.model):
+            if (row.protocol, row.judge) == (self.protocol, self.judge):
+                found.setdefault((row.metric, *row.slice.items()), []).append(row)
+        return found
+
+    @cached_property
+    def order(self) -> tuple[Ranked, ...]:
+        """The overall row of each model, best first; those without a rank last."""
         found = [
             row
             for row in self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
             if row.judge == self.judge
         ]
-        sign = self.sign(self.measure)
-        return tuple(sorted(found, key=lambda row: (row.value is None, -sign * (row.value or 0.0), row.model)))
+        return tuple(ranked(sorted(found, key=lambda row: row.model), self.board.bench.lower))
 
     @property
-    def scored(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.value is not None)
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(place.row for place in self.order)
+
+    @property
+    def ranked(self) -> tuple[Row, ...]:
+        """The overall rows of the models that have a rank, best first."""
+        return tuple(place.row for place in self.order if place.rank is not None)
 
     @property
     def digits(self) -> int:
@@ -151,21 +173,11 @@ class View:
 
 
 def open_view(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> View:
-    """The board under its first protocol, by the judge who has scored most models; the mean of the judges where that
-    is the benchmark's own number."""
+    """The board under its first protocol, by the judge that the pages begin with."""
     if not board.protocols:
         raise RefBenchError(f"{', '.join(board.run_names)}: nothing is scored yet, so there is nothing to decide by")
     protocol = board.protocols[0]
-    measure = board.result.summary(protocol)
-    rows = board.result.rows(protocol=protocol, metric=measure, level="overall")
-
-    def weight(judge: str | None) -> tuple[bool, int, bool, int]:
-        mine = [row for row in rows if row.judge == judge and row.value is not None]
-        of_all = board.bench.judges_mean and judge == MEAN
-        return of_all, len(mine), judge is not None, sum(row.n_scored for row in mine)
-
-    judge = max(board.judges, key=weight)
-    return view_of(board, protocol, judge, draws=draws, seed=seed)
+    return view_of(board, protocol, board.judge_for(protocol), draws=draws, seed=seed)
 
 
 def view_of(board: Board, protocol: str, judge: str | None, *, draws: int, seed: int) -> View:
@@ -223,10 +235,10 @@ def parts_of(view: View) -> list[Part]:
 def _title(where: Slice, view: View) -> str:
     """The last name of a slice, which is its own; with those above it where that is not enough to tell it, and with
     the level's where it is a bare number (`subjects 2`; numbers of references are worded on the sheet)."""
-    names = list(where.names.values())
+    names = names_of(where.label)
     if where.level != "n_refs" and not any(map(str.isalpha, names[-1])):
         names[-1] = f"{where.level.replace('_', ' ')} {names[-1]}"
-    alike = [one for one in view.slices.values() if list(one.names.values())[-1:] == list(where.names.values())[-1:]]
+    alike = [one for one in view.slices.values() if names_of(one.label)[-1:] == names_of(where.label)[-1:]]
     return names[-1] if len(alike) == 1 else " / ".join(names)
 
 

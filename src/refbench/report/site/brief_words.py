@@ -4,6 +4,8 @@ draw, and a lead that may be luck is never called a lead without saying so.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from refbench.analysis.failures import failure_test
 from refbench.judges.panel import MEAN
 from refbench.report.site.brief_markup import clipped
@@ -33,11 +35,17 @@ KINDS = {
 def headline(view: View, verdict: Verdict | None) -> str:
     """The answer in one line."""
     if verdict is None:
-        return "No model has a score yet"
+        return "No model is ranked: none has enough scores" if any_value(view) else "No model has a score yet"
     if not verdict.leads:
         return f"{_short(verdict.first)} scores {number(view, verdict.value)}, with nothing to compare it to"
     if verdict.settled:
         return f"Choose {_short(verdict.first)}"
+    better = [lead.over for lead in verdict.leads if lead.behind]
+    if better:
+        return (
+            f"No single best: {_short(verdict.first)} comes first, but {_short(better[0])} is ahead of it on the cases "
+            "that both have"
+        )
     if len(verdict.rivals) == len(verdict.leads):
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
@@ -45,6 +53,10 @@ def headline(view: View, verdict: Verdict | None) -> str:
         return f"Choose {', '.join(names[:-1])} or {names[-1]}: these cases cannot tell them apart"
     others = f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
     return f"No single best: {_short(verdict.first)} comes first, but {others} cannot be told from it"
+
+
+def any_value(view: View) -> bool:
+    return any(row.value is not None for row in view.rows)
 
 
 def _short(name: str) -> str:
@@ -60,7 +72,7 @@ def confidence(view: View, said: Verdicts) -> list[str]:
     found = [_over_next(view, first, verdict.closest, said.n_pairs)]
     if verdict.closest.gap is not None:
         above, level, below = verdict.closest.cases
-        found.append(f"Case by case it is above in {above}, level in {level} and below in {below}.")
+        found.append(f"Case by case it is better in {above}, level in {level} and worse in {below}.")
     rank = view.ranks.get(verdict.first)
     if rank is not None and rank.best is not None and not verdict.settled:
         share = round(100 * rank.best)
@@ -80,9 +92,13 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     """The lead over the next model with what fits the data; pairs that cannot be compared say so."""
     if lead.gap is None:
         return f"{first} and the next, {_short(lead.over)}, were scored on too few of the same cases to be compared."
-    way = "above" if lead.gap >= 0 else "below"
-    where = "" if lead.gap >= 0 else f" on the {lead.n_cases} cases that both have scores for"
-    head = f"{first} is {amount(view, abs(lead.gap))} {way} the next, {_short(lead.over)}{where}"
+    head = f"{first} is {amount(view, lead.gap)} ahead of the next, {_short(lead.over)}"
+    if lead.gap < 0:
+        # Failures have left another set of cases to the pair than to the table.
+        head = (
+            f"{first} has the best score over the cases it has; on the {lead.n_cases} that {_short(lead.over)} has as "
+            f"well it is {amount(view, -lead.gap)} behind"
+        )
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
@@ -127,12 +143,19 @@ def span(view: View, ci95: tuple[float, float]) -> str:
 
 def failures(view: View) -> list[str]:
     """What has no score and why, by model, and whether that depends on the model."""
+    found = [f"{_short(place.row.model)} is {place.why_not}." for place in view.order if place.why_not][:_NAMED]
+    waiting = [row for row in view.rows if row.n_not_asked]
+    if waiting:
+        found.append(
+            f"Not asked yet: {_listed(f'{_short(r.model)} {r.n_not_asked} of {r.n_expected}' for r in waiting)}."
+        )
     lacking = [row for row in view.rows if row.failures]
+    if not lacking and not waiting:
+        return ["Every picture that was asked for has a score.", *found]
     if not lacking:
-        return ["Every case has a score from every model."]
-    listed = [f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking[:_NAMED]]
-    more = f", and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
-    found = [f"Cases without a score: {', '.join(listed)}{more}."]
+        return [*found, "Nothing failed."]
+    listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking)
+    found.append(f"{'Pictures' if lacking[0].n_seeds > 1 else 'Cases'} that failed: {listed}.")
     test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
     if test.p is not None and test.p <= _LEVEL:
         found += [
@@ -141,13 +164,19 @@ def failures(view: View) -> list[str]:
             for one in test.models
             if one.p is not None and one.p <= _LEVEL
         ][:2]
-    first = view.scored[0] if view.scored else None
+    first = view.ranked[0] if view.ranked else None
     if first is not None and first.failures and first.bounds is not None:
         low, high = (number(view, end) for end in first.bounds)
         found.append(
-            f"Were the missing cases of {_short(first.model)} all worst, or all best, it would have {low} to {high}."
+            f"Had the failed ones of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
         )
     return found
+
+
+def _listed(said: Iterable[str]) -> str:
+    listed = list(said)
+    more = f", and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
 
 
 def _kinds(view: View, row: Row) -> str:
@@ -195,20 +224,21 @@ def limits(view: View, said: Verdicts) -> list[str]:
 def _judged(view: View) -> str:
     if view.judge is None:
         return "Scores are measurements by formulas and networks, not the opinion of people."
+    how = f" ({view.board.wording})" if view.board.wording else ""
     if view.judge == MEAN and view.board.bench.judges_mean:
-        return "Scores are the mean of models that act as judges, not the opinion of people."
-    return f"Scores are the opinion of one judge, the model {view.judge}, not of people."
+        return f"Scores are the {view.board.judge_title(view.judge)}{how}: of models that act as judges, not of people."
+    return f"Scores are the opinion of one judge, the model {view.judge}{how}, not of people."
 
 
 def _other_judges(view: View) -> list[str]:
     """Whether the other judges would choose the same."""
     found = []
-    first = view.scored[0].model if view.scored else None
+    first = view.ranked[0].model if view.ranked else None
     for judge in view.board.judges:
         if judge in (view.judge, None):
             continue
-        rows = view_of(view.board, view.protocol, judge, draws=view.draws, seed=view.seed).scored
-        if len(rows) == 1 and len(view.scored) > 1:
+        rows = view_of(view.board, view.protocol, judge, draws=view.draws, seed=view.seed).ranked
+        if len(rows) == 1 and len(view.ranked) > 1:
             found.append(f"Judge {judge} has scored {rows[0].model} only.")
         elif len(rows) > 1:
             also = "too" if rows[0].model == first else f"({number(view, rows[0].value or 0.0)})"
@@ -218,23 +248,19 @@ def _other_judges(view: View) -> list[str]:
 
 def _uneven(view: View) -> list[str]:
     """Scores on other cases are not to be compared line by line."""
-    most = max((row.n_scored for row in view.scored), default=0)
-    fewer = [row for row in view.scored if row.n_scored < _MOST_OF * most]
+    most = max((row.n_scored for row in view.ranked), default=0)
+    fewer = [row for row in view.ranked if row.n_scored < _MOST_OF * most]
     if not fewer:
         return []
-    who = ", ".join(f"{clipped(row.model, 30)} ({row.n_scored})" for row in fewer[:_NAMED])
-    more = f" and {len(fewer) - _NAMED} more" if len(fewer) > _NAMED else ""
-    return [
-        f"{who}{more} of {most} cases: these scores are about fewer cases than the others. Leads are on the cases "
-        "that both models have."
-    ]
+    who = _listed(f"{clipped(row.model, 30)} ({row.n_scored})" for row in fewer)
+    return [f"{who} of {most}: scores about fewer cases than the others. Leads are on the cases that both models have."]
 
 
 def _other_protocols(view: View) -> list[str]:
     found = []
-    first = view.scored[0].model if view.scored else None
+    first = view.ranked[0].model if view.ranked else None
     for protocol in view.board.protocols[1:]:
-        rows = view_of(view.board, protocol, view.judge, draws=view.draws, seed=view.seed).scored
+        rows = view_of(view.board, protocol, view.judge, draws=view.draws, seed=view.seed).ranked
         if rows:
             who = f"{rows[0].model} comes first too" if rows[0].model == first else f"{rows[0].model} comes first"
             found.append(f"Read as the released code does ({protocol}), which has faults, {who}.")

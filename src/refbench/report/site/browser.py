@@ -34,11 +34,12 @@ Grid = list[list[Any]]
 
 
 class CaseGrid:
-    """The summary measure of every case and model, by protocol and judge, and what failed."""
+    """The summary measure of every case and model, by protocol and judge, what failed, and what is still to ask."""
 
     def __init__(self, board: Board, summary: Mapping[str, str]) -> None:
         self.values: dict[str, Grid] = {}
         self.failed: dict[str, Grid] = {}
+        self.waiting: dict[str, Grid] = {}
         for protocol in board.protocols:
             aggregate = board.bench.protocols[protocol].aggregate
             measure = next((m for m in aggregate.measures if m.name == summary[protocol]), None)
@@ -49,7 +50,7 @@ class CaseGrid:
             values = case_values(aggregate, columns, board.cases).get(measure.name)
             blank: Grid = [[None] * len(board.cases) for _ in board.models]
             for number, judge in enumerate(board.judges):
-                grid, failed = [list(row) for row in blank], [list(row) for row in blank]
+                grid, failed, waiting = ([list(row) for row in blank] for _ in range(3))
                 for place, (model, of_judge) in enumerate(columns.systems):
                     if of_judge != judge:
                         continue
@@ -64,8 +65,14 @@ class CaseGrid:
                     if measure.any_part:
                         kinds[some] = -1
                     failed[at] = [None if kind < 0 else KINDS[kind] for kind in kinds]
+                    still = np.any([columns.waiting[part][place].any(axis=-1) for part in measure.parts], axis=0)
+                    waiting[at] = [
+                        bool(wait) and value is None and kind is None
+                        for wait, value, kind in zip(still, grid[at], failed[at], strict=True)
+                    ]
                 self.values[f"{protocol}/{number}"] = grid
                 self.failed[f"{protocol}/{number}"] = failed
+                self.waiting[f"{protocol}/{number}"] = waiting
 
 
 def _number(value: float) -> float | None:
@@ -85,6 +92,9 @@ def index_chunk(board: Board, grid: CaseGrid, flags: Sequence[Mapping[str, int]]
         n_references=[len(case.request.pictures) for case in cases],
         values={key: [row[here] for row in rows] for key, rows in grid.values.items()},
         failed={key: [row[here] for row in rows] for key, rows in grid.failed.items()},
+        waiting={
+            key: [[i for i, wait in enumerate(row[here]) if wait] for row in rows] for key, rows in grid.waiting.items()
+        },
         flags=[[of_model.get(case.id, 0) for case in cases] for of_model in flags],
         words=[_words(board, case) for case in cases],
     )
@@ -149,9 +159,11 @@ def _case(board: Board, album: Album, case: AnyCase, replies: Sequence[Sequence[
                 judge=board.judge_numbers[score.judge],
                 protocol=score.protocol,
                 metric=score.metric,
+                seed=score.seed,
                 value=score.value,
                 failure=_said(score.failure),
                 not_applicable=score.not_applicable,
+                not_asked=score.not_asked,
                 answers=score.answers,
             )
             for score in board.scores_by_case.get(case.id, ())

@@ -48,11 +48,17 @@ class BoardHead(TypedDict):
     models: Sequence[ModelHead]
     judges: Sequence[str | None]
     """Each judge; None stands for measurements without one."""
+    judge_titles: Sequence[str | None]
+    """The same in words: of the judges' mean, whose it is."""
     protocols: Sequence[str]
     measures: Mapping[str, Sequence[MeasureHead]]
     """By protocol; only those that have a value somewhere."""
     summary: Mapping[str, str]
     """By protocol: the measure that the leaderboard is sorted by."""
+    judge: Mapping[str, int]
+    """By protocol: whose numbers are shown unless another judge is chosen, the same as on the brief."""
+    wording: str | None
+    """In whose words the judges were asked; None without a judge."""
     rows_apart: bool
     """Whether `<board>/rows` exists, see BoardChunk."""
     levels: Sequence[str]
@@ -83,10 +89,23 @@ class BoardRow(TypedDict):
     value: float | None
     ci95: tuple[float, float] | None
     bounds: tuple[float, float] | None
+    rank: int | None
+    """Overall rows only; None without a value or with too few cases, see `unranked`."""
+    unranked: str | None
+    """Why an overall row has no rank, in words that follow the model's name."""
     rank95: tuple[int, int] | None
-    """Ranks that the model holds in 95 % of resamples; overall summary rows only."""
+    """Ranks that the model could hold, at 95 % for all models together; overall summary rows only."""
+    first: float | None
+    """The share of resamples in which the model comes first; overall summary rows only."""
+    n_cases: int
+    n_seeds: int
     n_expected: int
+    """= n_scored + failures + n_not_asked; counts are of pictures, each case as often as there are seeds."""
     n_scored: int
+    n_not_asked: int
+    n_not_applicable: int
+    n_imputed: int
+    """Of the failures: those that have a value all the same, by the official aggregate or as the worst."""
     failures: Mapping[str, int]
     remark: str | None
 
@@ -96,11 +115,22 @@ class PublishedRow(TypedDict):
     """Name as the paper prints it."""
     model: int | None
     """The model of the board that it is about, if any."""
-    judge: str
+    source: int
+    """Place in `BoardChunk.sources`."""
     metric: str
     slice: Mapping[str, str]
     value: float
     table: str
+
+
+class PublishedSource(TypedDict):
+    """How published numbers were measured."""
+
+    judge: str
+    """Empty for what is measured without one, "human" for people."""
+    differs: Mapping[str, str]
+    """By `"<protocol>/<judge number>"` of the board: what is not the same there, in words that follow "with"; empty
+    where it is the same measurement. Only such a number may stand beside the board's own."""
 
 
 class BoardChunk(TypedDict):
@@ -112,6 +142,7 @@ class BoardChunk(TypedDict):
 
     rows: Sequence[BoardRow]
     published: Sequence[PublishedRow]
+    sources: Sequence[PublishedSource]
     changes: Sequence[Mapping[str, Any]]
     notes: Sequence[str]
     fingerprint_parts: Mapping[str, Any]
@@ -164,7 +195,7 @@ class FailuresChunk(TypedDict):
     by_kind: Sequence[Mapping[str, Any]]
     """`{model, judge, protocol, metric, kind, n, n_expected}`"""
     by_slice: Sequence[Mapping[str, Any]]
-    """`{model, judge, protocol, level, name, n_expected, n_scored}` of the summary measure"""
+    """`{model, judge, protocol, level, name, n_expected, n_scored, n_not_asked, failures}` of the summary measure"""
     test: Sequence[Mapping[str, Any]]
     """`{protocol, judge, statement, p}`: whether failures depend on the model."""
     flags: Sequence[Mapping[str, Any]]
@@ -172,7 +203,7 @@ class FailuresChunk(TypedDict):
     unchecked: str
     """Which outputs could not be compared with what their model was given, or not yet; empty where all were."""
     examples: Sequence[Mapping[str, Any]]
-    """`{case, model, judge, metric, kind, detail}`, at most a few hundred, all kinds and models present."""
+    """`{case, model, judge, metric, seed, kind, detail}`, at most a few hundred, all kinds and models present."""
 
 
 class AgreementChunk(TypedDict):
@@ -201,6 +232,8 @@ class IndexChunk(TypedDict):
     """`"<protocol>/<judge number>"`: for each model the summary measure of each case (null: none)."""
     failed: Mapping[str, Sequence[Sequence[str | None]]]
     """Same keys and shape: the kind of failure of the summary measure, where it failed."""
+    waiting: Mapping[str, Sequence[Sequence[int]]]
+    """Same keys: for each model the positions in this chunk of the cases that have not been asked for yet."""
     flags: Sequence[Sequence[int]]
     """For each model, each case: bits of FLAGS."""
     words: Sequence[str]
@@ -233,9 +266,11 @@ class ScoreView(TypedDict):
     judge: int
     protocol: str
     metric: str
+    seed: int
     value: float | None
     failure: Mapping[str, str] | None
     not_applicable: str | None
+    not_asked: bool
     answers: Sequence[str | None]
 
 

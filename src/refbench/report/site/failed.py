@@ -9,7 +9,7 @@ from refbench.analysis.failures import failure_test
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import FailuresChunk
 from refbench.report.site.copies import Copies
-from refbench.table import Row
+from refbench.table import Row, names_of
 
 _MOST_EXAMPLES = 300
 
@@ -64,9 +64,11 @@ def _by_slice(board: Board, rows: Sequence[Row], summary: Mapping[str, str]) -> 
             "judge": board.judge_numbers[row.judge],
             "protocol": row.protocol,
             "level": row.slice["level"],
-            "name": " / ".join(value for key, value in row.slice.items() if key != "level"),
+            "name": " / ".join(names_of(row.slice)),
             "n_expected": row.n_expected,
             "n_scored": row.n_scored,
+            "n_not_asked": row.n_not_asked,
+            "failures": row.failures,
         }
         for row in rows
         if row.slice["level"] != "overall" and row.metric == summary[row.protocol]
@@ -92,6 +94,7 @@ def _examples(board: Board) -> list[dict[str, Any]]:
                 "model": board.model_numbers[score.model],
                 "judge": board.judge_numbers[score.judge],
                 "metric": score.metric,
+                "seed": score.seed,
                 "kind": score.failure.kind,
                 "detail": score.failure.detail,
             }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from refbench.columns import Columns
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import BoardHead, MeasureHead, ModelHead, SiteHead
 from refbench.score import digits_of
@@ -57,9 +58,12 @@ def board_head(board: Board, rows: Sequence[Row]) -> BoardHead:
         n_cases=len(board.cases),
         models=[ModelHead(name=model.name, run=board.run_names[model.run]) for model in board.models],
         judges=board.judges,
+        judge_titles=[board.judge_title(judge) for judge in board.judges],
         protocols=board.protocols,
         measures={protocol: _measures(board, protocol, rows, summary[protocol]) for protocol in board.protocols},
         summary=summary,
+        judge={protocol: board.judge_numbers[board.judge_for(protocol)] for protocol in board.protocols},
+        wording=board.wording,
         rows_apart=len(rows) > MOST_ROWS,
         levels=list(dict.fromkeys(row.slice["level"] for row in rows)),
         fingerprint=board.result.table.fingerprint,
@@ -101,7 +105,8 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     for side in ("low", "high"):
         extreme = _extremes(aggregate.measures, side)
         values = {m: np.full((1, len(board.cases)), extreme.get(m, np.nan)) for m in metrics}
-        ends.append(summaries(aggregate, values, np.ones((1, len(board.cases))), overall))
+        filled = aggregate.filled(Columns.of_values([("", None)], values))
+        ends.append(summaries(aggregate, filled, np.ones((1, len(board.cases))), overall))
     found = {}
     for measure in aggregate.measures:
         place = 0, measure.name

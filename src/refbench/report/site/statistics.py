@@ -25,15 +25,14 @@ _LIMITS = (
 
 
 def ranks_of(board: Board, *, draws: int, seed: int) -> Ranks:
-    """The ranks that each model holds in 95 % of resamples, under every protocol and judge."""
+    """The ranks that each ranked model could hold, under every protocol and judge."""
     if not draws:
         return {}
     return {
-        (protocol, judge, rank.model): rank.rank95
+        (protocol, judge, rank.model): rank
         for protocol in board.protocols
         for judge in board.judges
         for rank in ranking(board.result, protocol, judge, draws=draws, seed=seed)
-        if rank.rank95 is not None
     }
 
 

@@ -28,16 +28,32 @@
     if (score.failure) {
       return h("span", { class: "bad", title: score.failure.detail || null }, `✕ ${format.words(score.failure.kind)}`);
     }
+    if (score.not_asked) {
+      return h("span", { class: "quiet" }, "not asked yet");
+    }
     return score.not_applicable ? h("span", { class: "quiet", title: score.not_applicable }, "does not apply") : format.NONE;
   }
 
-  /** The scores of one model, one line for each metric. */
+  /** The seed whose picture is shown: the one that the address asks for, else the first. */
+  function seedOf(ctx, one, model) {
+    const seeds = [...new Set(here(ctx, one.scores, model).map((score) => score.seed))].sort((a, b) => a - b);
+    const asked = Number(ctx.params.get("seed") ?? NaN);
+    return seeds.includes(asked) ? asked : seeds[0];
+  }
+
+  /** The scores of one model, one line for each metric; of several seeds, each. */
   function scoreList(ctx, one, model) {
     const scores = here(ctx, one.scores, model);
     if (!scores.length) {
       return h("p", { class: "note" }, "Not scored under this protocol by this judge.");
     }
-    return h("dl", { class: "scores" }, scores.map((score) => [h("dt", {}, format.words(score.metric)), h("dd", {}, scoreText(one, score))]));
+    const seeds = [...new Set(scores.map((score) => score.seed))].sort((a, b) => a - b);
+    const metrics = [...new Set(scores.map((score) => score.metric))];
+    const text = (metric, seed) => scores.filter((score) => score.metric === metric && score.seed === seed).map((score) => scoreText(one, score));
+    return [
+      seeds.length > 1 && h("p", { class: "note" }, `Scores of seeds ${seeds.join(", ")}, in this order.`),
+      h("dl", { class: "scores" }, metrics.map((metric) => [h("dt", {}, format.words(metric)), h("dd", {}, seeds.map((seed, place) => [place > 0 && " · ", text(metric, seed)]))])),
+    ];
   }
 
   function plain(text) {
@@ -62,7 +78,7 @@
       return null;
     }
     const metrics = [...new Set(one.questions.map((question) => question.metric))];
-    const scoreOf = (model, metric) => here(ctx, one.scores, model).find((score) => score.metric === metric);
+    const scoreOf = (model, metric) => here(ctx, one.scores, model).find((score) => score.metric === metric && score.seed === seedOf(ctx, one, model));
     const any = (name) => one.questions.some((question) => question[name] !== null);
     const columns = [
       { title: "Question", wide: true }, any("expected") && { title: "Expected" }, any("weight") && { title: "Weight", number: true },

@@ -33,9 +33,9 @@
   }
 
   async function show() {
-    const here = route.read();
-    const page = here.page in rb.pages ? here.page : "overview";
-    const ctx = rb.context(site, { ...here, page });
+    const here = route.settled(site.boards.map((board) => board.id), Object.keys(rb.pages));
+    const { page } = here;
+    const ctx = rb.context(site, here);
     const name = [ctx.board.id, page, here.rest].join("\n");
     const mine = (turn += 1);
     const scrolled = window.scrollY;

@@ -74,7 +74,7 @@
     const { digits } = rb.measureOf(ctx, ctx.summary);
     return h("article", { class: current ? "model current" : "model", id: `column-${model}`, "aria-label": name },
       h("header", {}, h("h3", {}, h("span", { class: "letter", "aria-hidden": "true" }, format.letter(model)), h("span", { class: "name", title: name }, name)),
-        h("p", { class: "total" }, h("span", {}, format.words(ctx.summary)), value.failed ? h("strong", { class: "bad" }, `✕ ${format.words(value.failed)}`) : h("strong", {}, format.number(value.value, digits)))),
+        h("p", { class: "total" }, h("span", {}, format.words(ctx.summary)), value.failed ? h("strong", { class: "bad" }, `✕ ${format.words(value.failed)}`) : h("strong", {}, value.waits ? "not asked yet" : format.number(value.value, digits)))),
       pictured && h("div", { class: "pictures" }, main ? pictures(ctx, main, name, sizes) : h("div", { class: "absent" }, h("span", {}, "no picture of this model"))),
       strip(ctx, "Steps", steps, (output) => `step ${output.step + 1}`),
       strip(ctx, "Other seeds", others, (output) => `seed ${output.seed}`),
@@ -124,9 +124,9 @@
       const current = models.includes(at) ? at : models[0];
       around = beside(next, index, selection, position);
       const pictured = one.outputs.some((output) => models.includes(output.model));
-      const valueOf = (model) => ({ value: selection.found.values[model]?.[position] ?? null, failed: selection.found.failed[model]?.[position] ?? null });
+      const valueOf = (model) => ({ value: selection.found.values[model]?.[position] ?? null, failed: selection.found.failed[model]?.[position] ?? null, waits: selection.found.waiting[model]?.has(position) ?? false });
       rb.keepingFocus(() => node.replaceChildren(bar(next, id, around),
-        ...[controls.bar(controls.protocols(next), controls.judges(next), modelChips(next, models))].filter(Boolean),
+        ...[controls.bar(controls.protocols(next), controls.judges(next), modelChips(next, models))].filter(Boolean), h("p", { class: "measured" }, rb.measuredBy(next, [])),
         h("div", { class: "side-by-side" }, left(next, one, notes), h("div", { class: "models-area" }, switcher(models, current, next),
           !pictured && rb.note("The run has what the judges said, not the pictures themselves."),
           h("div", { class: pictured ? "columns" : "columns wordy", tabindex: "0", role: "region", "aria-label": "Models side by side", style: { "--shown": String(models.length) } }, models.map((model) => column(next, one, model, model === current, valueOf(model), { pictured, shown: models.length }))))),

@@ -39,6 +39,15 @@
     return found;
   }
 
+  /** By key of protocol and judge: for each model the positions of the cases that are still to be asked for. */
+  function joinWaiting(board, chunks) {
+    const found = {};
+    for (const key of new Set(chunks.flatMap((chunk) => Object.keys(chunk.waiting)))) {
+      found[key] = board.models.map((_, model) => new Set(chunks.flatMap((chunk) => (chunk.waiting[key]?.[model] ?? []).map((at) => chunk.start + at))));
+    }
+    return found;
+  }
+
   function join(board, chunks) {
     const ids = chunks.flatMap((chunk) => chunk.ids);
     return {
@@ -50,6 +59,7 @@
       groups: joinGroups(chunks),
       values: joinByModel(board, chunks, "values"),
       failed: joinByModel(board, chunks, "failed"),
+      waiting: joinWaiting(board, chunks),
       flags: board.models.map((_, model) => chunks.flatMap((chunk) => chunk.flags[model] ?? new Array(chunk.ids.length).fill(0))),
     };
   }

@@ -24,8 +24,8 @@
     return shown(one.references) ?? shown(outputs.flatMap((output) => output.pictures));
   }
 
-  function cell(model, name, value, failure, digits, scale) {
-    const said = failure ? `${name}: failed, ${format.words(failure)}` : `${name}: ${format.number(value, digits)}`;
+  function cell(model, name, value, failure, waits, digits, scale) {
+    const said = failure ? `${name}: failed, ${format.words(failure)}` : `${name}: ${waits ? "not asked yet" : format.number(value, digits)}`;
     const share = value === null ? 0 : (100 * (value - scale.low)) / (scale.high - scale.low);
     return h("span", { class: failure ? "cell failed" : "cell", title: said, "aria-label": said },
       h("span", { class: "value" }, failure ? "✕" : format.number(value, digits)),
@@ -109,7 +109,7 @@
           h("span", { class: "facts" }, starred && h("span", { class: "star", title: "starred" }, "★ "),
             beside && h("strong", {}, `${beside} · `), h("span", { class: "id" }, id), facts && ` · ${facts}`)),
         h("span", { class: "cells" }, board.models.map((model, number) =>
-          cell(number, model.name, selection.found.values[number]?.[position] ?? null, selection.found.failed[number]?.[position] ?? null, digits, selection.found.scale))));
+          cell(number, model.name, selection.found.values[number]?.[position] ?? null, selection.found.failed[number]?.[position] ?? null, selection.found.waiting[number]?.has(position) ?? false, digits, selection.found.scale))));
       return h("li", { "aria-setsize": selection.positions.length, "aria-posinset": place + 1, "data-place": place }, link);
     }
 

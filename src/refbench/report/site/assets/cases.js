@@ -68,6 +68,7 @@
         id: `filter-${one.value || "all"}`, href: route.changed({ filter: one.value, kind: null }), "aria-current": one.value === now ? "true" : null,
       }, one.text))),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), menus(ctx, index, selection)),
+      h("p", { class: "measured" }, `${format.words(ctx.summary)} · ${rb.measuredBy(ctx, [])}`),
       h("p", { class: "tally", "aria-live": "polite" },
         h("strong", { id: "tally" }, total === index.ids.length ? format.count(total, "case") : `${format.whole(total)} of ${format.count(index.ids.length, "case")}`),
         why && ` ${why}`, narrowed && h("a", { href: route.to("cases"), class: "quiet" }, "Show all")),

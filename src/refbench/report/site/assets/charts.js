@@ -85,15 +85,16 @@
     return s("svg", { class: "axis", width: "100%", height: "18", "aria-hidden": "true" }, texts);
   }
 
-  /** Coverage: scored of expected, as a bar and in words. */
-  function coverage(scored, expected, failures) {
+  /** Coverage: scored of expected, as a bar, and what became of the others in words. */
+  function coverage({ n_scored: scored, n_expected: expected, n_not_asked: notAsked = 0, failures = {} }) {
     const share = expected ? scored / expected : 0;
-    const said = format.failures(failures);
+    const failed = format.failures(failures);
+    const said = format.failures(failures, notAsked);
     const words = `${format.whole(scored)}/${format.whole(expected)}`;
     return h("div", { class: "coverage", title: said ? `not scored: ${said}` : "all scored" },
       h("span", { class: "figures" }, words),
-      h("span", { class: share < 1 ? "bar short" : "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * share}%` } })),
-      said && h("span", { class: "kinds" }, said));
+      h("span", { class: failed ? "bar short" : "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * share}%` } })),
+      failed && h("span", { class: "kinds" }, failed), notAsked > 0 && h("span", { class: "waiting" }, `${format.whole(notAsked)} not asked yet`));
   }
 
   window.refbench.charts = { scale, ticks, intervalRow, axisRow, coverage };

@@ -111,6 +111,7 @@
     const node = h("div", { class: "page" }, h("h1", { class: "offscreen" }, "Compare"),
       pairs.length > 0 && h("p", { class: "headline" }, `${settled} of ${format.count(pairs.length, "pair")} can be told apart in `, h("strong", {}, format.words(metric)), " at the 5 % level, corrected for all pairs."),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.choice("measure", "Measure", metrics.map((value) => ({ value, text: format.words(value) })), metric, { otherwise: ctx.summary })),
+      h("p", { class: "measured" }, rb.measuredBy(ctx, pairs)),
       pairs.length ? [
         h("div", { class: "two" }, h("div", {}, matrix(about, pairs, chosen), h("ul", { class: "legend" }, h("li", {}, "▲ ahead, resolved"), h("li", {}, "▼ behind, resolved"), h("li", {}, "○ these cases cannot tell the two apart"))), chosen && detail(about, chosen)),
         rb.section("All pairs", list(about, pairs)),

@@ -8,14 +8,14 @@
     return options.includes(wanted) ? wanted : otherwise;
   }
 
-  /** `corrected` and the first named judge, unless the address says otherwise. */
+  /** The first protocol, and the judge that the site begins with (as the brief does), unless the address says otherwise. */
   function context(site, route) {
     const board = site.boards.find((one) => one.id === route.board) ?? site.boards[0];
     const { params } = route;
-    const protocol = chosen(board.protocols, params.get("protocol"), chosen(board.protocols, "corrected", board.protocols[0]));
-    const named = board.judges.map((_, number) => number).filter((number) => board.judges[number] !== null);
-    const numbers = named.length ? named : board.judges.map((_, number) => number);
-    const judge = chosen(numbers, Number(params.get("judge") ?? NaN), numbers[0] ?? 0);
+    const protocol = chosen(board.protocols, params.get("protocol"), board.protocols[0]);
+    const first = board.judge[protocol] ?? 0;
+    const numbers = board.judges.map((_, number) => number).filter((number) => board.judges[number] !== null || number === first);
+    const judge = chosen(numbers, Number(params.get("judge") ?? NaN), first);
     const measures = board.measures[protocol] ?? [];
     const summary = board.summary[protocol] ?? measures.at(-1)?.name ?? "";
     const names = measures.map((measure) => measure.name);
@@ -34,7 +34,14 @@
   }
 
   function judgeName(ctx, judge) {
-    return ctx.board.judges[judge] ?? "measured without a judge";
+    return ctx.board.judge_titles[judge] ?? "measured without a judge";
+  }
+
+  /** Whose numbers rows are: judge, wording and protocol. Rows of a measure that no judge gives say so. */
+  function measuredBy(ctx, rows) {
+    const judges = [...new Set(rows.map((row) => row.judge))].sort((a, b) => a - b);
+    const by = (judges.length ? judges : [ctx.judge]).map((judge) => (ctx.board.judge_titles[judge] ? `judge ${ctx.board.judge_titles[judge]}, ${ctx.board.wording}` : "measured without a judge"));
+    return `${by.join("; ")} · protocol ${ctx.protocol}`;
   }
 
   /** A model by number or, where a chunk carries names, as it is. */
@@ -46,5 +53,5 @@
     return ctx.measures.find((one) => one.name === name) ?? { name, low: null, high: null, better: "higher", digits: 2 };
   }
 
-  Object.assign(rb, { context, judged, judgeName, modelName, measureOf });
+  Object.assign(rb, { context, judged, judgeName, measuredBy, modelName, measureOf });
 })();

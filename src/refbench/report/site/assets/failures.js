@@ -11,7 +11,7 @@
     const kinds = [...new Set(rows.filter((row) => row.n > 0).map((row) => row.kind))];
     const models = [...new Set(rows.map((row) => row.model))].sort((a, b) => a - b);
     if (!kinds.length) {
-      return rb.note("Nothing failed: every case that was expected has a value.");
+      return rb.note("Nothing failed.");
     }
     const body = models.map((model) => {
       const mine = rows.filter((row) => row.model === model);
@@ -39,7 +39,7 @@
     const names = [...new Set(here.map((row) => row.name))];
     const body = names.map((name) => [name, ...models.map((model) => {
       const row = here.find((one) => one.model === model && one.name === name);
-      return row ? charts.coverage(row.n_scored, row.n_expected, {}) : format.NONE;
+      return row ? charts.coverage(row) : format.NONE;
     })]);
     return rb.section("Coverage by slice",
       controls.bar(controls.choice("level", "Level", levels.map((value) => ({ value, text: format.words(value) })), level, { otherwise: levels[0] })),
@@ -98,6 +98,7 @@
       h("h1", { class: "offscreen" }, "Failures"),
       h("p", { class: "headline" }, "A failure is a state, never a number: it lowers coverage and widens the bounds, and no average contains it."),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.choice("measure", "Measure", metrics.map((value) => ({ value, text: format.words(value) })), metric, { otherwise: ctx.summary })),
+      h("p", { class: "measured" }, rb.measuredBy(ctx, mine(chunk.by_slice))),
       rb.section("By kind", byKind(ctx, mine(chunk.by_kind).filter((row) => row.metric === metric))),
       tests.length > 0 && rb.section("Do failures depend on the model?", tests.map((one) => h("p", {}, format.label(one.statement), one.p !== null && one.p !== undefined && !/\bp [=<]/.test(one.statement) && h("span", { class: "quiet" }, ` p ${one.p < 0.001 ? "" : "= "}${format.pValue(one.p)}`)))),
       bySlice(ctx, mine(chunk.by_slice)), flags(ctx, chunk.flags, chunk.unchecked), examples(ctx, chunk.examples));

@@ -5,8 +5,17 @@
   const NONE = "–";
   const grouped = new Intl.NumberFormat("en-US");
 
+  /** As the tables in Python print it: of two texts that are equally near, the even one. */
+  function rounded(value, digits) {
+    const text = value.toFixed(digits);
+    const more = value.toFixed(digits + 1);
+    const isTie = Number.isInteger(value * 2 ** (digits + 1)) && more.endsWith("5");
+    const below = more.slice(0, -1).replace(/\.$/, "");
+    return isTie && Number(below.at(-1)) % 2 === 0 ? below : text;
+  }
+
   function fixed(value, digits) {
-    const text = Math.abs(value).toFixed(digits);
+    const text = rounded(Math.abs(value), digits);
     return value < 0 && Number(text) !== 0 ? `−${text}` : text;
   }
 
@@ -58,14 +67,15 @@
     return text.charAt(0).toUpperCase() + text.slice(1);
   }
 
-  /** The name of a slice: what it is called at its own level, else all its names. */
+  /** The name of a slice: what it is called at its own level, else all its names; of cases that lack a tag, without it. */
   function sliceName(slice) {
     const level = slice.level;
     if (level === "overall") {
       return "overall";
     }
     if (slice[level] !== undefined) {
-      return level === "n_refs" && /^\d+$/.test(slice[level]) ? count(Number(slice[level]), "reference") : slice[level];
+      const name = level === "n_refs" && /^\d+$/.test(slice[level]) ? count(Number(slice[level]), "reference") : slice[level];
+      return slice.has === "no" ? `without ${name}` : name;
     }
     const names = Object.entries(slice).filter(([key]) => key !== "level").map(([, name]) => name);
     return names.join(" / ") || level;
@@ -73,7 +83,7 @@
 
   /** The names above a slice's own, for instance the category of a dimension. */
   function sliceAbove(slice) {
-    const above = Object.entries(slice).filter(([key]) => key !== "level" && key !== slice.level);
+    const above = Object.entries(slice).filter(([key]) => !["level", "has", slice.level].includes(key));
     return slice[slice.level] === undefined ? "" : above.map(([, name]) => name).join(" / ");
   }
 
@@ -83,8 +93,10 @@
     return String.fromCharCode(65 + (model % 26)) + (turn ? turn : "");
   }
 
-  function failures(kinds) {
-    return Object.entries(kinds ?? {}).filter(([, n]) => n > 0).map(([kind, n]) => `${grouped.format(n)} ${words(kind)}`).join(", ");
+  /** What has no value and why, in words. */
+  function failures(kinds, notAsked = 0) {
+    const said = Object.entries(kinds ?? {}).filter(([, n]) => n > 0).map(([kind, n]) => `${grouped.format(n)} ${words(kind)}`);
+    return [...said, ...(notAsked ? [`${grouped.format(notAsked)} not asked yet`] : [])].join(", ");
   }
 
   function seconds(value) {

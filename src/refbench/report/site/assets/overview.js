@@ -10,7 +10,7 @@
       h("li", {}, h("span", { class: "key dotkey" }), "value with its 95 % interval"),
       bounded && h("li", {}, h("span", { class: "key boundkey" }), "where it could lie, whatever the failures had scored"),
       printed.length > 0 && h("li", {}, h("span", { class: "key diamondkey" }),
-        `published figure: ${ctx.board.paper}, Table ${[...new Set(printed.map((one) => one.table))].join(", ")}. Compare it with the paper protocol, on the cases the paper is about.`));
+        `published figure: ${ctx.board.paper}, Table ${[...new Set(printed.map((one) => one.table))].join(", ")}`));
   }
 
   function changes(ctx, chunk) {
@@ -70,11 +70,12 @@
     const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
     const remarks = [...new Set(all.map((line) => line.main?.remark).filter(Boolean))]
       .map((remark) => `${all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model)).join(", ")}: ${remark}`);
-    const bounded = all.some((line) => line.main?.bounds && line.main.n_scored < line.main.n_expected);
+    const bounded = all.some((line) => line.main?.bounds && Object.keys(line.main.failures).length);
     const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
       leaderboard.headline(ctx, all),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.measures(ctx),
-        elsewhere && controls.choice("published", "Published", [{ value: "yes", text: "beside" }, { value: "no", text: "hidden" }], ctx.params.get("published") ?? "yes", { otherwise: "yes" })),
+        elsewhere && controls.choice("published", "Published", [{ value: "yes", text: "shown" }, { value: "no", text: "hidden" }], ctx.params.get("published") ?? "yes", { otherwise: "yes" })),
+      h("p", { class: "measured" }, rb.measuredBy(ctx, all.map((line) => line.main).filter(Boolean))),
       all.length ? leaderboard.draw(ctx, all) : rb.note("Nothing has been scored under this protocol by this judge."),
       legend(ctx, printed, bounded),
       remarks.length > 0 && h("ul", { class: "remarks" }, remarks.map((text) => h("li", {}, ends(text)))),

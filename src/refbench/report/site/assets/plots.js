@@ -31,15 +31,15 @@
         entries.map(({ name, row }) => [
           h("span", { class: "label", title: name }, name),
           charts.intervalRow(axis, { ...row, label: `${name}: ${format.number(row.value, digits)} (${format.interval(row.ci95, digits)})` }),
-          h("span", { class: "num", title: row.remark }, format.number(row.value, digits)),
+          h("span", { class: "num", title: [row.remark, format.failures(row.failures, row.n_not_asked)].filter(Boolean).join("; ") || null }, format.number(row.value, digits)),
         ]),
         h("span"), charts.axisRow(axis), h("span")));
   }
 
   function scored(rows) {
-    const expected = Math.max(...rows.map((row) => row.n_expected));
-    const least = Math.min(...rows.map((row) => row.n_scored));
-    return least === expected ? `n = ${format.whole(expected)}` : `n = ${format.whole(least)} to ${format.whole(Math.max(...rows.map((row) => row.n_scored)))} of ${format.whole(expected)}`;
+    const [expected, there] = ["n_expected", "n_scored"].map((name) => [...new Set(rows.map((row) => row[name]))].sort((a, b) => a - b));
+    const range = (counts) => (counts.length > 1 ? `${format.whole(counts[0])} to ${format.whole(counts.at(-1))}` : format.whole(counts[0]));
+    return expected.length === 1 && there.length === 1 && expected[0] === there[0] ? `n = ${range(there)}` : `n = ${range(there)} of ${range(expected)}`;
   }
 
   function asTable(ctx, level, slices, models) {

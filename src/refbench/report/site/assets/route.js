@@ -19,6 +19,21 @@
     return { board, page, rest: rest.join("/"), params: new URLSearchParams(query) };
   }
 
+  /**
+   * Where one is, with board and page named in the address: one that leaves the board out is about the first board, and
+   * a page that does not exist is the overview. Links of a page start from its address, so it is put right at once,
+   * without a new entry in the history.
+   */
+  function settled(boards, pages) {
+    const { board: first, page: second, rest, params } = read();
+    const [board, page, ...more] = boards.includes(first) ? [first, second, rest] : pages.includes(first) ? [boards[0], first, second, rest] : [boards[0], second, rest];
+    const here = pages.includes(page) ? { board, page, rest: more.filter(Boolean).join("/"), params } : { board, page: "overview", rest: "", params };
+    if (write(here) !== location.hash) {
+      history.replaceState(null, "", write(here));
+    }
+    return here;
+  }
+
   function write({ board, page, rest = "", params = {} }) {
     const query = new URLSearchParams();
     const given = params instanceof URLSearchParams ? params.entries() : Object.entries(params);
@@ -61,5 +76,5 @@
     window.dispatchEvent(new Event("refbench:route"));
   }
 
-  window.refbench.route = { read, write, changed, to, go, replace };
+  window.refbench.route = { read, settled, write, changed, to, go, replace };
 })();

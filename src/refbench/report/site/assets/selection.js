@@ -60,12 +60,13 @@
   function figures(ctx, index, want) {
     const values = index.values[keyOf(ctx, index)] ?? ctx.board.models.map(() => index.ids.map(() => null));
     const failed = index.failed[keyOf(ctx, index)] ?? [];
+    const waiting = index.waiting[keyOf(ctx, index)] ?? [];
     const judges = ctx.judges.map((judge) => index.values[`${ctx.protocol}/${judge}`]).filter(Boolean);
     const worse = rb.measureOf(ctx, ctx.summary).better === "lower" ? 1 : -1;
     const first = want.model ?? 0;
     const second = want.against ?? (first === 0 ? 1 : 0);
     return {
-      values, failed, scale: scaleOf(ctx, values), first, second,
+      values, failed, waiting, scale: scaleOf(ctx, values), first, second,
       models: (i) => spread(values.map((column) => column[i])),
       judges: (i) => {
         const found = ctx.board.models.map((_, model) => spread(judges.map((columns) => columns[model]?.[i] ?? null))).filter((value) => value !== null);
