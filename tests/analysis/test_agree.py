@@ -498,6 +498,51 @@ def test_the_same_seed_gives_the_same_intervals(judged: Path) -> None:
     assert first.rows != other.rows
 
 
+def scaled(slope: float, lean: float, seed: int = 5) -> Ratings:
+    """Six models of other families and a good one of its own; gpt-5 uses `slope` times the scale that the others do."""
+    rng = np.random.default_rng(seed)
+    names = [("gpt-image-1", 9.0), *((f"{name}", 2.0 + i) for i, name in enumerate(
+        ("imagen-4", "flux-dev", "seedream4-0", "qwen-image-edit", "stable-diffusion-3", "ideogram-3")
+    ))]  # fmt: skip
+    marks = []
+    for case in range(100):
+        for model, worth in names:
+            truth = worth + rng.normal(0, 1)
+            for judge in ("gpt-5", "gemini-3", "claude-4"):
+                mark = slope * (truth - 5) + 5 if judge == "gpt-5" else truth
+                marks.append((str(case), model, judge, mark + lean * (judge == "gpt-5" and worth == 9) + rng.normal()))
+    return ratings(marks)
+
+
+def test_a_judge_that_uses_more_of_the_scale_does_not_favour_its_family() -> None:
+    """A slope of 1.3 and no bias was reported as a preference of a point, in every sample."""
+    row = one(self_preference(scaled(1.3, 0.0), draws=400).rows, judge="gpt-5")
+    assert row.own_gap - row.their_gap > 1
+    assert row.slope == pytest.approx(1.3, abs=0.1)
+    assert row.difference == pytest.approx(0, abs=0.4)
+    assert row.ci95 is not None
+    assert row.ci95[0] < 0 < row.ci95[1]
+    leans = one(self_preference(scaled(1.3, 1.5), draws=400).rows, judge="gpt-5")
+    assert leans.difference == pytest.approx(1.5, abs=0.4)
+    assert leans.ci95 is not None
+    assert leans.ci95[0] > 0
+
+
+def test_placebos_say_how_far_models_lie_off_the_line_without_a_family() -> None:
+    fair, leans = (one(self_preference(scaled(1.3, lean), draws=100).rows, judge="gpt-5") for lean in (0.0, 1.5))
+    assert set(leans.placebo) == set(leans.others)
+    assert max(map(abs, leans.placebo.values())) < abs(leans.difference)
+    assert leans.placebo_p == pytest.approx(1 / (1 + len(leans.others)))
+    assert fair.placebo_p is not None
+    assert fair.placebo_p > leans.placebo_p
+
+
+def test_with_two_models_of_other_families_one_for_one_is_taken_and_said() -> None:
+    row = one(self_preference(leaning(1.5, noise=0.0), draws=100).rows, judge="gpt-5")
+    assert row.slope is None
+    assert row.difference == pytest.approx(row.own_gap - row.their_gap)
+
+
 def test_without_draws_self_preference_has_no_interval() -> None:
     found = self_preference(leaning(1.5, noise=0.0), draws=0)
     assert one(found.rows, judge="gpt-5").difference == pytest.approx(1.5)
