@@ -362,6 +362,24 @@ def test_other_mistakes_are_said_in_one_sentence(judged: Path, tmp_path: Path, c
         agree(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(("models", "why"), [(3, "fewer than 5 points"), (6, "below what an ICC can be")])
+def test_an_icc_that_cannot_be_is_not_shown_and_says_why(models: int, why: str) -> None:
+    """Two judges who see the models the other way round: of three models the estimate was -2.154."""
+    rng = np.random.default_rng(1)
+    marks = [
+        (str(case), f"m{model}", judge, 5 + sign * model + 0.01 * rng.normal())
+        for case in range(20)
+        for model in range(models)
+        for judge, sign in (("x", 1), ("y", -1))
+    ]
+    level = 1.0 * (models - 1)
+    marks = [(c, m, j, v + level * (j == "y")) for c, m, j, v in marks]
+    row = one(agreement(ratings(marks), Question(levels=["system"], draws=50)), level="system")
+    assert "icc" not in row.figures
+    assert why in row.missing["icc"]
+    assert row.flat()["icc"] is None
+
+
 # --- self-preference ---------------------------------------------------------------------------------------------
 
 

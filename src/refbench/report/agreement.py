@@ -196,9 +196,7 @@ def _print_preferences(found: Agreement, out: Console) -> None:
             )
         out.print(grid)
         if any(row.slope is None for row in found.preferences.rows):
-            out.print(
-                "Slope 1 (assumed): too few models of other families, or too alike, to see how the judge uses the scale."
-            )
+            out.print("Slope 1 (assumed): other families' models are too few or alike to tell how it uses the scale.")
     for reason in found.preferences.left_out:
         out.print(Text(f"Left out: {reason}."))
     for limit in found.preferences.limits:
