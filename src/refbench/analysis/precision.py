@@ -5,12 +5,11 @@ what one more seed, judge, repeat or hundred cases would buy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from refbench.case_values import case_values
-from refbench.columns import System, columns_of, mean_over_seeds
+from refbench.columns import System, columns_of
+from refbench.comparison.gap import Panel, gain_of, numbered, panel_of
 from refbench.record import Record
 from refbench.result import Result
 from refbench.score import Score
@@ -145,13 +144,13 @@ def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure:
         if score.protocol == protocol:
             by_model.setdefault(score.model, []).append(score)
     systems, point, draws = overall_draws(result, protocol, name)
-    panels: dict[str, _Panel] = {}
+    panels: dict[str, Panel] = {}
     values: dict[str, float] = {}
     joint: dict[str, Array] = {}
     for model, scores in sorted(by_model.items()):
         judges = {score.judge for score in scores}
         mine = [i for i, system in enumerate(systems) if system[0] == model and system[1] in judges]
-        panel = _panel(result, scores, protocol, name)
+        panel = panel_of(result.bench.protocols[protocol].aggregate, result.cases, scores, name)
         if panel is not None and mine:
             # The mean over these judges, under weights that all of them share.
             panels[model], values[model], joint[model] = panel, float(point[mine].mean()), draws[mine].mean(axis=0)
@@ -179,49 +178,8 @@ def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
     return {source: float(np.mean([one.share[source] for one in alike])) for source in most.share}, len(alike)
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """One model's marks by judge, and the components of their variance."""
-
-    model: str
-    found: Components
-    counts: tuple[int, int, float]
-    """Judges, seeds, and repeats on average."""
-    by_judge: Mapping[str | None, Array]
-    """Each judge's mean mark of each case."""
-
-    def now(self, seeds: int = 0, repeats: int = 0) -> float:
-        """Variance of a case's mean mark, with so many more of each."""
-        return self.found.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
-
-
-def _panel(result: Result, scores: Sequence[Score], protocol: str, measure: str) -> _Panel | None:
-    """Each draw (judge, seed, repeat) is tabled like a system of its own, case by case."""
-    draws = {(s.judge, s.seed, s.repeat): f"{n:06d}" for n, s in enumerate(_firsts(scores))}
-    renamed = [s.model_copy(update={"judge": draws[s.judge, s.seed, s.repeat]}) for s in scores]
-    columns = columns_of(renamed, result.cases)
-    values = case_values(result.bench.protocols[protocol].aggregate, columns, result.cases)[measure]
-    system, case = np.nonzero(~np.isnan(values))
-    if len(case) == 0:
-        return None
-    # `draws` and the sorted systems of the columns are in the same order.
-    judges, seeds = (_numbers([draw[k] for draw in draws]) for k in (0, 1))
-    strata = _numbers([one.stratum for one in result.cases])
-    found = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
-    if found is None or found.total == 0:
-        return None
-    n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
-    counts = n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})
-    names = [draw[0] for draw in draws]
-    by_judge = {
-        name: mean_over_seeds(values[[i for i, one in enumerate(names) if one == name]].T[None])[0]
-        for name in dict.fromkeys(names)
-    }
-    return _Panel(scores[0].model, found, counts, by_judge)
-
-
 def _variance(
-    result: Result, protocol: str, measure: str, mine: _Panel, theirs: _Panel | None, error: float | None
+    result: Result, protocol: str, measure: str, mine: Panel, theirs: Panel | None, error: float | None
 ) -> Variance:
     found = mine.found
     there = np.any([~np.isnan(marks) for marks in mine.by_judge.values()], axis=0)
@@ -248,7 +206,7 @@ def _variance(
     )
 
 
-def _apart(result: Result, mine: _Panel, theirs: _Panel | None) -> Components | None:
+def _apart(result: Result, mine: Panel, theirs: Panel | None) -> Components | None:
     """Components of the gap's marks (of the model's own, without another) by case and judge: what judges share about
     both models is in none of them."""
     judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
@@ -259,13 +217,13 @@ def _apart(result: Result, mine: _Panel, theirs: _Panel | None) -> Components | 
     judge, case = np.nonzero(~np.isnan(values))
     if len(case) == 0:
         return None
-    strata = _numbers([one.stratum for one in result.cases])
+    strata = numbered([one.stratum for one in result.cases])
     return variance_components(values[judge, case], case, judge, np.zeros_like(case), strata[case])
 
 
 def _one_more(
-    mine: _Panel,
-    theirs: _Panel | None,
+    mine: Panel,
+    theirs: Panel | None,
     apart: Components | None,
     worth: float,
     n_cases: int,
@@ -277,9 +235,9 @@ def _one_more(
     judges = len(mine.by_judge)
     by_judge = apart.variance.get("case_by_judge") if apart is not None else None
     gains: dict[str, tuple[float | None, str]] = {
-        "seed": (_gain(panels, "seed", seeds=1), "two seeds"),
+        "seed": (gain_of(panels, seeds=1), "two seeds"),
         "judge": (None if by_judge is None else by_judge / judges / (judges + 1), "two judges"),
-        "repeat": (_gain(panels, "repeat", repeats=1), "two repeats"),
+        "repeat": (gain_of(panels, repeats=1), "two repeats"),
     }
     more = []
     for of, (gain, needs) in gains.items():
@@ -295,13 +253,6 @@ def _one_more(
     return (*more, OneMore(of=f"{MORE_CASES} cases", error=fewer))
 
 
-def _gain(panels: Sequence[_Panel], source: str, seeds: int = 0, repeats: int = 0) -> float | None:
-    """By how much the variance of a case's mark would shrink, over all models; None where one cannot tell."""
-    if any(source in panel.found.merged for panel in panels):
-        return None
-    return sum(panel.now() - panel.now(seeds, repeats) for panel in panels)
-
-
 def _remarks(found: Components, judges: int) -> tuple[str, ...]:
     said = [
         f"the estimate for {source.replace('_', ' ')} was below zero and is given as 0" for source in found.negative
@@ -309,14 +260,3 @@ def _remarks(found: Components, judges: int) -> tuple[str, ...]:
     if "judge" in found.variance and judges < 5:
         said.append(f"the judges' levels are known from {judges} judges only")
     return tuple(said)
-
-
-def _firsts(scores: Sequence[Score]) -> list[Score]:
-    """One score of each draw, in the order of judge, seed and repeat."""
-    found = {(score.judge or "", score.seed, score.repeat): score for score in scores}
-    return [found[draw] for draw in sorted(found)]
-
-
-def _numbers(names: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    known: dict[object, int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)
