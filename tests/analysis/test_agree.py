@@ -362,6 +362,24 @@ def test_other_mistakes_are_said_in_one_sentence(judged: Path, tmp_path: Path, c
         agree(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize(("models", "why"), [(3, "fewer than 5 points"), (6, "below what an ICC can be")])
+def test_an_icc_that_cannot_be_is_not_shown_and_says_why(models: int, why: str) -> None:
+    """Two judges who see the models the other way round: of three models the estimate was -2.154."""
+    rng = np.random.default_rng(1)
+    marks = [
+        (str(case), f"m{model}", judge, 5 + sign * model + 0.01 * rng.normal())
+        for case in range(20)
+        for model in range(models)
+        for judge, sign in (("x", 1), ("y", -1))
+    ]
+    level = 1.0 * (models - 1)
+    marks = [(c, m, j, v + level * (j == "y")) for c, m, j, v in marks]
+    row = one(agreement(ratings(marks), Question(levels=["system"], draws=50)), level="system")
+    assert "icc" not in row.figures
+    assert why in row.missing["icc"]
+    assert row.flat()["icc"] is None
+
+
 # --- self-preference ---------------------------------------------------------------------------------------------
 
 
@@ -496,6 +514,51 @@ def test_the_same_seed_gives_the_same_intervals(judged: Path) -> None:
     other = agree(judged, question=Question(draws=80, levels=["item"], seed=1))
     assert first == again
     assert first.rows != other.rows
+
+
+def scaled(slope: float, lean: float, seed: int = 5) -> Ratings:
+    """Six models of other families and a good one of its own; gpt-5 uses `slope` times the scale that the others do."""
+    rng = np.random.default_rng(seed)
+    names = [("gpt-image-1", 9.0), *((f"{name}", 2.0 + i) for i, name in enumerate(
+        ("imagen-4", "flux-dev", "seedream4-0", "qwen-image-edit", "stable-diffusion-3", "ideogram-3")
+    ))]  # fmt: skip
+    marks = []
+    for case in range(100):
+        for model, worth in names:
+            truth = worth + rng.normal(0, 1)
+            for judge in ("gpt-5", "gemini-3", "claude-4"):
+                mark = slope * (truth - 5) + 5 if judge == "gpt-5" else truth
+                marks.append((str(case), model, judge, mark + lean * (judge == "gpt-5" and worth == 9) + rng.normal()))
+    return ratings(marks)
+
+
+def test_a_judge_that_uses_more_of_the_scale_does_not_favour_its_family() -> None:
+    """A slope of 1.3 and no bias was reported as a preference of a point, in every sample."""
+    row = one(self_preference(scaled(1.3, 0.0), draws=400).rows, judge="gpt-5")
+    assert row.own_gap - row.their_gap > 1
+    assert row.slope == pytest.approx(1.3, abs=0.1)
+    assert row.difference == pytest.approx(0, abs=0.4)
+    assert row.ci95 is not None
+    assert row.ci95[0] < 0 < row.ci95[1]
+    leans = one(self_preference(scaled(1.3, 1.5), draws=400).rows, judge="gpt-5")
+    assert leans.difference == pytest.approx(1.5, abs=0.4)
+    assert leans.ci95 is not None
+    assert leans.ci95[0] > 0
+
+
+def test_placebos_say_how_far_models_lie_off_the_line_without_a_family() -> None:
+    fair, leans = (one(self_preference(scaled(1.3, lean), draws=100).rows, judge="gpt-5") for lean in (0.0, 1.5))
+    assert set(leans.placebo) == set(leans.others)
+    assert max(map(abs, leans.placebo.values())) < abs(leans.difference)
+    assert leans.placebo_p == pytest.approx(1 / (1 + len(leans.others)))
+    assert fair.placebo_p is not None
+    assert fair.placebo_p > leans.placebo_p
+
+
+def test_with_two_models_of_other_families_one_for_one_is_taken_and_said() -> None:
+    row = one(self_preference(leaning(1.5, noise=0.0), draws=100).rows, judge="gpt-5")
+    assert row.slope is None
+    assert row.difference == pytest.approx(row.own_gap - row.their_gap)
 
 
 def test_without_draws_self_preference_has_no_interval() -> None:

@@ -202,6 +202,36 @@ def test_what_one_more_seed_was_said_to_buy_it_buys(creval: Result) -> None:
     )
 
 
+def clustered(creval: Result, seeds: int, rng_seed: int = 8) -> tuple[Result, list[Score]]:
+    """Two models on clusters of eight cases: their gap varies by cluster (sd 0.2) and by picture (sd 0.15)."""
+    rng = np.random.default_rng(rng_seed)
+    cases = [c.model_copy(update={"cluster": str(i // 8), "stratum": ""}) for i, c in enumerate(creval.cases)]
+    level = rng.normal(0, 0.2, len(cases))
+    drawn = [
+        Score(case=case.id, model=model, judge="j", metric=metric, protocol="corrected", seed=seed, value=value)
+        for i, case in enumerate(cases)
+        for model, part in (("a", 0.6 + level[i // 8]), ("b", 0.4))
+        for seed in range(seeds)
+        for value in [part + rng.normal(0, 0.15)]
+        for metric in METRICS
+    ]
+    return result_of(creval.bench, cases, drawn, draws=0), drawn
+
+
+def test_what_one_more_seed_buys_is_about_the_gap_and_leaves_what_a_cluster_shares(creval: Result) -> None:
+    """Clusters make the error and seeds do little: scaling the error by the seeds' share promised a third of it."""
+    found = {one.model: one for one in variances(*clustered(creval, seeds=1 + 1), "corrected")}
+    assert (found["a"].versus, found["b"].versus) == ("b", "a")
+    n, clusters = 874, np.ceil(874 / 8)
+    for one in found.values():
+        expected = 400 / clusters + 2 * 225 / 2 / n
+        assert one.error == pytest.approx(expected**0.5, rel=0.15)
+        promised = next(more.error for more in one.one_more if more.of == "seed")
+        assert promised is not None
+        assert one.error is not None
+        assert one.error**2 - promised**2 == pytest.approx(2 * 225 * (1 / 2 - 1 / 3) / n, rel=0.1)
+
+
 def test_a_condition_selects_the_cases_and_nothing_else(creval: Result) -> None:
     """CREval's overall is the mean over items, so the conditional one can be computed in a line."""
     found = {

@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import refbench
 from refbench.cli.app import main
 from refbench.engine import evaluate
 from refbench.engine.doctor import examine
 from refbench.engine.plan import Plan, make_plan
+from refbench.evidence import Evidence, Purpose
 from refbench.record import RefBenchError
-from support.checkout import plain_items, write_checkout, write_outputs
+from refbench.runs import Run
+from refbench.stats import detectable
+from support.checkout import METRICS, plain_items, reply_text, write_checkout, write_outputs
 from support.judge_server import JudgeServer
 
 
@@ -85,6 +91,47 @@ def test_precision_comes_from_released_scores_and_shrinks_with_more_cases(work: 
     assert some.half_width > all_of_them.half_width > 1
     assert all_of_them.detectable == pytest.approx(all_of_them.gap_half_width * 2.8 / 1.96, rel=0.01)
     assert all_of_them.source == "the released item scores"
+    assert (all_of_them.family, all_of_them.n_clusters, all_of_them.remarks) == (1, 36, ())
+
+
+def test_a_plan_is_for_the_family_the_seeds_and_the_repeats_of_its_run(work: Path) -> None:
+    """Eight models are 28 pairs: what a single pair shows four times in five, the first of 28 does not."""
+    one = plan(work, PRICED).precision
+    models = [f"m{i}=folder:{work / 'a'}" for i in range(8)]
+    many = plan(work, PRICED, models=models, seeds=2, repeats=3)
+    assert many.calls == 8 * 108 * 2 * 3
+    assert one is not None
+    assert many.precision is not None
+    assert (many.precision.family, many.precision.seeds, many.precision.repeats) == (28, 2, 3)
+    assert one.detectable is not None
+    assert many.precision.detectable == pytest.approx(detectable(many.precision.gap_half_width, 28), rel=1e-3)
+    assert many.precision.detectable > 1.3 * one.detectable
+    assert [remark.split(" would")[0] for remark in many.precision.remarks] == ["what more seeds", "what more repeats"]
+
+
+def test_a_plan_says_when_nothing_could_be_shown(work: Path) -> None:
+    found = plan(work, PRICED, limit=5).precision
+    assert found is not None
+    assert found.detectable is None
+    assert found.remarks[0].startswith("5 clusters cannot show a difference whatever the data: it takes at least 6")
+
+
+def test_seeds_of_an_earlier_run_say_what_more_of_them_would_sharpen(work: Path) -> None:
+    rng = np.random.default_rng(2)
+    cases = refbench.load("creval", work / "creval").cases
+    run = Run.create(work / "earlier", "creval", cases)
+    with run.writer() as writer:
+        for item in plain_items(36):
+            for model, seed, metric in product(("A", "B"), (0, 1), METRICS):
+                answers = [(question, "Yes" if rng.random() < 0.5 else "No") for question, *_ in item.of(metric)]
+                purpose = Purpose(case=item.stem, model=model, judge="j", part=metric, seed=seed)
+                request = {"of": [item.stem, model, metric, seed]}
+                writer.add(Evidence(kind="chat", request=request, reply=reply_text(answers)), purpose)
+    two, eight = (plan(work, PRICED, like=run.path, seeds=seeds).precision for seeds in (2, 8))
+    assert two is not None
+    assert eight is not None
+    assert eight.gap_half_width < 0.8 * two.gap_half_width, "nothing but seeds differs between these pictures"
+    assert eight.remarks == ()
 
 
 def test_the_plan_on_the_command_line(

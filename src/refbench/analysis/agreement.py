@@ -31,6 +31,8 @@ _TASKS = ("task", "dimension", "category")
 """Groups that are tasks, best first."""
 _MOSTLY = 0.9
 """Share of the cases that every model should have for its mean to stand beside the others'."""
+_FEWEST_FOR_ICC = 5
+"""Points that an ICC needs: of three models it may come out as -2."""
 _MOST_PAIRED = 6
 """People up to which each pair of them has rows; of more, each is compared with the mean of the others."""
 
@@ -221,6 +223,7 @@ def _row(
             partitions=question.partitions,
         )
         missing = {}
+    figures, no_icc = _possible(figures, n, max(len(pair.raters), 2))
     return AgreementRow(
         first=pair.first,
         second=pair.second,
@@ -231,10 +234,25 @@ def _row(
         n=n,
         n_cases=len(set(cases)),
         figures=figures,
-        missing={**_reasons(figures, n, pair.compared, bins, question.partitions), **missing},
+        missing={**_reasons(figures, n, pair.compared, bins, question.partitions), **missing, **no_icc},
         bins=bins.said if bins and "kappa" in figures else None,
         remark=_uneven([items[i] for i in numbers]) if level == "system" else None,
     )
+
+
+def _possible(figures: Mapping[str, Figure], n: int, raters: int) -> tuple[dict[str, Figure], dict[str, str]]:
+    """The figures without an ICC that says nothing, and why: of a handful of points, or below what it can be at all."""
+    found = dict(figures)
+    if "icc" not in found:
+        return found, {}
+    if n < _FEWEST_FOR_ICC:
+        why = f"an ICC of fewer than {_FEWEST_FOR_ICC} points ({n}) is mostly noise"
+    elif found["icc"].value < -1 / (raters - 1):
+        why = f"the estimate ({found['icc'].value:.2f}) is below what an ICC can be: the points differ less than chance"
+    else:
+        return found, {}
+    del found["icc"]
+    return found, {"icc": why}
 
 
 def _uneven(items: Sequence[Item]) -> str | None:

@@ -1,4 +1,4 @@
-"""How sure one may be of a ranking and of a model's number: ranks over resamples, where the variance comes from, and
+"""How sure one may be of a ranking and of a gap: the ranks that models could hold, where the variance comes from, and
 what one more seed, judge, repeat or hundred cases would buy.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from refbench.case_values import case_values
 from refbench.columns import System, columns_of
+from refbench.comparison.gap import Panel, gain_of, numbered, panel_of
 from refbench.record import Record
 from refbench.result import Result
 from refbench.score import Score
-from refbench.stats import Array, Design, resample
+from refbench.stats import Array, Design, effective_n, resample
 from refbench.stats.components import Components, variance_components
 from refbench.stats.ranks import ranks_of
 from refbench.table import DRAWS, SEED, ranked, summaries
@@ -38,7 +38,7 @@ class Rank(Record):
 
 
 class OneMore(Record):
-    """The standard error of a model's number with more of something; None where the run cannot tell, and why."""
+    """The standard error of a gap with more of something; None where the run cannot tell, and why."""
 
     of: str
     error: float | None
@@ -46,13 +46,17 @@ class OneMore(Record):
 
 
 class Variance(Record):
-    """Where the variance of one model's marks comes from, in the units of the measure squared.
+    """Where the variance of one model's marks comes from, in the units of the measure squared, and how sure its gap to
+    another model is.
 
-    `error` is the standard error of the model's number for these judges; `level_error` is what another panel of as
-    many judges would add, by being stricter or milder.
+    `error` is the standard error of the gap to `versus` for these judges, by cluster; `level_error` is what another
+    panel of as many judges would add to it.
     """
 
     model: str
+    versus: str | None
+    """The first of the table, for the first the second; None where there is one model: then `error` is that of its
+    own number."""
     measure: str
     n_cases: int
     n_judges: int
@@ -109,12 +113,10 @@ def ranking(
     ]
     if not chosen:
         return []
-    # One cluster is the same in every draw: that is no certainty about the order.
+    # One cluster is the same in every draw: without a degree of freedom there are no ranks.
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
     df = design.degrees_of_freedom(np.ones(len(result.cases), dtype=np.bool_))
-    found = (
-        ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df) if design.n_clusters > 1 else None
-    )
+    found = ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df)
     ranks = [
         Rank(
             model=systems[i][0],
@@ -134,22 +136,31 @@ def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str
 
 
 def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure: str | None = None) -> list[Variance]:
-    """Variance components of each model's marks, from the scores of each seed and repeat (`scoring.run_draws`)."""
+    """Variance components of each model's marks, from the scores of each seed and repeat (`scoring.run_draws`), and
+    the standard error of its gap to the first of the table."""
     name = measure or result.summary(protocol)
     by_model: dict[str, list[Score]] = {}
     for score in drawn:
         if score.protocol == protocol:
             by_model.setdefault(score.model, []).append(score)
-    systems, _, draws = overall_draws(result, protocol, name)
-    found = []
+    systems, point, draws = overall_draws(result, protocol, name)
+    panels: dict[str, Panel] = {}
+    values: dict[str, float] = {}
+    joint: dict[str, Array] = {}
     for model, scores in sorted(by_model.items()):
         judges = {score.judge for score in scores}
         mine = [i for i, system in enumerate(systems) if system[0] == model and system[1] in judges]
-        # The mean over these judges, under weights that all of them share.
-        error = _spread(draws[mine].mean(axis=0)) if mine else None
-        one = _variance(result, scores, protocol, name, error)
-        if one is not None:
-            found.append(one)
+        panel = panel_of(result.bench.protocols[protocol].aggregate, result.cases, scores, name)
+        if panel is not None and mine:
+            # The mean over these judges, under weights that all of them share.
+            panels[model], values[model], joint[model] = panel, float(point[mine].mean()), draws[mine].mean(axis=0)
+    sign = 1 if name in result.bench.lower else -1
+    order = sorted((m for m in panels if np.isfinite(values[m])), key=lambda m: (sign * values[m], m))
+    found = []
+    for model, panel in panels.items():
+        versus = next((other for other in order if other != model), None)
+        error = _spread(joint[model] - joint[versus] if versus else joint[model])
+        found.append(_variance(result, protocol, name, panel, panels.get(versus or ""), error))
     return found
 
 
@@ -168,60 +179,76 @@ def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
 
 
 def _variance(
-    result: Result, scores: Sequence[Score], protocol: str, measure: str, error: float | None
-) -> Variance | None:
-    """One model's components: each draw (judge, seed, repeat) is tabled like a system of its own, case by case."""
-    draws = {(s.judge, s.seed, s.repeat): f"{n:06d}" for n, s in enumerate(_firsts(scores))}
-    renamed = [s.model_copy(update={"judge": draws[s.judge, s.seed, s.repeat]}) for s in scores]
-    columns = columns_of(renamed, result.cases)
-    values = case_values(result.bench.protocols[protocol].aggregate, columns, result.cases)[measure]
-    system, case = np.nonzero(~np.isnan(values))
-    if len(case) == 0:
-        return None
-    # `draws` and the sorted systems of the columns are in the same order.
-    judges, seeds = (_numbers([draw[k] for draw in draws]) for k in (0, 1))
-    strata = _numbers([one.stratum for one in result.cases])
-    found = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
-    if found is None or found.total == 0:
-        return None
-    n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
-    counts = n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})
+    result: Result, protocol: str, measure: str, mine: Panel, theirs: Panel | None, error: float | None
+) -> Variance:
+    found = mine.found
+    there = np.any([~np.isnan(marks) for marks in mine.by_judge.values()], axis=0)
+    (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
+    worth = effective_n([int((part.members & there).sum()) for part in overall.parts or (overall,)])
+    apart = _apart(result, mine, theirs)
+    level = apart.variance.get("judge") if apart is not None else None
     return Variance(
-        model=scores[0].model,
+        model=mine.model,
+        versus=theirs.model if theirs else None,
         measure=measure,
-        n_cases=len(np.unique(case)),
-        n_judges=counts[0],
-        n_seeds=counts[1],
-        n_repeats=counts[2],
+        n_cases=int(there.sum()),
+        n_judges=mine.counts[0],
+        n_seeds=mine.counts[1],
+        n_repeats=mine.counts[2],
         variance=found.variance,
         share={source: value / found.total for source, value in found.variance.items()},
         merged=found.merged,
         negative=found.negative,
-        remarks=_remarks(found, counts[0]),
+        remarks=_remarks(found, mine.counts[0]),
         error=error,
-        level_error=(found.variance["judge"] / counts[0]) ** 0.5 if "judge" in found.variance else None,
-        one_more=_one_more(found, counts, len(np.unique(case)), error),
+        level_error=None if level is None else (level / len(mine.by_judge)) ** 0.5,
+        one_more=_one_more(mine, theirs, apart, worth, int(there.sum()), error),
     )
 
 
+def _apart(result: Result, mine: Panel, theirs: Panel | None) -> Components | None:
+    """Components of the gap's marks (of the model's own, without another) by case and judge: what judges share about
+    both models is in none of them."""
+    judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
+    marks = [mine.by_judge[j] - (0.0 if theirs is None else theirs.by_judge[j]) for j in judges]
+    if not marks:
+        return None
+    values = np.stack(marks)
+    judge, case = np.nonzero(~np.isnan(values))
+    if len(case) == 0:
+        return None
+    strata = numbered([one.stratum for one in result.cases])
+    return variance_components(values[judge, case], case, judge, np.zeros_like(case), strata[case])
+
+
 def _one_more(
-    found: Components, counts: tuple[int, int, float], n_cases: int, error: float | None
+    mine: Panel,
+    theirs: Panel | None,
+    apart: Components | None,
+    worth: float,
+    n_cases: int,
+    error: float | None,
 ) -> tuple[OneMore, ...]:
-    judges, seeds, repeats = counts
-    now = found.of_case_mean(seeds, judges, repeats)
-    wanted = {
-        "seed": ("seed", found.of_case_mean(seeds + 1, judges, repeats), "two seeds"),
-        "judge": ("case_by_judge", found.of_case_mean(seeds, judges + 1, repeats), "two judges"),
-        "repeat": ("repeat", found.of_case_mean(seeds, judges, repeats + 1), "two repeats"),
+    """What of the error would go: of two models a seed or a repeat more takes its part from both. What cases of one
+    cluster share stays, so the change is taken from the error's square and does not scale it."""
+    panels = [panel for panel in (mine, theirs) if panel is not None]
+    judges = len(mine.by_judge)
+    by_judge = apart.variance.get("case_by_judge") if apart is not None else None
+    gains: dict[str, tuple[float | None, str]] = {
+        "seed": (gain_of(panels, seeds=1), "two seeds"),
+        "judge": (None if by_judge is None else by_judge / judges / (judges + 1), "two judges"),
+        "repeat": (gain_of(panels, repeats=1), "two repeats"),
     }
     more = []
-    for of, (source, then, needs) in wanted.items():
-        if error is None or now == 0:
-            more.append(OneMore(of=of, error=None, why="this model's number has no standard error"))
-        elif source in found.merged:
+    for of, (gain, needs) in gains.items():
+        if error is None or not worth:
+            more.append(OneMore(of=of, error=None, why="there is no standard error"))
+        elif gain is None:
             more.append(OneMore(of=of, error=None, why=f"a run with at least {needs} can tell"))
+        elif gain / worth >= error**2:
+            more.append(OneMore(of=of, error=None, why="too few cases to tell"))
         else:
-            more.append(OneMore(of=of, error=error * (then / now) ** 0.5))
+            more.append(OneMore(of=of, error=(error**2 - gain / worth) ** 0.5))
     fewer = None if error is None else error * (n_cases / (n_cases + MORE_CASES)) ** 0.5
     return (*more, OneMore(of=f"{MORE_CASES} cases", error=fewer))
 
@@ -233,14 +260,3 @@ def _remarks(found: Components, judges: int) -> tuple[str, ...]:
     if "judge" in found.variance and judges < 5:
         said.append(f"the judges' levels are known from {judges} judges only")
     return tuple(said)
-
-
-def _firsts(scores: Sequence[Score]) -> list[Score]:
-    """One score of each draw, in the order of judge, seed and repeat."""
-    found = {(score.judge or "", score.seed, score.repeat): score for score in scores}
-    return [found[draw] for draw in sorted(found)]
-
-
-def _numbers(names: Sequence[object]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    known: dict[object, int] = {}
-    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)

@@ -1,7 +1,8 @@
 """Self-preference: does a judge favour models of its own family, more than other judges do?
 
-Each judge's marks are compared with those of judges of other families on the very same outputs; what is left is the
-difference in differences: (own family less others) by this judge, less the same by the other judges.
+Each judge's marks are compared with those of judges of other families on the very same outputs. A judge that uses
+more of the scale gives any good model more, its own as well: how it uses the scale is read off the models of other
+families first (a line through their means), and what its own models lie above that line is left.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from numpy.typing import NDArray
 from refbench.analysis.ratings import Item, Ratings, is_panel
 from refbench.chat.families import family_of
 from refbench.record import Record, RefBenchError
-from refbench.stats import Array, Design, bca_interval, draws_of
+from refbench.stats import Array, Design, draws_of, interval_for, resample
 from refbench.table import SEED
 
 UNKNOWN = "unknown"
+_FEWEST_FOR_SLOPE = 3
+"""Models of other families that it takes to see how a judge uses the scale."""
+_APART = 4.0
+"""How often the variance of models' means must be that of chance for a slope to be read off them."""
 LIMITS = (
     "a difference is not proof of bias: a judge may see its family's pictures more truly, or less, than the others do",
     "the comparison is only as neutral as the other judges, who have leanings of their own",
     "of two judges nobody can say which one leans: one favouring a family is the other marking it down",
     "with one model in a family its quality and its style cannot be told from its family",
+    "models lie off a judge's line without any family in it: a difference within the placebos' range says nothing",
     "intervals are about other cases, for these models and these judges: they say nothing about other models or judges",
 )
 
@@ -42,8 +48,18 @@ class Preference(Record):
     """Own family less others, by this judge."""
     their_gap: float
     """The same by the other judges."""
+    slope: float | None
+    """How many points this judge gives where the others give one, on models of other families; None where that cannot
+    be told, and one for one is taken."""
     difference: float
+    """How far its own models lie above what its line for the others gives them; with a slope of one, `own_gap` less
+    `their_gap`."""
     ci95: tuple[float, float] | None
+    placebo: Mapping[str, float]
+    """The same for each model of another family, as if it were the judge's own: how far models lie off the line
+    without any family in it."""
+    placebo_p: float | None
+    """The share, with its own, of those that lie as far off."""
     n_items: int
     n_cases: int
 
@@ -128,13 +144,23 @@ def _of_judge(
     others = sorted({item.model for item in here} - set(own))
     if not own or not others:
         return None
-    gap = _gap(here, own, others)
+    means = _means(here, [*own, *others])
     design = Design.of(*(list(side) for side in zip(*(ratings.cluster(item.case) for item in here), strict=True)))
-    apart = marks[judge][kept] - theirs[kept]
     ones = np.ones((1, len(here)))
-    point = float(gap(apart, ones)[0])
-    drawn, influence = draws_of(lambda weights: gap(apart, weights), design, draws, seed)
+    mine, of_others = marks[judge][kept], theirs[kept]
+    n = len(own)
+    given, said = means(mine, ones), means(of_others, ones)
+    spread = [means(of_others, weights)[n:] for weights in resample(design, draws, seed)]
+    fitted = _tells(said[n:, 0], np.concatenate([said[n:, :0], *spread], axis=1))
+    point = float(_above(given, said, list(range(n)), fitted)[0])
+
+    def above(weights: Array) -> Array:
+        return _above(means(mine, weights), means(of_others, weights), list(range(n)), fitted)
+
+    drawn, influence = draws_of(above, design, draws, seed)
     df = design.degrees_of_freedom(np.ones(len(here), dtype=np.bool_))
+    placebo = _placebo(given[n:], said[n:], fitted)
+    as_far = sum(abs(value) >= abs(point) for value in placebo)
     return Preference(
         judge=judge,
         family=named[judge],
@@ -142,30 +168,60 @@ def _of_judge(
         own=tuple(own),
         others=tuple(others),
         judges=tuple(against),
-        own_gap=float(gap(marks[judge][kept], ones)[0]),
-        their_gap=float(gap(theirs[kept], ones)[0]),
+        own_gap=float(given[:n].mean() - given[n:].mean()),
+        their_gap=float(said[:n].mean() - said[n:].mean()),
+        slope=float(_slope(given[n:], said[n:])[0]) if fitted else None,
         difference=point,
-        ci95=bca_interval(point, drawn, influence, df),
+        ci95=interval_for(point, drawn, influence, n=design.n_clusters, df=df),
+        placebo=dict(zip(others, placebo, strict=False)),
+        placebo_p=(1 + as_far) / (1 + len(placebo)) if placebo else None,
         n_items=len(here),
         n_cases=len({item.case for item in here}),
     )
 
 
-def _gap(items: Sequence[Item], own: Sequence[str], others: Sequence[str]) -> Callable[[Array, Array], Array]:
-    """Mean over the own models' means less the mean over the others', for each weight vector: every model counts the
-    same, however many of its outputs were marked."""
+def _means(items: Sequence[Item], names: Sequence[str]) -> Callable[[Array, Array], Array]:
+    """Each model's mean mark under each weight vector, models x draws: every model counts the same, however many of
+    its outputs were marked."""
     models = np.array([item.model for item in items])
+    members: list[NDArray[np.bool_]] = [models == name for name in names]
 
-    def mean(values: Array, weights: Array, model: str) -> Array:
-        mine: NDArray[np.bool_] = models == model
+    def means(values: Array, weights: Array) -> Array:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((weights[:, mine] @ values[mine]) / weights[:, mine].sum(axis=1))
+            return np.stack([(weights[:, m] @ values[m]) / weights[:, m].sum(axis=1) for m in members])
 
-    def gap(values: Array, weights: Array) -> Array:
-        first, second = ([mean(values, weights, model) for model in side] for side in (own, others))
-        return np.asarray(np.mean(first, axis=0) - np.mean(second, axis=0))
+    return means
 
-    return gap
+
+def _tells(means: Array, draws: Array) -> bool:
+    """Whether the models of other families tell how a judge uses the scale: enough of them, further apart than chance
+    puts them."""
+    if len(means) < _FEWEST_FOR_SLOPE:
+        return False
+    noise = float(np.nanmean(np.nanvar(draws - draws.mean(axis=0), axis=1))) if draws.size else 0.0
+    return float(means.var(ddof=1)) > _APART * noise
+
+
+def _slope(given: Array, said: Array) -> Array:
+    """Of the line through models' means, for each draw."""
+    x, y = said - said.mean(axis=0), given - given.mean(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((x * y).sum(axis=0) / (x * x).sum(axis=0))
+
+
+def _above(given: Array, said: Array, own: Sequence[int], fitted: bool) -> Array:
+    """How far the own models' marks lie above the line of the others, for each draw."""
+    rest = [i for i in range(len(given)) if i not in own]
+    slope = _slope(given[rest], said[rest]) if fitted else 1.0
+    line = given[rest].mean(axis=0) + slope * (said[list(own)].mean(axis=0) - said[rest].mean(axis=0))
+    return np.asarray(given[list(own)].mean(axis=0) - line)
+
+
+def _placebo(given: Array, said: Array, fitted: bool) -> list[float]:
+    """Each model of another family as if it were the judge's own; none where too few would be left for the line."""
+    if len(given) <= (_FEWEST_FOR_SLOPE if fitted else 1):
+        return []
+    return [float(_above(given, said, [i], fitted)[0]) for i in range(len(given))]
 
 
 def families_said(said: Sequence[str]) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ def plan_command(
     data: Data = None,
     subset: Subset = None,
     limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
+    seeds: Annotated[int, Parameter(help="Outputs of each model and case")] = 1,
     repeats: Annotated[int, Parameter(help="How often each judge is asked the same")] = 1,
     budget: Annotated[str | None, Parameter(help="What may be spent, for example 5usd: says what fits")] = None,
     out: Annotated[
@@ -43,6 +44,7 @@ def plan_command(
             subset=subset,
             settings=judging_settings(setting),
             limit=limit,
+            seeds=seeds,
             repeats=repeats,
             budget=budget,
             out=out,
@@ -72,6 +74,10 @@ def plan_command(
     else:
         p = plan.precision
         sharp = f"{p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
+        for remark in p.remarks:
+            print(f"  {remark}")
         print(f"  precision, from {p.source}: {sharp}")
-        print(f"  a true gap below {p.detectable:.2f} will usually not be told from none with so many cases")
+        pairs = f" among {p.family} pairs" if p.family > 1 else ""
+        if p.detectable is not None:
+            print(f"  a true gap of {p.detectable:.2f} would be found at least 4 times in 5{pairs}")
     return 0

@@ -191,13 +191,15 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
     for one in report.variances:
         errors = dict(_errors(one))
         cells = [one.error, *(errors[of] for of in told), *([one.level_error] if level else [])]
-        rows.append((one.model, *(_number(cell, digits) for cell in cells)))
-    panel = ", mean over its judges" if any(one.n_judges > 1 for one in report.variances) else ""
-    _say(f"the standard error of a model's {report.measure}{panel}, now and with more", out)
+        rows.append((one.model, one.versus or "-", *(_number(cell, digits) for cell in cells)))
+    panel = ", mean over the judges" if any(one.n_judges > 1 for one in report.variances) else ""
+    gap = any(one.versus for one in report.variances)
+    what = f"gap in {report.measure} to another model" if gap else f"{report.measure} of the only model"
+    _say(f"the standard error of the {what}{panel}, by cluster, now and with more (of a gap, for both models)", out)
     titles = [f"+1 {of}" if of in _PLURAL else f"+{of}" for of in told]
-    _rows(out, ("model", "now", *titles, *(["judges' level"] if level else [])), rows)
+    _rows(out, ("model", "to", "now", *titles, *(["judges' level"] if level else [])), rows)
     if level:
-        _say("judges' level: what another panel of as many judges would add, by being stricter or milder", out)
+        _say("judges' level: what another panel of as many judges would add", out)
     for one_more in report.variances[0].one_more:
         if one_more.of not in told:
             _say(f"+1 {one_more.of}: {one_more.why}", out)

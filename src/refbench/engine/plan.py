@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.benchmark import Asked, Benchmark, Judging, Material
+import numpy as np
+
+from refbench.benchmarks.benchmark import Asked, Judging, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.http import HttpVLM
 from refbench.chat.sent import SentPicture, prepare
 from refbench.chat.vlm import Pictures
 from refbench.comparison import paired_gap
+from refbench.comparison.gap import gain_of, panel_of
 from refbench.engine.judging import _MOST_REPEATS
 from refbench.engine.setup import Setup, set_up
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import GivenOutputs
-from refbench.order import fair_order
 from refbench.record import Record, RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import score_run
-from refbench.stats import detectable
-from refbench.table import tabulate
+from refbench.scoring import run_draws, score_run
+from refbench.stats import Design, clusters_needed, detectable, effective_n, smallest_p
+from refbench.stats.effect import LEVEL
+from refbench.stats.quantiles import t_quantile
+from refbench.table import Aggregate, tabulate
 
 _SAMPLE = 40
 """Cases whose requests are really laid out; the others are taken to be like them."""
+_MOST_PAIRS = 28
+"""Pairs of earlier models that the width of a gap is read off."""
+_LEAST_LEFT = 0.01
+"""Share of an error's square that more seeds and repeats leave at the least: estimates of what they take are noisy."""
 _REPLY_TOKENS = 400
 """What a reply has when no earlier reply tells: about six questions with an explanation each."""
 _SECONDS = 6.0
@@ -37,14 +44,20 @@ _SECONDS = 6.0
 
 
 class Precision(Record):
-    """How sharp the result will be, read off earlier scores: half of the 95 % interval of a model's number, and
-    of a paired gap; a smaller true gap than `detectable` will usually not be told from none."""
+    """How sharp the result will be, read off earlier scores: half of the 95 % interval of a model's number, and of a
+    paired gap. A true gap of `detectable` would be found at least four times in five, among `family` pairs."""
 
     metric: str
     half_width: float
     gap_half_width: float
-    detectable: float
+    detectable: float | None
+    """None where so few clusters can show no difference at all."""
+    family: int
+    n_clusters: int
+    seeds: int
+    repeats: int
     source: str
+    remarks: tuple[str, ...] = ()
 
 
 class JudgePlan(Record):
@@ -87,6 +100,7 @@ async def make_plan(
     subset: str | None = None,
     settings: Mapping[str, str] | None = None,
     limit: int | None = None,
+    seeds: int = 1,
     repeats: int = 1,
     budget: str | None = None,
     out: Path | None = None,
@@ -116,7 +130,7 @@ async def make_plan(
     recorded = {act.id for act in earlier if act.failure is None}
     assumptions: list[str] = []
     reply_tokens, seconds = _habits(earlier, assumptions)
-    scale = len(setup.cases) / min(_SAMPLE, len(setup.cases)) * repeats
+    scale = len(setup.cases) / min(_SAMPLE, len(setup.cases)) * seeds * repeats
     plans = []
     calls = known = 0
     for judge in setup.judges:
@@ -149,7 +163,7 @@ async def make_plan(
         cost_usd=cost,
         worst_usd=worst,
         seconds=round((calls - known) * seconds / max(concurrency * len(setup.judges), 1) + seconds, 1),
-        precision=_precision(setup.bench, sized, like),
+        precision=_precision(setup, sized, seeds, repeats, like),
         budget_usd=money,
         fits_cases=fits,
         assumptions=tuple(assumptions),
@@ -220,8 +234,9 @@ def _total(parts: Sequence[float | None]) -> float | None:
     return None if None in parts else round(sum(part for part in parts if part is not None), 4)
 
 
-def _precision(bench: Benchmark, n_cases: int, like: Path | None) -> Precision | None:
-    """Table a sample of that size from earlier scores, and read the widths off."""
+def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path | None) -> Precision | None:
+    """Table all earlier scores, read the errors off, and scale them to the clusters, seeds and repeats to come."""
+    bench = setup.bench
     cases: Sequence[AnyCase]
     scores: Sequence[Score]
     if like is not None:
@@ -235,31 +250,88 @@ def _precision(bench: Benchmark, n_cases: int, like: Path | None) -> Precision |
     else:
         return None
     aggregate = bench.protocols[protocol].aggregate
-    chosen = fair_order(cases)[:n_cases]
-    if len(chosen) < 2:
-        return None
-    ids = {case.id for case in chosen}
-    kept = [score for score in scores if score.case in ids]
     measure = aggregate.measures[-1].name
-    systems = list(dict.fromkeys((score.model, score.judge) for score in kept))
-    rows = tabulate(protocol, aggregate, kept, chosen, draws=500)
+    systems = list(dict.fromkeys((score.model, score.judge) for score in scores))
     widths = [
-        (r.ci95[1] - r.ci95[0]) / 2 for r in rows if r.metric == measure and r.slice["level"] == "overall" and r.ci95
+        (row.ci95[1] - row.ci95[0]) / 2
+        for row in tabulate(protocol, aggregate, scores, cases, draws=500)
+        if row.metric == measure and row.slice["level"] == "overall" and row.ci95
     ]
+    couples = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :] if a[1] == b[1]][:_MOST_PAIRS]
     gaps = [
         (gap.ci95[1] - gap.ci95[0]) / 2
-        for first, second in pairwise(systems)
-        if (gap := paired_gap(aggregate, kept, chosen, first, second, measure, draws=500)).ci95
+        for a, b in couples
+        if (gap := paired_gap(aggregate, scores, cases, a, b, measure, draws=500)).ci95
     ]
-    if not widths:
+    before, planned = _clusters(cases), _clusters(setup.cases[:n_cases])
+    if not widths or min(before[1], planned[1]) < 1:
         return None
-    # When more cases are planned than there are earlier scores, widths shrink with the root of the number.
-    shrink = (len(chosen) / n_cases) ** 0.5
-    gap_width = statistics.median(gaps or widths) * shrink
+    # Widths shrink with the root of the number of clusters, and Student's t widens what is left of few.
+    shrink = (before[0] / planned[0]) ** 0.5 * t_quantile(0.975, planned[1]) / t_quantile(0.975, before[1])
+    gain, remarks = _gain(like, aggregate, cases, measure, protocol, seeds, repeats)
+    reach = t_quantile(0.975, before[1])
+
+    def planned_width(width: float, models: int) -> float:
+        """What seeds and repeats add is taken from the square of the error, since what a cluster shares stays."""
+        left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
+        return left**0.5 * reach * shrink
+
+    models, judges = len(setup.models), 1 if bench.judges_mean else max(len(setup.judges), 1)
+    family = max(models * (models - 1) // 2, 1) * judges
+    gap_width = planned_width(statistics.median(gaps or [2**0.5 * width for width in widths]), 2)
+    hopeless = smallest_p(planned[0]) * family > LEVEL
+    if hopeless:
+        remarks.insert(
+            0,
+            f"{planned[0]} clusters cannot show a difference whatever the data: it takes at least "
+            f"{clusters_needed(family)} for {family} pair{'' if family == 1 else 's'}",
+        )
     return Precision(
         metric=measure,
-        half_width=round(statistics.median(widths) * shrink, 3),
+        half_width=round(planned_width(statistics.median(widths), 1), 3),
         gap_half_width=round(gap_width, 3),
-        detectable=round(detectable(gap_width), 3),
+        detectable=None if hopeless else round(detectable(gap_width, family), 3),
+        family=family,
+        n_clusters=planned[0],
+        seeds=seeds,
+        repeats=repeats,
         source=source,
+        remarks=tuple(remarks),
     )
+
+
+def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:
+    """How many clusters the cases are of, and degrees of freedom."""
+    if not cases:
+        return 0, 0
+    design = Design.of([case.cluster for case in cases], [case.stratum for case in cases])
+    return design.n_clusters, design.degrees_of_freedom(np.ones(len(cases), dtype=np.bool_))
+
+
+def _gain(
+    like: Path | None,
+    aggregate: Aggregate,
+    cases: Sequence[AnyCase],
+    measure: str,
+    protocol: str,
+    seeds: int,
+    repeats: int,
+) -> tuple[float, list[str]]:
+    """What other numbers of seeds and repeats than the earlier ones take from the variance of a model's number, and
+    what is not known about that."""
+    drawn: dict[str, list[Score]] = {}
+    if like is not None:
+        for score in run_draws(like, protocol=protocol):
+            drawn.setdefault(score.model, []).append(score)
+    found = [panel_of(aggregate, cases, scores, measure) for scores in drawn.values()]
+    panels = [panel for panel in found if panel is not None]
+    _, had_seeds, had_repeats = panels[0].counts if panels else (1, 1, 1)
+    gain, remarks = 0.0, []
+    for what, more in (("seeds", seeds - had_seeds), ("repeats", repeats - had_repeats)):
+        of_all = gain_of(panels, **{what: more}) if panels and more else None
+        if of_all is not None:
+            gain += of_all / len(panels)
+        elif more:
+            remarks.append(f"what more {what} would change is not known from these scores, which are of one")
+    (overall,) = aggregate.overall(cases)
+    return gain / effective_n([int(part.members.sum()) for part in overall.parts or (overall,)]), remarks

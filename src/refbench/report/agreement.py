@@ -179,17 +179,24 @@ def _print_preferences(found: Agreement, out: Console) -> None:
         )
         for name in ("judge", "family", "metric", "own", "compared with"):
             grid.add_column(name, overflow="fold")
-        for name in ("by itself", "by them", "difference", "95 % interval", "items"):
+        for name in ("by itself", "by them", "slope", "above its line", "95 % interval", "placebos", "items"):
             grid.add_column(name, justify="right")
         for row in found.preferences.rows:
             interval = f"{row.ci95[0]:+.2f} to {row.ci95[1]:+.2f}" if row.ci95 else "-"
+            off = sorted(row.placebo.values())
+            placebo = f"{off[0]:+.2f} to {off[-1]:+.2f} ({len(off)}), p = {row.placebo_p:.2g}" if off else "-"
             grid.add_row(
                 *map(Text, (row.judge, row.family, row.metric, ", ".join(row.own), ", ".join(row.judges))),
-                *(f"{value:+.2f}" for value in (row.own_gap, row.their_gap, row.difference)),
+                *(f"{value:+.2f}" for value in (row.own_gap, row.their_gap)),
+                "1 (assumed)" if row.slope is None else f"{row.slope:.2f}",
+                f"{row.difference:+.2f}",
                 interval,
+                placebo,
                 str(row.n_items),
             )
         out.print(grid)
+        if any(row.slope is None for row in found.preferences.rows):
+            out.print("Slope 1 (assumed): other families' models are too few or alike to tell how it uses the scale.")
     for reason in found.preferences.left_out:
         out.print(Text(f"Left out: {reason}."))
     for limit in found.preferences.limits:

@@ -36,7 +36,7 @@ class Components:
     def total(self) -> float:
         return sum(self.variance.values())
 
-    def of_case_mean(self, seeds: int, judges: int, repeats: float) -> float:
+    def of_case_mean(self, seeds: float, judges: int, repeats: float) -> float:
         """Variance of a case's mean mark by a given panel: what the variance of a model's number goes with, for as
         many cases. The judges' own levels are not in it: they are the same for all cases."""
         v = dict.fromkeys(SOURCES, 0.0) | dict(self.variance)

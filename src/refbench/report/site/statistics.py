@@ -125,7 +125,8 @@ def _component_rows(board: Board, one: Variance) -> list[dict[str, Any]]:
         said = more.get({"case_by_judge": "judge", "judge": ""}.get(source, source))
         buys = None
         if said is not None and said.error is not None and one.error is not None:
-            buys = f"standard error {one.error:.3g} now, {said.error:.3g} with {_more(said.of)}"
+            of = f"gap to {one.versus}: " if one.versus else ""
+            buys = f"{of}standard error {one.error:.3g} now, {said.error:.3g} with {_more(said.of)}"
         elif said is not None:
             buys = said.why
         rows.append(
