@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,7 @@ from refbench import Failure, Score
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
 from refbench.report import print_result, to_csv, to_json, to_markdown
+from refbench.report.grid_choice import marks_of
 from refbench.report.latex import to_latex
 from refbench.result import Result
 from refbench.scoring import result_of
@@ -92,6 +94,19 @@ def test_markdown_csv_and_latex_have_the_numbers_of_the_table(result: Result) ->
             }
             main = result.summary("corrected")
             assert {key for key in level if (by == "overall" and key[4] == by) or key[3] == main} <= set(latex)
+
+
+def test_a_sheet_says_what_was_not_asked_yet() -> None:
+    why = set(marks_of(made(lost=True)).why_not.values())
+    assert "not asked yet" in why
+    assert not [said for said in why if "None" in said]
+
+
+def test_the_direction_of_a_measure_is_said() -> None:
+    one = made(models=2)
+    turned = replace(one, bench=replace(one.bench, lower=frozenset({"avg", "VC"})))
+    assert "- Lower is better: avg, VC." in to_markdown(turned)
+    assert "Lower is better" not in to_markdown(one)
 
 
 def test_several_seeds_are_said_beside_the_count() -> None:

@@ -77,7 +77,8 @@ def marks_of(
     why_not: dict[tuple[str, str], str] = {}
     for score in mine:
         if score.metric in parts and score.value is None:
-            said = score.failure.kind if score.failure else f"does not apply: {score.not_applicable}"
+            said = "not asked yet" if score.not_asked else f"does not apply: {score.not_applicable}"
+            said = score.failure.kind if score.failure else said
             why_not.setdefault((score.model, score.case), said)
     return Marks(
         measure=name,

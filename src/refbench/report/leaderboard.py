@@ -23,6 +23,7 @@ __all__ = [
     "kinds_said",
     "leaderboard",
     "left_out",
+    "lower_said",
     "not_ranked",
     "number",
     "ranked",
@@ -157,6 +158,13 @@ def scored(row: Row) -> str:
     return counts if row.n_seeds < 2 else f"{counts} ({row.n_cases} cases x {row.n_seeds} seeds)"
 
 
+def lower_said(result: Result, lines: Sequence[Line]) -> list[str]:
+    """Of which of the measures shown less is better."""
+    shown = dict.fromkeys(row.metric for line in lines for row in (line.main, *line.others))
+    lower = [name for name in shown if name in result.bench.lower]
+    return [f"Lower is better: {', '.join(lower)}."] if lower else []
+
+
 def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
     """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
     they may have changed, pictures that were not asked for yet."""
@@ -223,7 +231,8 @@ def kinds_said(row: Row) -> str:
     for kind, n in row.failures.items():
         own = row.own_failures.get(kind, 0)
         found += [f"{own} {kind} by the model"] if own else []
-        found += [f"{n - own} {kind}"] if n > own else []
+        judge = " by the judge" if kind == "refused" and row.judge else ""
+        found += [f"{n - own} {kind}{judge}"] if n > own else []
     return ", ".join(found)
 
 
