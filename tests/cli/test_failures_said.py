@@ -125,7 +125,7 @@ def test_a_models_own_failures_have_bounds_beside_them_and_count_as_the_worst_on
     low, high = re.findall(r"avg would be between (\S+) and (\S+)\.\n", plain)[0]
     assert "shy: 9 of 27 cases failed (9 missing_output by the model)" in plain
     assert float(low) < float(said.value) < float(high)
-    assert "refusals" not in read_head(plain)._asdict() or read_head(plain).refusals == "conditional"
+    assert read_head(plain).refusals == "conditional"
     counted = numbers(worst)["avg"]
     assert (counted.value, counted.n) == (low, "18/27")
     assert (
@@ -139,3 +139,7 @@ def test_a_models_own_failures_have_bounds_beside_them_and_count_as_the_worst_on
         assert low in text or form in ("--json", "--csv")
     assert run_cli("table", run, "--refusals", "worst")[1] in worst
     assert run_cli("table", run, "--refusals", "mild")[0] == 2
+    assert run_cli("view", run, "--out", tmp_path / "site", "--pictures", "thumbs", "--refusals", "worst")[0] == 0
+    written = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.js"))
+    assert "count as the worst value" in written
+    assert run_cli("precision", run, "--refusals", "worst", "--json")[0] == 0
