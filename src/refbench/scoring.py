@@ -326,11 +326,17 @@ def result_of(
         scores=tuple(scores),
         cases=tuple(cases),
         changes=tuple(changes),
-        notes=tuple(notes),
+        notes=(*notes, *([_COUNTED[refusals]] if refusals in _COUNTED else ())),
         # Imported replies come without outputs: there is one picture for each.
         seeds={score.model: 1 for score in scores} | dict(seeds or {}),
         refusals=refusals,
     )
+
+
+_COUNTED = {
+    "worst": "a model's own failures (it refused, or gave no picture) count as the worst value",
+    "worst,unsupported": "a model's own failures, and requests it cannot take, count as the worst value",
+}
 
 
 def _counting_refusals(bench: Benchmark) -> Benchmark:

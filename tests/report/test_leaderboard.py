@@ -35,7 +35,7 @@ def test_lines_of_two_judges_say_whose_they_are_and_stand_apart(capsys: pytest.C
     assert lines[2].startswith("| model | judge | avg")
     assert [tuple(line.split(" | ")[:2]) for line in lines[4:8]] == [(f"| {model}", judge) for judge, model in by]
     print_result(found)
-    assert "Bagel (strict): 1 of 874 cases failed (1 refused)" in capsys.readouterr().out
+    assert "Bagel (strict): 1 of 874 cases failed (1 refused by the judge)" in capsys.readouterr().out
 
 
 def test_one_judge_needs_no_column() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,10 @@ from rich.console import Console
 from refbench import Failure, Score
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.multiref.details import MultiRefCase, MultiRefDetails, Reference
+from refbench.case import Request
 from refbench.report import print_result, to_csv, to_json, to_markdown
+from refbench.report.grid_choice import marks_of
 from refbench.report.latex import to_latex
 from refbench.result import Result
 from refbench.scoring import result_of
@@ -92,6 +96,69 @@ def test_markdown_csv_and_latex_have_the_numbers_of_the_table(result: Result) ->
             }
             main = result.summary("corrected")
             assert {key for key in level if (by == "overall" and key[4] == by) or key[3] == main} <= set(latex)
+
+
+@pytest.mark.parametrize("width", [60, 132])
+def test_many_measures_have_a_row_each_and_slices_that_share_a_name_are_told_apart(width: int) -> None:
+    bench = benchmark("multiref")
+    cases = [
+        MultiRefCase(
+            id=f"{split}/{n}",
+            request=Request(instruction=""),
+            groups={"split": split, "n_refs": str(2 + n % 2), **groups},
+            cluster=f"{split}/{n}",
+            details=MultiRefDetails(split=split, entry=n, references=references),
+        )
+        for split, groups, references in (
+            ("synthetic", {"combination": "many"}, tuple(Reference(type=kind) for kind in KINDS)),
+            ("real-world", {"category": "element_addition"}, ()),
+        )
+        for n in range(6)
+    ]
+    names = [metric for of_part in bench.parts.values() for metric in of_part]
+    scores = [
+        Score(case=case.id, model=model, judge="j", metric=name, protocol=protocol, **_state(case, name, n + 7 * k))
+        for k, model in enumerate(("a", "b"))
+        for protocol in ("corrected", "paper")
+        for n, case in enumerate(cases)
+        for name in names
+    ]
+    result = result_of(bench, cases, scores, draws=40)
+    out = Console(file=io.StringIO(), width=width, force_terminal=False)
+    print_result(result, by="n_refs", out=out)
+    printed = read_terminal(out.file.getvalue(), "n_refs")  # type: ignore[attr-defined]
+    rows = read_json(to_json(result))
+    assert list(differences(printed, rows)) == []
+    assert {key[4] for key in printed} == {
+        "overall", *(f"n_refs={split}, {n}" for split in ("synthetic", "real-world") for n in (2, 3))
+    }  # fmt: skip
+    wanted = {key for key in rows if key[4] == "overall" and key[2] == "corrected" and rows[key]["value"] is not None}
+    assert len({key[3] for key in wanted}) > 8
+    assert wanted <= set(printed)
+
+
+KINDS = ("bbox", "mask", "depth", "canny", "pose", "subject", "style")
+
+
+def _state(case: MultiRefCase, name: str, n: int) -> dict[str, object]:
+    if name in ("IQ", "IF", "SF"):
+        return {"value": float(1 + n % 5)}
+    if name in KINDS and case.details.split == "synthetic":
+        return {"value": 0.1 + 0.01 * n} if n % 4 else {"failure": Failure(kind="undefined")}
+    return {"not_applicable": "not there"}
+
+
+def test_a_sheet_says_what_was_not_asked_yet() -> None:
+    why = set(marks_of(made(lost=True)).why_not.values())
+    assert "not asked yet" in why
+    assert not [said for said in why if "None" in said]
+
+
+def test_the_direction_of_a_measure_is_said() -> None:
+    one = made(models=2)
+    turned = replace(one, bench=replace(one.bench, lower=frozenset({"avg", "VC"})))
+    assert "- Lower is better: avg, VC." in to_markdown(turned)
+    assert "Lower is better" not in to_markdown(one)
 
 
 def test_several_seeds_are_said_beside_the_count() -> None:

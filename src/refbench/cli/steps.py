@@ -66,7 +66,8 @@ def steps_command(
         )
     )
     write_result(evaluation.result, "json" if json else "terminal")
-    (out / "steps.svg").write_text(step_plot(rows_by_step(evaluation.result, agents)), encoding="utf-8")
+    plot = step_plot(rows_by_step(evaluation.result, agents), evaluation.result.measured_by())
+    (out / "steps.svg").write_text(plot, encoding="utf-8")
     if not json:
         print(f"\nThe plot by step: {out / 'steps.svg'}")
     return exit_code(evaluation, allow_failures)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import ProtocolName
+from refbench.cli.options import ProtocolName, Refusals
 from refbench.record import RefBenchError
 
 
@@ -21,6 +21,7 @@ def view_command(
     ] = None,
     port: Annotated[int, Parameter(help="Port to serve on; a free one by default")] = 0,
     protocol: ProtocolName = "both",
+    refusals: Refusals = "conditional",
     pictures: Annotated[
         Literal["full", "thumbs"], Parameter(help="With --out: pictures as they are, or small ones only")
     ] = "full",
@@ -42,14 +43,16 @@ def view_command(
     if pictures != "full" and (brief or out is None):
         raise RefBenchError(f"--pictures {pictures} is about pages written with --out")
     if brief:
-        return _brief(runs, out, data, protocol)
+        return _brief(runs, out, data, protocol, refusals)
     if out is None:
-        return _serve(runs, data=data, port=port, protocol=protocol)
+        return _serve(runs, data=data, port=port, protocol=protocol, refusals=refusals)
     from refbench.report.site.write import write_site
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs") as status:
-        done = write_site(runs, out, data=data, protocol=protocol, pictures=pictures, said=status.update)
+        done = write_site(
+            runs, out, data=data, protocol=protocol, refusals=refusals, pictures=pictures, said=status.update
+        )
     print(f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB. Open {done.index.resolve()}")
     if done.absent:
         print(f"{len(done.absent)} pictures of the cases are not at hand (first: {done.absent[0]}): give --data")
@@ -60,12 +63,12 @@ def view_command(
     return 0
 
 
-def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str) -> int:
+def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str, refusals: str) -> int:
     from refbench.report.site.brief import write_brief
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs") as status:
-        done = write_brief(runs, out, data=data, protocol=protocol, said=status.update)
+        done = write_brief(runs, out, data=data, protocol=protocol, refusals=refusals, said=status.update)
     sheets = "1 A4 page" if done.sheets == 1 else f"{done.sheets} A4 pages, one for each set of cases"
     print(f"{sheets} to print. Open {done.path.resolve()}")
     for name, why in list(done.broken.items())[:5]:
@@ -73,7 +76,7 @@ def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol
     return 0
 
 
-def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str) -> int:
+def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str, refusals: str) -> int:
     import asyncio
 
     from refbench.report.site.live import LiveSite
@@ -81,7 +84,7 @@ def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: st
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs"):
-        site = LiveSite(runs, data=data, protocol=protocol)
+        site = LiveSite(runs, data=data, protocol=protocol, refusals=refusals)
 
     async def serve() -> None:
         server = Server(site, port)

@@ -14,6 +14,7 @@ from refbench.report.leaderboard import (
     headings,
     leaderboard,
     left_out,
+    lower_said,
     not_ranked,
     slice_titles,
     slices_of,
@@ -93,7 +94,9 @@ def to_markdown(result: Result, *, by: str = "overall") -> str:
             rules = ["---" if heading in ("model", JUDGE) else "---:" for heading in titles]
             rows = [titles, rules, *(cells(line, lines) for line in lines)]
             body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-            said = [*not_ranked(lines), *(left_out(result, lines) if level == "overall" else ())]
+            said = not_ranked(lines)
+            if level == "overall":
+                said = [*lower_said(result, lines), *said, *left_out(result, lines)]
             below = "".join(f"\n- {sentence}" for sentence in said)
             name = "Overall" if level == "overall" else title
             blocks.append(f"### {name}\n\n{body}\n" + (f"{below}\n" if below else ""))

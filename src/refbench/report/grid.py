@@ -80,6 +80,6 @@ def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str]
     said = [
         f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}.",
         f"Under each picture: {marks.said} of this case alone{' (lower is better)' if marks.lower else ''}{of_seeds}.",
-        f"RefBench {__version__}, fingerprint {board.result.table.fingerprint}.",
+        f"RefBench {__version__}; {board.result.measured_by()}; fingerprint {board.result.table.fingerprint}.",
     ]
     return " ".join(said)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from refbench.report.leaderboard import failures_said, ranked
 from refbench.report.openness import Openness
 from refbench.report.paper_table import Block, Cell, Column, Entry, PaperTable, paper_table, said_missing
 from refbench.report.tex_text import WIDE, comment, is_wide, tex
@@ -235,15 +236,39 @@ def _notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
     if interval != "none" and has_interval:
         what = r"$\pm$: half the width of the 95\,\% interval" if interval == "half" else r"Brackets: 95\,\% interval"
         notes.append(rf"{what} (BCa bootstrap over clusters of cases, {drawn.get('draws')} draws).")
-    if _with_coverage(table):
-        notes.append("Scored: cases with a value, of those expected; failures are in no mean.")
+    notes += [tex(f"{text}.") for text in _coverage_notes(result, table)]
     for text, letter in _letters(table).items():
         notes.append(rf"$^{{{letter}}}${tex(f' Not about all: {text}.')}")
-    imputed = {e.name: c.row.n_imputed for e in table.entries for c in e.cells if c.row and c.row.n_imputed}
-    if imputed:
-        said = ", ".join(f"{n} of {name}" for name, n in imputed.items())
-        notes.append(tex(f"The aggregate of the paper puts values in place of failed cases: {said}."))
     return [*notes, *_published_note(result, table)]
+
+
+def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
+    """What was counted, and for whom the count is less than all: failures of the model's own, with what they may have
+    changed, what the aggregate puts in their place, what was not asked for yet, and who is not ranked for that."""
+    rows = [entry.main for entry in table.entries if entry.main]
+    notes = []
+    seeds = max((row.n_seeds for row in rows), default=1)
+    if seeds > 1:
+        notes.append(f"Each case was painted with {seeds} seeds; counts are of pictures")
+    imputed = {e.name: c.row.n_imputed for e in table.entries for c in e.cells if c.row and c.row.n_imputed}
+    if _with_coverage(table):
+        none = "" if imputed else "; failures are in no mean"
+        notes.append(f"Scored: {'pictures' if seeds > 1 else 'cases'} with a value, of those expected{none}")
+    if result.refusals != "conditional":
+        too = ", and so does what it cannot take" if result.refusals.endswith("unsupported") else ""
+        notes.append(f"A model's own failures count as the worst value (refusals: {result.refusals}){too}")
+    names = [row.model for row in rows]
+    for row in rows:
+        name = row.model if names.count(row.model) == 1 else f"{row.model} ({row.judge})"
+        if row.own_failures or row.n_not_asked:
+            digits = table.digits(next(c for c, column in enumerate(table.columns) if column.summary))
+            notes += [f"{name}: {sentence}" for sentence in failures_said(row, digits)]
+    if imputed and result.refusals == "conditional":
+        said = ", ".join(f"{n} of {name}" for name, n in imputed.items())
+        notes.append(f"The aggregate of the paper puts values in place of failures: {said}")
+    places = ranked(rows, result.bench.lower)
+    notes += [f"{place.row.model} is {place.why_not}" for place in places if place.why_not]
+    return notes
 
 
 def _sources(result: Result, table: PaperTable) -> list[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "kinds_said",
     "leaderboard",
     "left_out",
+    "lower_said",
     "not_ranked",
     "number",
     "ranked",
@@ -156,22 +157,44 @@ def scored(row: Row) -> str:
     return counts if row.n_seeds < 2 else f"{counts} ({row.n_cases} cases x {row.n_seeds} seeds)"
 
 
+def lower_said(result: Result, lines: Sequence[Line]) -> list[str]:
+    """Of which of the measures shown less is better."""
+    shown = dict.fromkeys(row.metric for line in lines for row in (line.main, *line.others))
+    lower = [name for name in shown if name in result.bench.lower]
+    return [f"Lower is better: {', '.join(lower)}."] if lower else []
+
+
 def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
     """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
     they may have changed, pictures that were not asked for yet."""
     found = []
+    states = _states(result)
     for line in lines:
         name, row = called(line, lines), line.main
         remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
         said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
         said += failures_said(row, line.digits)
-        further = _further(result, line)
+        further = _further(result, line, states)
         said += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
         found += [f"{name}: {sentence}." for sentence in said]
     return found
 
 
-def _further(result: Result, line: Line) -> list[str]:
+States = Mapping[tuple[str, str | None, str, str], Counter[str]]
+"""By model, judge, protocol and metric: how many scores failed by kind, are "not asked yet", or are there ("")."""
+
+
+def _states(result: Result) -> States:
+    found: dict[tuple[str, str | None, str, str], Counter[str]] = {}
+    for score in result.scores:
+        if score.not_applicable is None:
+            state = score.failure.kind if score.failure else "not asked yet" if score.not_asked else ""
+            place = score.model, score.judge, score.protocol, score.metric
+            found.setdefault(place, Counter())[state] += 1
+    return found
+
+
+def _further(result: Result, line: Line, states: States) -> list[str]:
     """What of the parts that enter a measure shown has failed or waits, where the count beside the summary does not
     have it: a measure of its own column, or a part that the summary is content to do without."""
     row = line.main
@@ -180,19 +203,14 @@ def _further(result: Result, line: Line) -> list[str]:
     counted = set(main.parts) if main and not main.any_part else set()
     shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
     parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
-    states: dict[str, Counter[str]] = {part: Counter() for part in parts}
-    for score in result.scores:
-        mine = (score.model, score.judge, score.protocol) == (line.model, line.judge, row.protocol)
-        if mine and score.metric in states and score.not_applicable is None:
-            failed = score.failure.kind if score.failure else ""
-            states[score.metric]["not asked yet" if score.not_asked else failed] += 1
     found = []
-    for part, kinds in states.items():
-        expected, scored = kinds.total(), kinds.pop("", 0)
+    for part in parts:
+        kinds = states.get((line.model, line.judge, row.protocol, part), Counter())
+        expected = kinds.total()
         # What cannot run here at all is said in the notes.
-        if kinds and kinds["not_measured"] < expected:
-            said = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if n)
-            found.append(f"{part} {scored}/{expected} ({said})")
+        if kinds[""] < expected and kinds["not_measured"] < expected:
+            said = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if kind)
+            found.append(f"{part} {kinds['']}/{expected} ({said})")
     return found
 
 
@@ -222,7 +240,8 @@ def kinds_said(row: Row) -> str:
     for kind, n in row.failures.items():
         own = row.own_failures.get(kind, 0)
         found += [f"{own} {kind} by the model"] if own else []
-        found += [f"{n - own} {kind}"] if n > own else []
+        judge = " by the judge" if kind == "refused" and row.judge else ""
+        found += [f"{n - own} {kind}{judge}"] if n > own else []
     return ", ".join(found)
 
 

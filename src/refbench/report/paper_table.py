@@ -8,7 +8,7 @@ from typing import Literal
 
 from refbench.benchmarks import PublishedValue
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import Line, leaderboard, slice_titles, slices_of
+from refbench.report.leaderboard import Line, leaderboard, ranked, slice_titles, slices_of
 from refbench.report.openness import Openness
 from refbench.result import Result
 from refbench.score import digits_of
@@ -185,6 +185,10 @@ def _marks(cells: Sequence[tuple[int, Cell]], column: Column, digits: int) -> di
     """Best and second of one judge's numbers, those printed alike together. Numbers about different things are not
     ranked: one that lacks a part of a mean stands aside where others have all, and none is best where all lack some.
     """
+    # One good picture of a thousand is not the best.
+    order = ranked([cell.row for _, cell in cells if cell.row], {column.metric} if column.lower else ())
+    enough = {id(place.row) for place in order if place.rank is not None}
+    cells = [(e, cell) for e, cell in cells if id(cell.row) in enough]
     missing = {e: said_missing(cell.row) for e, cell in cells}
     if len(set(missing.values())) > 1:
         cells = [(e, cell) for e, cell in cells if not missing[e]]

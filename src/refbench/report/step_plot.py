@@ -28,8 +28,8 @@ def rows_by_step(result: Result, agents: Mapping[str, Sequence[str]]) -> dict[st
     }
 
 
-def step_plot(lines: Mapping[str, Sequence[Row]]) -> str:
-    """The SVG. A step without a value leaves a gap in its line."""
+def step_plot(lines: Mapping[str, Sequence[Row]], about: str = "") -> str:
+    """The SVG; `about` says what the numbers were measured with. A step without a value leaves a gap in its line."""
     values = [v for rows in lines.values() for row in rows for v in (row.value, *(row.ci95 or ())) if v is not None]
     low, high = padded(values)
     most = max((len(rows) for rows in lines.values()), default=1)
@@ -46,6 +46,7 @@ def step_plot(lines: Mapping[str, Sequence[Row]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" {_FONT}>',
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
         text((_LEFT, 22), title, extra='font-weight="bold"'),
+        text((_LEFT, _HEIGHT - 4), about, extra='font-size="10" fill="#666"'),
     ]
     for tick in range(5):
         value = low + (high - low) * tick / 4

@@ -19,6 +19,7 @@ from refbench.report.leaderboard import (
     headings,
     leaderboard,
     left_out,
+    lower_said,
     not_ranked,
     slice_titles,
     slices_of,
@@ -51,7 +52,7 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
         slices = slices_of(result.table.rows, by)
         for title, where in zip(slice_titles(slices, by), slices, strict=True):
             _print_slice(result, where, title, out)
-    for sentence in left_out(result, lines):
+    for sentence in (*lower_said(result, lines), *left_out(result, lines)):
         _print(sentence, out)
     _print_changes(result, out)
     for note in result.notes:

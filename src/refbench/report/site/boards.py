@@ -134,7 +134,14 @@ def _step(output: Output) -> float:
     return float("inf") if output.step is None else output.step
 
 
-def open_boards(paths: Sequence[Path], *, protocol: str = "both", draws: int = DRAWS, seed: int = SEED) -> list[Board]:
+def open_boards(
+    paths: Sequence[Path],
+    *,
+    protocol: str = "both",
+    refusals: str = "conditional",
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[Board]:
     """One board for each set of cases among the runs, in the order of the runs."""
     runs = [Run.open(path) for path in paths]
     if not runs:
@@ -148,7 +155,8 @@ def open_boards(paths: Sequence[Path], *, protocol: str = "both", draws: int = D
         for place, members in enumerate(together.values()):
             of_board = [runs[n] for n in members]
             replies = [opened.enter_context(contextlib.closing(Replies(run))) for run in of_board]
-            boards.append(_board(f"b{place}", of_board, [names[n] for n in members], replies, protocol, draws, seed))
+            called = [names[n] for n in members]
+            boards.append(_board(f"b{place}", of_board, called, replies, protocol, refusals, draws, seed))
         opened.pop_all()
     return boards
 
@@ -174,7 +182,14 @@ def _names(runs: Sequence[Run]) -> list[str]:
 
 
 def _board(
-    board: str, runs: list[Run], names: list[str], replies: list[Replies], protocol: str, draws: int, seed: int
+    board: str,
+    runs: list[Run],
+    names: list[str],
+    replies: list[Replies],
+    protocol: str,
+    refusals: str,
+    draws: int,
+    seed: int,
 ) -> Board:
     bench = benchmark_of(runs[0])
     outputs = [run.outputs() for run in runs]
@@ -186,6 +201,7 @@ def _board(
             protocol=protocol,
             draws=draws if len(runs) == 1 else 0,
             seed=seed,
+            refusals=refusals,
             # What was painted and not judged yet is shown too: every score of it is missing, and says so.
             systems=[(name, None) for name in sorted({o.model for o in made} - said.models)],
         )
@@ -249,6 +265,7 @@ def _joined(
         settings=_of_all(parts, "settings", names),
         judges=_of_all(parts, "asked", names),
         measured={name: how for part in parts for name, how in part.get("measured", {}).items()},
+        refusals=results[0].refusals,
         seeds={model.name: results[model.run].seeds[model.of_run] for model in models},
     )
 

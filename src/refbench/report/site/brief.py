@@ -38,6 +38,7 @@ def write_brief(
     *,
     data: Path | None = None,
     protocol: str = "both",
+    refusals: str = "conditional",
     draws: int = DRAWS,
     seed: int = SEED,
     said: Callable[[str], None] = lambda text: None,
@@ -48,7 +49,7 @@ def write_brief(
     album = Album("thumbs")
     said("scoring the runs")
     try:
-        pages = Pages(runs, album, data=data, protocol=protocol, draws=draws, seed=seed)
+        pages = Pages(runs, album, data=data, protocol=protocol, refusals=refusals, draws=draws, seed=seed)
         try:
             sheets = []
             for number, of_board in enumerate(pages.boards.values(), 1):

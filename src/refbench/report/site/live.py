@@ -28,13 +28,14 @@ class LiveSite:
         *,
         data: Path | None = None,
         protocol: str = "both",
+        refusals: str = "conditional",
         pictures: Wanted = "full",
         draws: int = DRAWS,
         seed: int = SEED,
     ) -> None:
         self.album = Album(pictures)
         self._runs = list(runs)
-        self._options = {"data": data, "protocol": protocol, "draws": draws, "seed": seed}
+        self._options = {"data": data, "protocol": protocol, "refusals": refusals, "draws": draws, "seed": seed}
         self._lock = threading.Lock()
         self._slow = threading.Lock()
         self._closed = False

@@ -102,13 +102,14 @@ class Pages:
         *,
         data: Path | None = None,
         protocol: str = "both",
+        refusals: str = "conditional",
         draws: int = DRAWS,
         seed: int = SEED,
         live: bool = False,
     ) -> None:
         self.live = live
         with contextlib.ExitStack() as opened:
-            boards = open_boards(runs, protocol=protocol, draws=draws, seed=seed)
+            boards = open_boards(runs, protocol=protocol, refusals=refusals, draws=draws, seed=seed)
             for board in boards:
                 opened.callback(board.close)
             boards = [_found(board, data) for board in boards]

@@ -44,6 +44,7 @@ def write_site(
     *,
     data: Path | None = None,
     protocol: str = "both",
+    refusals: str = "conditional",
     pictures: Wanted = "full",
     draws: int = DRAWS,
     seed: int = SEED,
@@ -53,7 +54,7 @@ def write_site(
     _check(out)
     album = Album(pictures, out)
     said("scoring the runs")
-    pages = Pages(runs, album, data=data, protocol=protocol, draws=draws, seed=seed)
+    pages = Pages(runs, album, data=data, protocol=protocol, refusals=refusals, draws=draws, seed=seed)
     try:
         try:
             _take(out)

@@ -1,8 +1,9 @@
-"""Whenever a command ends with a code other than 0, it says why and what to do."""
+"""What commands say about failures: whose they are, how they count, and why an exit code is not 0."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from refbench.cli.app import main
 from support.icebench import every_task, write_dataset, write_outputs
 from support.judge_server import Faults, JudgeServer
+from support.printed import Cell, read_head, read_terminal
 
 Outcome = tuple[int, str, str]
 Refbench = Callable[..., Outcome]
@@ -90,3 +92,54 @@ def test_unreadable_replies_that_were_imported_are_explained(run_cli: Refbench, 
     assert "Exit code 1: 10 of 162 scores failed, 6.2 %" in err
     assert "(refused: 10 in IF)" in err
     assert "--retry" not in err, "nobody is asked here"
+
+
+def refusing(checkout: Path, tmp_path: Path, lost: int = 9) -> Path:
+    """Outputs for a small CREval from a model that gives no picture for the hardest cases: those it would fail."""
+    sources = sorted((checkout / "bench/image").iterdir())
+    folder = tmp_path / "shy"
+    folder.mkdir()
+    for source in sources[lost:]:
+        (folder / source.name).write_bytes(source.read_bytes())
+    return folder
+
+
+def numbers(out: str) -> dict[str, Cell]:
+    return {key[3]: cell for key, cell in read_terminal(out).items() if key[2] == "corrected"}
+
+
+def test_a_models_own_failures_have_bounds_beside_them_and_count_as_the_worst_on_demand(
+    run_cli: Refbench, checkout: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with JudgeServer() as judge:
+        model, judges = f"shy=folder:{refusing(checkout, tmp_path)}", f"j=openai:x?base_url={judge.url}/v1"
+        words = ("run", "creval", "--data", checkout, "--model", model, "--judge", judges, "--out", run)
+        code, plain, _ = run_cli(*words, "--allow-failures", "1")
+        worst = run_cli(*words, "--allow-failures", "1", "--refusals", "worst")[1]
+        asked = len(judge.requests)
+    assert code == 0
+    assert asked == 18 * 3, "how failures count is not asked of anybody"
+    said = numbers(plain)["avg"]
+    assert said.n == "18/27"
+    low, high = re.findall(r"avg would be between (\S+) and (\S+)\.\n", plain)[0]
+    assert "shy: 9 of 27 cases failed (9 missing_output by the model)" in plain
+    assert float(low) < float(said.value) < float(high)
+    assert read_head(plain).refusals == "conditional"
+    counted = numbers(worst)["avg"]
+    assert (counted.value, counted.n) == (low, "18/27")
+    assert (
+        "shy: 9 of 27 cases failed (9 missing_output by the model), 9 of them count with a value all the same" in worst
+    )
+    assert read_head(worst).refusals == "worst"
+    assert read_head(worst).fingerprint != read_head(plain).fingerprint
+    for form in ("--json", "--csv", "--markdown", "--latex"):
+        text = run_cli("table", run, "--refusals", "worst", form)[1]
+        assert "worst" in text
+        assert low in text or form in ("--json", "--csv")
+    assert run_cli("table", run, "--refusals", "worst")[1] in worst
+    assert run_cli("table", run, "--refusals", "mild")[0] == 2
+    assert run_cli("view", run, "--out", tmp_path / "site", "--pictures", "thumbs", "--refusals", "worst")[0] == 0
+    written = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.js"))
+    assert "count as the worst value" in written
+    assert run_cli("precision", run, "--refusals", "worst", "--json")[0] == 0
