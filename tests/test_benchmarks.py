@@ -33,14 +33,14 @@ def cases_of(tmp_path_factory: pytest.TempPathFactory) -> CasesOf:
     return lambda name: found[name]
 
 
+NOT_ASKED: dict[str, Any] = {"not_asked": True}
 FAILURES = st.sampled_from(KINDS).map(lambda kind: {"failure": Failure(kind=kind)})  # type: ignore[arg-type]
 VALUES = st.sampled_from([0.0, 1.0, 0.5, 5.0]).map(lambda value: {"value": value})
-STATES = st.one_of(VALUES, FAILURES, st.just({"not_applicable": "the model cannot take it"}), st.just({}))
+STATES = st.one_of(VALUES, FAILURES, st.just({"not_applicable": "the model cannot take it"}), st.just(NOT_ASKED))
 
 
 def score(metric: str, protocol: str, state: dict[str, Any]) -> Score:
-    """A score in the state; `{}` is the one of nothing having been asked."""
-    return Score.model_construct(case="c", model="m", judge="j", metric=metric, protocol=protocol, **state)
+    return Score(case="c", model="m", judge="j", metric=metric, protocol=protocol, **state)
 
 
 def derived_scores(bench: Benchmark, case: AnyCase, protocol: str, states: States) -> dict[str, dict[str, Any]]:
@@ -49,10 +49,9 @@ def derived_scores(bench: Benchmark, case: AnyCase, protocol: str, states: State
     found = {}
     for metric, said in bench.derived(case, protocol, scores).items():
         assert metric in {m for of_part in bench.parts.values() for m in of_part}
-        kind = {Failure: "failure", str: "not_applicable", type(None): ""}.get(type(said), "value")
-        found[metric] = {kind: said} if kind else {}
-        if kind:
-            Score(case=case.id, model="m", metric=metric, protocol=protocol, **{kind: said})
+        kind = {Failure: "failure", str: "not_applicable"}.get(type(said), "value")
+        found[metric] = NOT_ASKED if said is None else {kind: said}
+        score(metric, protocol, found[metric])
     return found
 
 
@@ -82,7 +81,7 @@ def test_what_is_derived_of_equal_states_is_in_that_state(name: str, cases_of: C
     for case in cases_of(name):
         away = bench.not_applicable(case)
         for protocol in bench.protocols:
-            for everywhere in ({"not_applicable": "the model cannot take it"}, {}):
+            for everywhere in ({"not_applicable": "the model cannot take it"}, NOT_ASKED):
                 found = derived_scores(bench, case, protocol, dict.fromkeys(metrics, everywhere))
                 assert all(set(said) in (set(everywhere), {"not_applicable"}) for said in found.values()), found
                 assert set(found) <= set(away) or set(everywhere) in [set(said) for said in found.values()]

@@ -84,15 +84,19 @@ def _mean(works: Iterable[Sequence[float | None]]) -> float | None:
     return sum(known) / len(known) if known and len(known) == len(sums) else None
 
 
+_SURPLUS = "more pictures than were asked for: where it was one, the first was taken"
+
+
 def painting(outputs: Sequence[Output]) -> list[str]:
     """What a picture took and cost, for models that were run here; steps on the way are counted in."""
     found = []
     for model, took in paintings(outputs).items():
-        partial = sum(o.model == model and o.step is None and "partial" in o.provenance for o in outputs if o.pictures)
+        finished = [o for o in outputs if o.model == model and o.step is None and o.pictures]
         words = [f"{took.seconds:.1f} s"] if took.seconds is not None else []
         words += [f"{took.cost_usd:.4f} usd"] if took.cost_usd is not None else []
         if words:
             found.append(f"{model}: {' and '.join(words)} a case")
-        if partial:
-            found.append(f"{model}: {partial} of {took.n} cases have fewer pictures than were asked for")
+        for key, words_for in (("partial", "fewer pictures than were asked for"), ("surplus", _SURPLUS)):
+            if count := sum(key in output.provenance for output in finished):
+                found.append(f"{model}: {count} of {took.n} outputs have {words_for}")
     return found

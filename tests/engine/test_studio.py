@@ -23,6 +23,7 @@ from refbench.engine.recorder import Recorder
 from refbench.engine.studio import Studio
 from refbench.failure import Failure
 from refbench.models.model import Painted, Traits
+from refbench.output import painting
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
@@ -130,6 +131,23 @@ def test_an_incomplete_set_is_kept_and_said(tmp_path: Path) -> None:
     assert all(len(paths) == 3 for paths in made.values())
     (output, _) = Run.open(tmp_path / "run").outputs()
     assert output.provenance["partial"] == "3 of 4 pictures"
+
+
+def test_of_several_pictures_for_one_the_first_is_taken_and_said(tmp_path: Path) -> None:
+    made = make(tmp_path, Painter(give=2), data=dataset(tmp_path, 2))
+    assert all(len(paths) == 1 for paths in made.values())
+    outputs = Run.open(tmp_path / "run").outputs()
+    assert {output.provenance["surplus"] for output in outputs} == {"2 of 1 pictures"}
+    assert "partial" not in outputs[0].provenance
+    (note,) = [note for note in painting(outputs) if "pictures" in note]
+    assert "2 of 2 outputs have more pictures than were asked for" in note
+
+
+def test_a_set_with_too_many_pictures_stays_as_it_came(tmp_path: Path) -> None:
+    """How many there are is a question to the judge of IDEA-Bench: leaving some out would answer it."""
+    made = make(tmp_path, Painter(give=5), data=dataset(tmp_path, 2, n_pictures=4))
+    assert all(len(paths) == 5 for paths in made.values())
+    assert all(o.provenance["surplus"] == "5 of 4 pictures" for o in Run.open(tmp_path / "run").outputs())
 
 
 def test_every_step_of_an_agent_is_kept(tmp_path: Path) -> None:

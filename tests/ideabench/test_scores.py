@@ -131,6 +131,8 @@ def test_a_question_has_failed_when_no_reply_of_three_is_0_or_1() -> None:
     assert of_case([once, once, once], "paper", "failure_rate") == pytest.approx(1 / 6)
     assert of_case([once, five, five], "paper", "failure_rate") == pytest.approx(1 / 6), "5 is no 0 and no 1"
     assert isinstance(of_case([[ABSENT] * 6] * 3, "paper", "failure_rate"), str)
+    declined = Failure(kind="refused", by_model=True)
+    assert isinstance(of_case([[declined] * 6] * 3, "corrected", "failure_rate"), str), "the model's, not the judge's"
     away: list[Answer] = [Failure(kind="timeout"), *FULL[1:]]
     assert of_case([away] * 3, "paper", "failure_rate") == Failure(kind="timeout"), "the next run asks again"
 

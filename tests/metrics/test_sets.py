@@ -131,8 +131,19 @@ def test_kid_is_the_same_under_a_seed_and_near_zero_for_one_distribution() -> No
     assert kid(a, b + 0.5, features="f", subsets=10, subset_size=150).value > 10 * abs(value.value)
 
 
+def test_a_subset_that_is_the_whole_set_has_no_spread() -> None:
+    value = kid(vectors(0, 30), vectors(1, 30), features="f")
+    assert value.spread is None
+    assert value.value == pytest.approx(mmd_squared(vectors(0, 30), vectors(1, 30)))
+    assert "standard deviation" not in str(value)
+    assert "of all 30 pictures at once, so there is no spread to estimate" in str(value)
+    lopsided = kid(vectors(0, 30), vectors(1, 60), features="f", subsets=5)
+    assert lopsided.spread is not None
+    assert "all of the output's: the deviation is that of the other side alone" in lopsided.remark
+
+
 def test_kid_of_few_pictures_says_how_few() -> None:
     value = kid(vectors(0, 30), vectors(1, 40), features="f", subsets=3)
-    assert value.remark == "subsets of 30 pictures"
+    assert value.remark.startswith("subsets of 30 pictures")
     with pytest.raises(RefBenchError, match="at least two"):
         kid(vectors(0, 1), vectors(1, 40), features="f")

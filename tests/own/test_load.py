@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from refbench.benchmarks import Dataset
 from refbench.benchmarks.own import load_cases
 from refbench.benchmarks.simple import picture_anomalies
+from refbench.cli.cases import cases_command
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.scoring import load
+from support import checkout, icebench, ideabench, multiref
 
 PNG = encode(np.zeros((8, 8, 3), dtype=np.uint8))
 ROW: dict[str, Any] = {
@@ -115,6 +120,10 @@ def test_a_missing_picture_is_an_anomaly_and_no_error(folder: Path) -> None:
         ([{**ROW, "groups": ["x"]}], "groups is a mapping"),
         ([{**ROW, "groups": {"tag": "x"}}], "rename it"),
         ([{**ROW, "questions": [""]}], "'questions' is a list of texts"),
+        ([{**ROW, "pictures": ["pictures/dog.png"]}], "leave source and references out"),
+        ([{**ROW, "n_pictures": 0}], "'n_pictures' is a whole number from 1, not 0"),
+        ([{**ROW, "size": [512]}], r"'size' is \[width, height\], not \[512\]"),
+        ([{**ROW, "size": ["a", 4]}], "'size' is a whole number from 1, not a"),
         ([], "holds no cases"),
     ],
 )
@@ -152,3 +161,59 @@ def test_pictures_inside_a_parquet_file_come_out_once(folder: Path) -> None:
     assert picture_anomalies(dataset) == []
     assert len(list((folder / "cases.parquet.pictures").iterdir())) == 1
     assert dataset.cases == load_cases(folder / "cases.parquet").cases
+
+
+def seen(dataset: Dataset) -> list[dict[str, Any]]:
+    """All of a case that the format has, with pictures where they lie."""
+    return [
+        {
+            **case.model_dump(include={"id", "groups", "tags", "cluster"}),
+            **case.request.model_dump(exclude={"pictures"}),
+            "pictures": [(dataset.path(p).absolute(), p.role) for p in case.request.pictures],
+            "targets": [(dataset.path(p).absolute(), p.role) for p in case.targets],
+        }
+        for case in dataset.cases
+    ]
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "creval": lambda root: checkout.write_checkout(root, checkout.plain_items(3)),
+    "icebench": lambda root: icebench.write_dataset(root, icebench.every_task(1)),
+    "ideabench": lambda root: ideabench.write_checkout(root, ideabench.designs(1)),
+    "multiref": lambda root: multiref.write_checkout(root, multiref.blends(), multiref.requests(2)),
+}
+
+
+@pytest.mark.parametrize("extension", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_the_cases_of_a_benchmark_can_be_run_as_ones_own_with_nothing_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, extension: str
+) -> None:
+    WRITERS[name](tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    before = seen(load(name, Path("data")))
+    out = tmp_path / "else where" / f"cases.{extension}"
+    cases_command(name, data=Path("data"), out=out, scorers=True)
+    monkeypatch.chdir("/")
+    assert seen(load_cases(out)) == before
+
+
+@pytest.mark.parametrize("extension", ["jsonl", "csv", "parquet"])
+def test_ones_own_cases_survive_being_written_and_read(folder: Path, extension: str) -> None:
+    mask = {"path": "pictures/oil.png", "role": "mask"}
+    row = ROW | {"references": ["pictures/hat.png", mask], "targets": ["pictures/dog.png"], "size": [512, 768]}
+    path = write(folder, row | {"n_pictures": 2, "cluster": None})
+    out = folder / f"again.{extension}"
+    cases_command(str(path), out=out, scorers=True)
+    assert load_cases(out).cases == load_cases(path).cases
+    (case,) = load_cases(out).cases
+    assert (case.request.size, case.request.n_pictures) == ((512, 768), 2)
+    cases_command(str(path), out=out)
+    (told,) = load_cases(out).cases
+    assert (told.targets, told.details.questions) == ((), ()), "secrets of the scorers are written only when asked for"
+
+
+def test_csv_has_a_size_and_a_number_of_pictures_too(folder: Path) -> None:
+    (folder / "cases.csv").write_text("id,instruction,size,n_pictures\na,Paint,512x768,4\n")
+    (case,) = load_cases(folder / "cases.csv").cases
+    assert (case.request.size, case.request.n_pictures) == ((512, 768), 4)

@@ -92,10 +92,20 @@ def test_pictures_are_announced_and_in_order(tmp_path: Path) -> None:
     case = own.load(cases(tmp_path), None).cases[0]
     assert shown(case, own) == {
         "semantic_consistency": [
-            "Source picture:", "source", "Reference 1:", "first", "Reference 2 (style):", "second", "Output:", "output",
+            "Image 1 (source):", "source", "Image 2:", "first", "Image 3 (style):", "second", "Output:", "output",
         ],
         "perceptual_quality": ["Output:", "output"],
     }  # fmt: skip
+
+
+def test_a_picture_has_the_number_that_the_model_knows_it_by_whatever_else_is_shown(tmp_path: Path) -> None:
+    """`Put the hat of image 2 on the dog of image 1` means the same to the model and to the judge."""
+    text, name = rubric_source("viescore_pair")
+    own = own_benchmark(text.replace('["source", "references", "output"]', '["output", "references"]'), name)
+    case = own.load(cases(tmp_path), None).cases[0]
+    assert shown(case, own)["semantic_consistency"] == [
+        "Output:", "output", "Image 2:", "first", "Image 3 (style):", "second",
+    ]  # fmt: skip
 
 
 def test_requests_carry_the_schema_and_are_recorded_with_the_wording(tmp_path: Path) -> None:

@@ -97,16 +97,22 @@ class Studio:
         return output
 
     def _kept(self, case: AnyCase, model: ImageModel, seed: int, painted: Painted) -> Output:
-        """The output with its pictures safe in the run; of an incomplete set what there is, and a note of the rest."""
+        """The output with its pictures safe in the run; of an incomplete set what there is, and a note of the rest.
+
+        Of several pictures for one the first is taken, and noted. A set stays as it came: whether it has the number
+        that was asked for is for the judge to say.
+        """
         nothing = Failure(kind="missing_output", detail=f"{model.name} gave no picture")
-        found = self._stored(painted.pictures)
+        wanted, came = case.request.n_pictures, len(painted.pictures)
+        found = self._stored(painted.pictures if wanted > 1 else painted.pictures[:1])
         failure = found if isinstance(found, Failure) else painted.failure or (None if found else nothing)
         stored = () if isinstance(found, Failure) else found
         provenance = {"family": model.traits.family, **painted.provenance}
-        if stored and (failure is not None or len(stored) < case.request.n_pictures):
-            provenance["partial"] = f"{len(stored)} of {case.request.n_pictures} pictures" + (
-                f" ({failure})" if failure else ""
-            )
+        if stored and came != wanted:
+            which = "partial" if came < wanted else "surplus"
+            provenance[which] = f"{came} of {wanted} pictures" + (f" ({failure})" if failure else "")
+        elif stored and failure is not None:
+            provenance["beyond"] = str(failure)  # what was asked for is there
         return Output(
             case=case.id,
             model=model.name,

@@ -28,7 +28,7 @@ class SetValue(Record):
     n_reference: int
     features: str
     spread: float | None = None
-    """Standard deviation over the subsets, for kernel distances."""
+    """Standard deviation over the subsets, for kernel distances; None where a subset is all there is."""
     remark: str = ""
 
     def __str__(self) -> str:
@@ -149,26 +149,32 @@ def kid(
 ) -> SetValue:
     """Kernel distance: unbiased MMD^2 with the kernel (x.y / d + 1)^3, mean over random subsets.
 
-    Unbiased at any number of pictures, so it may be below zero. Sets smaller than `subset_size` give smaller subsets.
+    Unbiased at any number of pictures, so it may be below zero. Sets smaller than `subset_size` give smaller subsets;
+    where a subset is the whole of both sets, there is one distance and no spread.
     """
     name = _comparable("kernel", features, features, output.shape[1], reference.shape[1])
     size = min(subset_size, len(output), len(reference))
     if size < 2:
         raise RefBenchError(f"{name} needs at least two pictures a side")
     rng = np.random.default_rng(seed)
-    found = np.empty(subsets)
-    for draw in range(subsets):
+    whole = [side for side, vectors in (("output", output), ("reference", reference)) if len(vectors) == size]
+    found = np.empty(1 if len(whole) == 2 else subsets)
+    for draw in range(len(found)):
         ours = output[rng.choice(len(output), size, replace=False)]
         theirs = reference[rng.choice(len(reference), size, replace=False)]
         found[draw] = mmd_squared(ours, theirs)
-    remark = f"subsets of {size} pictures" if size < subset_size else ""
+    remark = f"subsets of {size} pictures" if size < subset_size or whole else ""
+    if len(whole) == 2:
+        remark = f"of all {size} pictures at once, so there is no spread to estimate"
+    elif whole:
+        remark += f", which is all of the {whole[0]}'s: the deviation is that of the other side alone"
     return SetValue(
         name=name,
         value=float(found.mean()),
         n_output=len(output),
         n_reference=len(reference),
         features=features,
-        spread=float(found.std()),
+        spread=float(found.std()) if len(found) > 1 else None,
         remark=remark,
     )
 

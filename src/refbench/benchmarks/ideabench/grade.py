@@ -80,15 +80,12 @@ def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[
     return {SCORE: sum(known) / len(known) if known else _why(answers), FAILURE_RATE: failure_share(calls)}
 
 
-def _why(answers: Sequence[Score]) -> Failure | str | None:
-    """Why no call has a score. While questions are still to be asked nothing has failed; where none concerns the model,
-    the case does not either; else it is the judge's first failure.
+def _why(answers: Sequence[Score]) -> Failure | str:
+    """Why no call has a score: the judge's first failure, or, where no question concerns the model, why not.
 
     `missing_output`, which `paper` makes a 0, is kept for cases without any picture: of an incomplete set some
     questions were answered, and the released scorer refuses it.
     """
-    if any(score.not_asked for score in answers):
-        return None
     failures = [score.failure for score in answers if score.failure is not None]
     if not failures:
         return next((score.not_applicable for score in answers if score.not_applicable is not None), NO_OUTPUT)
@@ -98,12 +95,9 @@ def _why(answers: Sequence[Score]) -> Failure | str | None:
     return Failure(kind="missing_reply", detail=f"not every question could be asked: {failures[0].detail}")
 
 
-def failure_share(calls: Sequence[Sequence[Score]]) -> float | Failure | str | None:
-    """Table 11: of the six questions, those of which no reply was 0 or 1; a text where none could be asked, None while
-    one is still to be asked."""
+def failure_share(calls: Sequence[Sequence[Score]]) -> float | Failure | str:
+    """Table 11: of the six questions, those of which no reply was 0 or 1; a text where none could be asked."""
     states = [failed_question(question) for question in zip(*calls, strict=True)]
-    if "to be asked" in states:
-        return None
     if open_still := [state for state in states if isinstance(state, Failure)]:
         return open_still[0]
     asked = [state for state in states if isinstance(state, bool)]
@@ -120,7 +114,7 @@ def failed_question(replies: Sequence[Score]) -> bool | Failure | Literal["to be
         return "to be asked"
     concerned = [reply for reply in replies if reply.not_applicable is None]
     failures = [reply.failure for reply in concerned if reply.failure is not None]
-    if not concerned or (failures and all(failure.kind in NEVER_ASKED for failure in failures)):
+    if not concerned or (failures and all(f.kind in NEVER_ASKED or f.by_model for f in failures)):
         return None
     # An endpoint that could not be reached has not failed to answer: the next run asks again.
     return next((failure for failure in failures if failure.transient), True)

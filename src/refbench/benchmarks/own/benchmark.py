@@ -11,7 +11,7 @@ from refbench.benchmarks.dataset import Dataset
 from refbench.benchmarks.own.details import OwnCase
 from refbench.benchmarks.own.load import load_cases
 from refbench.benchmarks.own.replies import measures_in
-from refbench.benchmarks.own.requests import check_questions, requests
+from refbench.benchmarks.own.requests import LABELS, check_questions, requests
 from refbench.benchmarks.simple import Total, simple_benchmark
 from refbench.chat import ChatRequest
 from refbench.failure import Failure
@@ -60,6 +60,6 @@ def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
         total=Total(rule=rubric.total, over=tuple(weights), weights=weights, range=rubric.range),
         case_type=OwnCase,
         layout="it holds no cases",
-        recorded={"rubric": rubric.name, "wording": rubric.sha256},
+        recorded={"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
     )
     return replace(made, questions=questions)

@@ -1,4 +1,5 @@
-"""Rows to cases: `{id, instruction, references, source, targets, tags, cluster, questions, groups}`.
+"""Rows to cases: `{id, instruction, source, references, targets, questions, groups, tags, cluster, size, n_pictures}`,
+with `pictures` instead of source and references in what `refbench cases` writes.
 
 A row that is not understood is an error with its line; a picture that is not there is an anomaly of the data.
 """
@@ -17,7 +18,10 @@ from refbench.benchmarks.own.rows import rows_of
 from refbench.case import Picture, Request
 from refbench.record import RefBenchError, clean_text
 
-KEYS = ("id", "instruction", "references", "source", "targets", "tags", "cluster", "questions", "groups")
+KEYS = (
+    *("id", "instruction", "pictures", "source", "references", "targets", "questions", "groups", "tags", "cluster"),
+    *("size", "n_pictures"),
+)
 _LEVELS = ("overall", "tag", "level")
 """Names that a table uses itself."""
 _Placed = tuple[Path, str]
@@ -35,10 +39,8 @@ def load_cases(path: Path) -> Dataset:
         case_id = _text(row, "id", where)
         if case_id in read:
             raise RefBenchError(f"{where}: the id {case_id!r} is there already ({read[case_id][0]}): ids must differ")
-        source = [_picture(row["source"], "source", base, where)] if "source" in row else []
-        references = [_picture(item, "reference", base, where) for item in _list(row, "references", where)]
         targets = [_picture(item, "target", base, where) for item in _list(row, "targets", where)]
-        read[case_id] = where, row, source + references, targets
+        read[case_id] = where, row, _inputs(row, base, where), targets
     if not read:
         raise RefBenchError(f"{path} holds no cases")
     root = _common_root(base, [p for _, _, inputs, targets in read.values() for p, _ in (*inputs, *targets)])
@@ -47,6 +49,16 @@ def load_cases(path: Path) -> Dataset:
         for case_id, (where, row, inputs, targets) in read.items()
     )
     return Dataset(benchmark="own", root=path, picture_root=root, cases=cases)
+
+
+def _inputs(row: Mapping[str, Any], base: Path, where: str) -> list[_Placed]:
+    """In the order that the model gets them: the source first, unless `pictures` has an order of its own."""
+    references = [_picture(item, "reference", base, where) for item in _list(row, "references", where)]
+    source = [_picture(row["source"], "source", base, where)] if "source" in row else []
+    listed = [_picture(item, "reference", base, where) for item in _list(row, "pictures", where)]
+    if listed and (source or references):
+        raise RefBenchError(f"{where}: 'pictures' are all pictures of the case: leave source and references out")
+    return listed or source + references
 
 
 def _case(
@@ -63,7 +75,12 @@ def _case(
     cluster = _text(row, "cluster", where) if "cluster" in row else (source or [case_id])[0]
     return OwnCase(
         id=case_id,
-        request=Request(instruction=_text(row, "instruction", where), pictures=tuple(pictures)),
+        request=Request(
+            instruction=_text(row, "instruction", where),
+            pictures=tuple(pictures),
+            size=_size(row, where),
+            n_pictures=_whole(row.get("n_pictures", 1), "n_pictures", where),
+        ),
         groups={clean_text(str(name)): clean_text(str(value)) for name, value in groups.items()},
         tags=tuple(_words(row, "tags", where)),
         cluster=cluster,
@@ -89,6 +106,26 @@ def _text(row: Mapping[str, Any], key: str, where: str) -> str:
     return clean_text(value.strip() if key != "instruction" else value)
 
 
+def _whole(value: Any, key: str, where: str) -> int:
+    """A number from 1, written as a number or, in CSV, as text."""
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise RefBenchError(f"{where}: {key!r} is a whole number from 1, not {str(value)[:60]}")
+    return value
+
+
+def _size(row: Mapping[str, Any], where: str) -> tuple[int, int] | None:
+    """`[width, height]`, or `512x768` where there are no lists."""
+    value = row.get("size")
+    if value is None:
+        return None
+    ends = value.lower().split("x") if isinstance(value, str) else value
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise RefBenchError(f"{where}: 'size' is [width, height], not {str(value)[:60]}")
+    return _whole(ends[0], "size", where), _whole(ends[1], "size", where)
+
+
 def _list(row: Mapping[str, Any], key: str, where: str) -> list[Any]:
     value = row.get(key)
     if value is None:
@@ -111,7 +148,7 @@ def _picture(item: Any, role: str, base: Path, where: str) -> _Placed:
     if isinstance(item, dict):
         if unknown := sorted(set(item) - {"path", "role"}):
             raise RefBenchError(f"{where}: a picture has path and role, not {unknown[0]!r}")
-        given, role = item.get("path"), (item.get("role") or role) if role == "reference" else role
+        given, role = item.get("path"), role if role == "source" else item.get("role") or role
     if not isinstance(given, str) or not given.strip() or not isinstance(role, str) or "\0" in given:
         raise RefBenchError(f"{where}: a picture is a path or {{path, role}}, not {str(item)[:60]}")
     return Path(os.path.normpath(base / Path(given).expanduser())), clean_text(role)

@@ -14,6 +14,9 @@ from refbench.record import RefBenchError
 
 Shown = tuple[str, SentPicture]
 
+LABELS = "image 1, image 2"
+"""How pictures are announced. Recorded, because a judge that is told otherwise gives other marks."""
+
 
 def requests(rubric: Rubric, case: OwnCase, material: Material) -> dict[str, ChatRequest]:
     """One request for each part of the rubric."""
@@ -53,15 +56,11 @@ def _shown(what: str, case: OwnCase, material: Material) -> Iterator[Shown]:
     if what == "targets":
         yield from _counted("Target", material.targets)
         return
-    number = 0
-    for picture, sent in zip(case.request.pictures, material.inputs, strict=True):
-        if picture.role == "source":
-            if what == "source":
-                yield "Source picture:", sent
-        elif what == "references":
-            number += 1
+    # Numbered as the model gets them, whichever of them are shown: instructions speak of image 1, image 2.
+    for number, (picture, sent) in enumerate(zip(case.request.pictures, material.inputs, strict=True), 1):
+        if (picture.role == "source") == (what == "source"):
             role = "" if picture.role == "reference" else f" ({picture.role})"
-            yield f"Reference {number}{role}:", sent
+            yield f"Image {number}{role}:", sent
 
 
 def _counted(name: str, pictures: Sequence[SentPicture]) -> Iterator[Shown]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import os
@@ -17,8 +18,8 @@ from refbench.record import RefBenchError
 Row = tuple[str, Mapping[str, Any]]
 """Where it stands, for error messages, and the row."""
 
-LISTS = ("references", "targets", "tags", "questions")
-"""Columns that hold several things, separated by `;` in CSV."""
+LISTS = ("pictures", "references", "targets", "tags", "questions")
+"""Columns that hold several things: in CSV separated by `;`, or as JSON where there is more to say than that."""
 
 
 def rows_of(path: Path) -> tuple[Iterator[Row], Path]:
@@ -49,7 +50,7 @@ def _jsonl(path: Path) -> Iterator[Row]:
             raise RefBenchError(f"{path}, line {number}: not valid JSON ({error})") from error
         if not isinstance(row, dict):
             raise RefBenchError(f"{path}, line {number}: a case is a JSON object, not {type(row).__name__}")
-        yield f"{path}, line {number}", row
+        yield f"{path}, line {number}", {key: value for key, value in row.items() if value is not None}
 
 
 def _csv(path: Path) -> Iterator[Row]:
@@ -60,14 +61,25 @@ def _csv(path: Path) -> Iterator[Row]:
             if None in row or None in row.values():
                 raise RefBenchError(f"{where}: it has another number of columns than the first line")
             found: dict[str, Any] = {key.strip(): value for key, value in row.items() if value.strip()}
+            found = _nested(found)
             for key in LISTS:
-                if key in found:
+                if isinstance(found.get(key), str):
                     found[key] = [item.strip() for item in found[key].split(";") if item.strip()]
-            if "groups" in found:
+            if isinstance(found.get("groups"), str):
                 found["groups"] = _csv_groups(found["groups"], where)
             yield where, found
     except csv.Error as error:
         raise RefBenchError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with the lists and objects that cells hold as JSON, as `refbench cases` writes them into flat files."""
+    found = dict(row)
+    for key in (*LISTS, "groups", "size"):
+        if isinstance(text := found.get(key), str) and text.lstrip().startswith(("[", "{")):
+            with contextlib.suppress(orjson.JSONDecodeError):  # a path may begin like that too
+                found[key] = orjson.loads(text)
+    return found
 
 
 def _csv_groups(text: str, where: str) -> dict[str, str]:
@@ -127,7 +139,8 @@ def _unpacked(rows: Iterable[Mapping[str, Any]], where: str, folder: Path) -> It
     """Rows whose embedded pictures lie as files in the folder, named by the hash of their bytes."""
     for number, row in enumerate(rows, 1):
         place = f"{where}, row {number}"
-        yield place, {key: _on_disk(value, folder, place) for key, value in row.items() if value is not None}
+        there = {key: value for key, value in row.items() if value is not None}
+        yield place, {key: _on_disk(value, folder, place) for key, value in _nested(there).items()}
 
 
 def _on_disk(value: Any, folder: Path, where: str) -> Any:
