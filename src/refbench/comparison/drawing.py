@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.case import AnyCase
 from refbench.columns import Columns
@@ -184,7 +185,7 @@ class _Group:
                 within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
 
-    def _flipped(self, gaps: Array, permutations: int, seed: int) -> tuple[list[FlipP], Array]:
+    def _flipped(self, gaps: Array, permutations: int, seed: int) -> tuple[list[FlipP], NDArray[np.bool_]]:
         """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), and which gaps are sums over
         clusters. Those are flipped as sums; of others the aggregate is repeated under each flip."""
         nothing = [FlipP(1.0)] * self.n_pairs, np.zeros(self.n_pairs, dtype=np.bool_)

@@ -104,7 +104,7 @@ class Pairs:
         self._lost = lost.sum(axis=2)
         """Pictures that failed and have no value, for each system and case."""
         self._imputed = (imputed & ~lost).sum(axis=2)
-        self._own = (lost & own).any(axis=2)
+        self._own: Bools = np.any(lost & own, axis=2)
         self._reasons[away] = OUT_OF_SCOPE
         self._reasons[waiting] = NOT_ASKED
         for part in reversed(measure.parts):

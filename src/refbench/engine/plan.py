@@ -274,7 +274,7 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
     def planned_width(width: float, models: int) -> float:
         """What seeds and repeats add is taken from the square of the error, since what a cluster shares stays."""
         left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
-        return left**0.5 * reach * shrink
+        return float(left**0.5 * reach * shrink)
 
     models, judges = len(setup.models), 1 if bench.judges_mean else max(len(setup.judges), 1)
     family = max(models * (models - 1) // 2, 1) * judges

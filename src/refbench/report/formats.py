@@ -101,5 +101,5 @@ def to_markdown(result: Result, *, by: str = "overall") -> str:
             name = "Overall" if level == "overall" else title
             blocks.append(f"### {name}\n\n{body}\n" + (f"{below}\n" if below else ""))
     subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
-    said = f"{result.bench.title}: {len(result.cases)} cases{subset}; {result.measured_by()}"
-    return "\n".join([*blocks, f"{said}; fingerprint `{result.table.fingerprint}`, digest `{result.table.digest}`"])
+    what = f"{result.bench.title}: {len(result.cases)} cases{subset}; {result.measured_by()}"
+    return "\n".join([*blocks, f"{what}; fingerprint `{result.table.fingerprint}`, digest `{result.table.digest}`"])
