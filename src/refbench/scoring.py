@@ -16,7 +16,7 @@ from refbench.order import fair_order
 from refbench.output import Output, painting, seeds_of
 from refbench.record import RefBenchError, content_key
 from refbench.result import Result
-from refbench.runs import Run, Shard
+from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.run import cases_fingerprint
 from refbench.score import Score
 from refbench.scorer import Asked, drawn_scores, score_evidence
@@ -104,10 +104,29 @@ def benchmark_of(run: Run) -> Benchmark:
     if run.info.benchmark == "own":
         from refbench.benchmarks.own import own_benchmark
 
-        return own_benchmark(run.kept("rubric.md"), run.info.settings.get("rubric", "rubric.md"))
+        text = run.kept("rubric.md") if run.keeps("rubric.md") else None
+        return own_benchmark(text, run.info.settings.get("rubric", "rubric.md"), noted_metrics(run))
     if run.keeps("benchmark.py"):
         return benchmark(str(run.path / "benchmark/benchmark.py"))
     return benchmark(run.info.benchmark)
+
+
+_MEASURES = "measures "
+
+
+def note_measured(writer: LedgerWriter, bench: Benchmark) -> None:
+    """Keep the names of the parts that a run measures, so that a benchmark which was given them is made again."""
+    for part in sorted(bench.measured):
+        writer.note(_MEASURES + part, "")
+
+
+def noted_metrics(run: Run) -> dict[str, int]:
+    """The metrics that a run of own cases has been asked for so far, each with its number of references at most."""
+    parts = [part.partition("#") for part in sorted(run.notes(_MEASURES))]
+    found: dict[str, int] = {}
+    for metric, _, number in parts:
+        found[metric] = max(found.get(metric, 1), int(number or 1))
+    return found
 
 
 def run_result(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import refbench
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
+from refbench.result import Result
 from refbench.runs import Run, merge
 from refbench.scoring import score_run
+from support.checkout import plain_items, write_outputs
 from support.judge_server import JudgeServer
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -34,6 +39,8 @@ def marks(text: str) -> str:
         names = ["edit_success", "preservation"]
     elif "naturalness" in text:
         names = ["naturalness", "no_artifacts"]
+    elif "instruction_success" in text:
+        names = ["instruction_success", "preservation"]
     return json.dumps({name: 4 + i for i, name in enumerate(names)})
 
 
@@ -224,3 +231,98 @@ def test_merged_runs_of_own_cases_keep_rubric_settings_and_notes(work: Path) -> 
         )
     with pytest.raises(RefBenchError, match="other settings"):
         merge([work / "one", work / "other"], work / "third")
+
+
+@pytest.fixture
+def edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Edits of a source after one or two references; model `same` gives the source back, `far` noise."""
+    monkeypatch.setenv("REFBENCH_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(3)
+    rows = []
+    for n in range(5):
+        for name in (f"s {n}.png", f"a{n}.png", f"b{n}.png", f"far/e {n}.png"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(encode(rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)))
+        (tmp_path / "same").mkdir(exist_ok=True)
+        shutil.copy(tmp_path / f"s {n}.png", tmp_path / f"same/e {n}.png")
+        references = [f"a{n}.png", f"b{n}.png"][: 1 + n % 2]
+        rows.append({"id": f"e {n}", "instruction": "Edit it.", "source": f"s {n}.png", "references": references})
+    del rows[4]["source"]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return tmp_path
+
+
+def measured(work: Path, **more: Any) -> Result:
+    models = [f"far=folder:{work / 'far'}", f"same=folder:{work / 'same'}"]
+    return evaluate(str(work / "cases.jsonl"), **{"models": models, "out": work / "run", **more}).result
+
+
+def test_own_cases_are_measured_by_the_metrics_that_are_named(edits: Path) -> None:
+    found = measured(edits, metrics="l1,ssim", out=str(edits / "run"))
+    assert found.bench.lower == {"l1"}
+    assert found.value(model="same", metric="l1", level="overall") == 0.0
+    (row,) = found.rows(model="far", metric="ssim", level="overall")
+    assert (row.n_expected, row.n_scored) == (4, 4), "one case has no source: it lowers what is expected"
+    (away,) = {s.not_applicable for s in found.scores if s.case == "e 4" and s.metric == "l1"}
+    assert away == "it has no source"
+    assert to_json(score_run(edits / "run")) == to_json(found)
+
+
+def test_a_metric_of_references_is_the_mean_over_them(edits: Path) -> None:
+    found = measured(edits, metrics=["mse"])
+    by_hand = {
+        f"e {n}": np.mean(
+            [
+                refbench.measure("mse", output=edits / f"far/e {n}.png", reference=edits / f"{name}{n}.png").value
+                for name in ("a", "b")[: 1 + n % 2]
+            ]
+        )
+        for n in range(5)
+    }
+    ours = {s.case: s.value for s in found.scores if s.model == "far" and s.metric == "mse"}
+    assert ours == pytest.approx(by_hand)
+    assert {row.metric for row in found.table.rows} == {"mse"}
+
+
+def test_metrics_and_a_judge_may_come_one_after_the_other(edits: Path) -> None:
+    with JudgeServer(reply=marks) as server:
+        more = {"judges": judge_spec(server), "rubric": "viescore_pair"}
+        judged = measured(edits, **more)
+        asked = len(server.requests)
+        both = measured(edits, metrics=["l1"], **more)
+        again = measured(edits, **more)
+        assert len(server.requests) == asked
+    assert "l1" not in {row.metric for row in judged.table.rows}
+    assert both.value(model="same", metric="l1", level="overall") == 0.0
+    assert to_json(again) == to_json(both), "columns that were asked for once stay"
+    (total,) = both.rows(model="same", metric="total", level="overall")
+    assert total.value == judged.value(model="same", metric="total", level="overall")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        (["ssimm"], "no metric is called 'ssimm': did you mean ssim?"),
+        (["l1_masked"], "l1_masked needs mask and source, and no case has that"),
+        (["text_match"], "needs caption, and no case has that"),
+        ([], "give --rubric"),
+    ],
+)
+def test_metrics_that_own_cases_cannot_have_are_refused(edits: Path, metrics: list[str], said: str) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        measured(edits, metrics=metrics)
+    assert not (edits / "run").exists()
+
+
+def test_metrics_of_a_benchmark_that_measures_nothing_are_refused(checkout: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    write_outputs(folder, plain_items(27))
+    with pytest.raises(RefBenchError, match="--metrics aesthetic: CREval measures nothing: leave it out"):
+        evaluate(
+            "creval",
+            data=checkout,
+            models=[f"A=folder:{folder}"],
+            judges=["j=openai:gpt-4o?base_url=http://127.0.0.1:9/v1"],
+            metrics=["aesthetic"],
+            out=tmp_path / "run",
+        )

@@ -26,6 +26,24 @@ Derived: TypeAlias = float | Failure | str | None
 has not been asked for."""
 
 
+def state_of(scores: Mapping[str, Score], part: str) -> Derived:
+    """What the score of a part says."""
+    score = scores.get(part)
+    if score is None:
+        return Failure(kind="not_measured", detail=f"{part} has not been measured")
+    return score.value if score.value is not None else score.failure or score.not_applicable
+
+
+def mean_of(states: Sequence[Derived]) -> Derived:
+    """The mean where all have a value. Else one that does not concern the case decides, then one that failed."""
+    for kind in (str, Failure):
+        for state in states:
+            if isinstance(state, kind):
+                return state
+    values = [state for state in states if isinstance(state, float)]
+    return sum(values) / len(values) if len(values) == len(states) else None
+
+
 @dataclass(frozen=True)
 class Protocol:
     """How evidence becomes a table: `read` gives the scores, `aggregate` the numbers.

@@ -65,7 +65,7 @@ def run_command(
         int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded")
     ] = None,
     metrics: Annotated[
-        list[str] | None, Parameter(help="Only these measured parts, or none; all that can run here by default")
+        list[str] | None, Parameter(help="Only these measured parts, or none; all by default. Of own cases: metrics")
     ] = None,
     making: Annotated[int | None, Parameter(help="Most pictures of a model in the making; 8 by default")] = None,
     device: Annotated[

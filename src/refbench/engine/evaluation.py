@@ -22,7 +22,7 @@ from refbench.engine.batching import BatchReport, judge_in_batches
 from refbench.engine.engines import started
 from refbench.engine.gallery import Gallery
 from refbench.engine.judging import JudgingRun, Repair, first_error
-from refbench.engine.measuring import MeasuringRun, check_parts
+from refbench.engine.measuring import MeasuringRun, parts_named
 from refbench.engine.progress import Progress, ProgressPrinter
 from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Models, judging_of, set_up
@@ -35,7 +35,7 @@ from refbench.models import AnyModel, ImageModel
 from refbench.record import RefBenchError
 from refbench.result import Result
 from refbench.runs import Run, Shard
-from refbench.scoring import run_result
+from refbench.scoring import note_measured, noted_metrics, run_result
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ async def evaluate_async(
     *,
     models: Models,
     judges: Sequence[str] = (),
-    out: Path,
-    data: Path | None = None,
+    out: Path | str,
+    data: Path | str | None = None,
     subset: str | None = None,
     settings: Mapping[str, str] | None = None,
     protocol: str = "both",
@@ -71,7 +71,7 @@ async def evaluate_async(
     rubric: str | None = None,
     batch: bool = False,
     wait: bool = True,
-    metrics: Sequence[str] = (),
+    metrics: Sequence[str] | str = (),
     device: str = "cpu",
     dtype: str = "float32",
     making: int = 8,
@@ -82,10 +82,16 @@ async def evaluate_async(
 ) -> Evaluation:
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
 
-    `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none. With
+    `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none; own cases are
+    measured by those that are named. With
     `batch`, calls are handed in as provider batches at half the price; without `wait`, their results are left to a
     later command. With `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
     """
+    out, data = Path(out), Path(data) if data is not None else None
+    listed = [metrics] if isinstance(metrics, str) else metrics
+    named = [name.strip() for text in listed for name in text.split(",") if name.strip()]
+    # Own cases keep the columns that they were given before; a command that names none measures all of them.
+    before = noted_metrics(Run.open(out)) if (out / "run.json").exists() else {}
     for kind in retry:
         if kind not in KINDS:
             raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
@@ -101,11 +107,12 @@ async def evaluate_async(
             limit=limit,
             shard=shard,
             rubric=rubric,
+            metrics=sorted({*before, *named} - {"none"}),
             place=on.cluster,
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
-        chosen = _chosen_metrics(bench, setup.dataset.cases, metrics)
+        chosen = _chosen_metrics(bench, setup.dataset.cases, named)
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
             if chosen is not None and device != "cpu":
@@ -119,6 +126,7 @@ async def evaluate_async(
         report: BatchReport | None = None
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
+            note_measured(writer, bench)
             # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
@@ -219,10 +227,9 @@ def repairer(bench: Benchmark) -> Repair:
 def _chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
     """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
     measured_by(bench, cases)
-    if bench.measuring is None or tuple(metrics) == ("none",):
+    if tuple(metrics) == ("none",) or (bench.measuring is None and not metrics):
         return None
-    check_parts(bench, metrics)
-    return metrics
+    return parts_named(bench, metrics)
 
 
 def _prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,14 +94,14 @@ class MeasuringRun:
             args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
             **layout,
         )
-        async with aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
+        async with contextlib.aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
             async for outcome in outcomes:
                 await self._record(outcome)
         await self._written(0)
         # A worker died over these: each metric alone, so that only the guilty one is lost.
         rows, self._again = self._again, []
         if rows:
-            async with aclosing(self.executor.run(task, rows)) as outcomes:
+            async with contextlib.aclosing(self.executor.run(task, rows)) as outcomes:
                 async for outcome in outcomes:
                     await self._record(outcome, alone=True)
             await self._written(0)
@@ -123,7 +123,7 @@ class MeasuringRun:
         return [m for m in self.bench.measuring(case) if not self.parts or m.part in self.parts]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
-        async with aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
+        async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
             async for rows in plans:
                 for row in rows:
                     yield row
@@ -264,9 +264,19 @@ def _weights(name: str, dtype: str) -> str:
     return weights_key(name) if chosen == "float32" else f"{weights_key(name)} {chosen}"
 
 
-def check_parts(bench: Benchmark, parts: Sequence[str]) -> None:
-    """Refuse names of parts that the benchmark does not measure."""
-    unknown = [part for part in parts if part not in bench.measured]
-    if unknown:
-        there = ", ".join(sorted(bench.measured)) or "none"
-        raise RefBenchError(f"--metrics {unknown[0]}: {bench.title} measures {there}")
+def parts_named(bench: Benchmark, names: Sequence[str]) -> list[str]:
+    """The measured parts of these names, and those of further references with them.
+
+    The name of a metric serves where that is what the part is called; one without a network is the first of its name.
+    """
+    found: list[str] = []
+    for name in names:
+        part = name
+        if part not in bench.measured:
+            with contextlib.suppress(RefBenchError):
+                part = find_metric(name).id
+        if part not in bench.measured:
+            there = ", ".join(sorted(bench.measured)) or "nothing: leave it out"
+            raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
+        found += [one for one in sorted(bench.measured) if one.partition("#")[0] == part]
+    return found

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.benchmark import Judging
-from refbench.benchmarks.own import own_benchmark
+from refbench.benchmarks.own import own_benchmark, own_metrics
 from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
@@ -76,13 +76,14 @@ def set_up(
     limit: int | None = None,
     shard: Shard | None = None,
     rubric: str | None = None,
+    metrics: Sequence[str] = (),
     scored: bool = True,
     place: Place | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make the judges, and complete the settings."""
     place = place or Here()
     vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
-    bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric)
+    bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric, metrics=metrics)
     if judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
@@ -140,17 +141,28 @@ def _listed(models: Models) -> list[str | ImageModel]:
 
 
 def find_cases(
-    name: str, *, data: Path | None = None, subset: str | None = None, rubric: str | None = None
+    name: str,
+    *,
+    data: Path | None = None,
+    subset: str | None = None,
+    rubric: str | None = None,
+    metrics: Sequence[str] = (),
 ) -> tuple[Benchmark, Dataset]:
-    """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric."""
+    """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
+
+    `metrics` are what own cases are measured by; other benchmarks know that themselves.
+    """
     path = Path(name)
     if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
-        if rubric is None:
+        if rubric is None and not metrics:
             shipped = ", ".join(shipped_rubrics())
-            raise RefBenchError(f"{name} are cases of your own: give --rubric {shipped} or a file of yours")
-        text, title = rubric_source(rubric)
-        own = replace(own_benchmark(text, title), source={"rubric.md": text})
-        return own, own.load(path, subset)
+            raise RefBenchError(
+                f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
+            )
+        text, title = rubric_source(rubric) if rubric is not None else (None, "")
+        dataset = own_benchmark(text, title).load(path, subset)
+        own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
+        return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
     if path.suffix == ".py":
         bench = replace(bench, source={"benchmark.py": path.read_text(encoding="utf-8")})

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from refbench.benchmarks.benchmark import Derived, Measured
+from refbench.benchmarks.benchmark import Derived, Measured, mean_of, state_of
 from refbench.benchmarks.multiref.details import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
-from refbench.failure import Failure
 from refbench.score import Score
 
 CAPTION_SCALE = 50.0
@@ -176,7 +175,7 @@ def derived(case: MultiRefCase, protocol: str, scores: Mapping[str, Score]) -> d
     local = [LOCAL[kind] for kind in types if kind in LOCAL and LOCAL[kind] not in away]
     return {
         **several,
-        "fid": _state(scores, "inception_mean") if protocol == "paper" else _NO_FID,
+        "fid": state_of(scores, "inception_mean") if protocol == "paper" else _NO_FID,
         "fidelity": _fidelity(means, types),
         "fidelity@local": _fidelity(means, local) if local else "no reference of a type that a laptop can measure",
     }
@@ -187,30 +186,13 @@ def _fidelity(means: Mapping[str, Derived], parts: Sequence[str]) -> Derived:
     would be another measure, and easier for a model that fails where it is bad."""
     if not parts:
         return "it has no references"
-    return _mean([goodness(part, value) if isinstance(value := means[part], float) else value for part in parts])
+    return mean_of([goodness(part, value) if isinstance(value := means[part], float) else value for part in parts])
 
 
 def _of_type(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
     """The mean over the references of the part's type."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
-    return _mean([_state(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
-
-
-def _mean(states: Sequence[Derived]) -> Derived:
-    """The mean where all have a value. Else one that does not concern the case decides, then one that failed."""
-    for kind in (str, Failure):
-        for state in states:
-            if isinstance(state, kind):
-                return state
-    values = [state for state in states if isinstance(state, float)]
-    return sum(values) / len(values) if len(values) == len(states) else None
-
-
-def _state(scores: Mapping[str, Score], part: str) -> Derived:
-    score = scores.get(part)
-    if score is None:
-        return Failure(kind="not_measured", detail=f"{part} has not been measured")
-    return score.value if score.value is not None else score.failure or score.not_applicable
+    return mean_of([state_of(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
 
 
 def goodness(part: str, value: float) -> float:

@@ -1,34 +1,130 @@
-"""A benchmark made of a rubric: the user's cases, judged and tabled like any other."""
+"""A benchmark made of a rubric, of metrics or of both: the user's cases, judged, measured and tabled like any other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Material, Question
+from refbench.benchmarks.benchmark import Benchmark, Derived, Material, Measured, Question, mean_of, state_of
 from refbench.benchmarks.dataset import Dataset
 from refbench.benchmarks.own.details import OwnCase
 from refbench.benchmarks.own.load import load_cases
 from refbench.benchmarks.own.replies import measures_in
 from refbench.benchmarks.own.requests import LABELS, check_questions, requests
 from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.case import Picture
 from refbench.chat import ChatRequest
 from refbench.failure import Failure
-from refbench.judges import Text, parse_rubric
+from refbench.judges import Rubric, Text, parse_rubric
+from refbench.metrics import Metric, find_metric
 from refbench.record import RefBenchError
+from refbench.score import Score
+
+_REFERENCE = "reference"
+_NO_REFERENCES = ("source", "mask")
+"""Roles of pictures that a metric does not take for a reference."""
 
 
-def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
-    """The benchmark `own` under a rubric; `rubric_name` is how errors call it (a path or a shipped name)."""
-    rubric = parse_rubric(rubric_text, rubric_name)
-    by_name = {part.name: part for part in rubric.parts}
-    weights = {measure: weight for part in rubric.parts for measure, weight in part.headline().items()}
+def own_benchmark(
+    rubric_text: str | None, rubric_name: str = "", metrics: Mapping[str, int] | None = None
+) -> Benchmark:
+    """The benchmark `own` under a rubric; `rubric_name` is how errors call it (a path or a shipped name).
+
+    `metrics` are measured beside the judge's marks, or, without a rubric, instead of them; as `own_metrics` gives them.
+    """
+    rubric = parse_rubric(rubric_text, rubric_name) if rubric_text is not None else None
+    most = {find_metric(name): number for name, number in sorted((metrics or {}).items())}
 
     def load(path: Path) -> Dataset:
         dataset = load_cases(path)
-        check_questions(rubric, dataset.cases)
+        if rubric is not None:
+            check_questions(rubric, dataset.cases)
         return dataset
+
+    made = simple_benchmark(
+        name="own",
+        title=rubric.title if rubric is not None else "Own cases without a rubric",
+        load=load,
+        measure=(lambda case: [one for one in measuring(case) if "#" not in one.part]) if most else None,
+        measured={metric.id: metric.id for metric in most},
+        not_applicable=lambda case: _not_applicable(most, case),
+        case_type=OwnCase,
+        layout="it holds no cases",
+        **(_judged(rubric, rubric_name) if rubric is not None else {}),
+    )
+
+    def measuring(case: OwnCase) -> list[Measured]:
+        return [
+            Measured(_part(metric, number), metric.id, pictures)
+            for metric in most
+            for number, pictures in enumerate(_ways(metric, case), 1)
+        ]
+
+    def derived(case: OwnCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
+        """A metric that compares with references has the mean over them, where there are several."""
+        counts = {metric: len(_ways(metric, case)) for metric in most}
+        return {
+            metric.id: mean_of([state_of(scores, _part(metric, number)) for number in range(1, count + 1)])
+            for metric, count in counts.items()
+            if count > 1
+        }
+
+    further = [_part(metric, number) for metric, count in most.items() for number in range(2, count + 1)]
+    return replace(
+        made,
+        questions=lambda case: _questions(rubric, case) if rubric is not None else [],
+        parts={**made.parts, **{part: (part,) for part in further}},
+        measured=made.measured | set(further),
+        measuring=measuring if most else None,
+        derived=derived if further else None,
+    )
+
+
+def own_metrics(names: Sequence[str], cases: Sequence[OwnCase]) -> dict[str, int]:
+    """The metrics of these names, each with how often it is measured of an output at most: once for each reference."""
+    found = {}
+    for name in names:
+        metric = find_metric(name)
+        most = max(len(_ways(metric, case)) for case in cases)
+        if not most:
+            needs = " and ".join(sorted(metric.needs()))
+            raise RefBenchError(f"--metrics {name}: {metric.id} needs {needs}, and no case has that")
+        found[metric.id] = most
+    return found
+
+
+def _ways(metric: Metric, case: OwnCase) -> list[dict[str, Picture]]:
+    """What the metric is given: pictures by role, and each reference in turn; nothing where the case lacks one."""
+    given: dict[str, Picture] = {}
+    for name in metric.needs() - {_REFERENCE}:
+        of_role = [picture for picture in case.request.pictures if picture.role == name]
+        if len(of_role) != 1:
+            return []
+        given[name] = of_role[0]
+    if _REFERENCE not in metric.needs():
+        return [given]
+    return [{**given, _REFERENCE: p} for p in case.request.pictures if p.role not in _NO_REFERENCES]
+
+
+def _part(metric: Metric, number: int) -> str:
+    return metric.id if number == 1 else f"{metric.id}#{number}"
+
+
+def _not_applicable(most: Mapping[Metric, int], case: OwnCase) -> dict[str, str]:
+    away: dict[str, str] = {}
+    for metric, count in most.items():
+        there = len(_ways(metric, case))
+        reason = f"it has {there} references" if there else f"it has no {' and '.join(sorted(metric.needs()))}"
+        away |= {_part(metric, number): reason for number in range(there + 1, count + 1)}
+    return away
+
+
+def _judged(rubric: Rubric, rubric_name: str) -> dict[str, Any]:
+    """What a rubric gives to the benchmark: what is asked, how it is read, and the total."""
+    by_name = {part.name: part for part in rubric.parts}
+    weights = {measure: weight for part in rubric.parts for measure, weight in part.headline().items()}
 
     def ask(case: OwnCase, material: Material) -> Mapping[str, ChatRequest]:
         return requests(rubric, case, material)
@@ -38,28 +134,23 @@ def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
             raise RefBenchError(f"{rubric_name} has no part {part!r}: the replies were given under another rubric")
         return measures_in(rubric, case, by_name[part], reply)
 
-    def questions(case: OwnCase) -> list[Question]:
-        """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
-        found = []
-        for part in rubric.parts:
-            found += [
-                Question(criterion.name, criterion.description or criterion.label, weight=weight)
-                for criterion, weight in zip(part.criteria, part.weights, strict=True)
-                if not isinstance(criterion.kind, Text)
-            ]
-            found += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
-        return found
+    return {
+        "ask": ask,
+        "read": read,
+        "measures": {part.name: part.measures() for part in rubric.parts},
+        "total": Total(rule=rubric.total, over=tuple(weights), weights=weights, range=rubric.range),
+        "recorded": {"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
+    }
 
-    made = simple_benchmark(
-        name="own",
-        title=rubric.title,
-        load=load,
-        ask=ask,
-        read=read,
-        measures={part.name: part.measures() for part in rubric.parts},
-        total=Total(rule=rubric.total, over=tuple(weights), weights=weights, range=rubric.range),
-        case_type=OwnCase,
-        layout="it holds no cases",
-        recorded={"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
-    )
-    return replace(made, questions=questions)
+
+def _questions(rubric: Rubric, case: OwnCase) -> list[Question]:
+    """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
+    found = []
+    for part in rubric.parts:
+        found += [
+            Question(criterion.name, criterion.description or criterion.label, weight=weight)
+            for criterion, weight in zip(part.criteria, part.weights, strict=True)
+            if not isinstance(criterion.kind, Text)
+        ]
+        found += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
+    return found
