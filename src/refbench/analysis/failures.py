@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.columns import columns_of
 from refbench.failure import KINDS
@@ -96,11 +97,9 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     kinds, beside, away, waiting = kinds[begun], beside[begun], away[begun], waiting[begun]
     asked = ~(away.all(axis=0) | waiting.any(axis=0)).any(axis=0)
     # Of a measure over whichever parts are there, only a picture without any part has failed.
-    lost = (
-        np.all((kinds >= 0) | beside, axis=0) & np.any(kinds >= 0, axis=0)
-        if made_of.any_part
-        else np.any(kinds >= 0, axis=0)
-    )
+    lost: NDArray[np.bool_] = np.any(kinds >= 0, axis=0)
+    if made_of.any_part:
+        lost = np.logical_and(lost, np.all((kinds >= 0) | beside, axis=0))
     failed = lost.any(axis=2)[:, asked]
     names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
     cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]

@@ -47,8 +47,8 @@ def headline(view: View, verdict: Verdict | None) -> str:
             "that both have"
         )
     if all(lead.clear or lead.undone for lead in verdict.leads):
-        names = _listed(_short(lead.over) for lead in verdict.leads if lead.undone)
-        return f"{_short(verdict.first)} comes first, but what failed could undo its lead over {names}"
+        over = _listed(_short(lead.over) for lead in verdict.leads if lead.undone)
+        return f"{_short(verdict.first)} comes first, but what failed could undo its lead over {over}"
     if len(verdict.rivals) == len(verdict.leads):
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
