@@ -91,16 +91,17 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     beside = np.stack(list(columns.away.values()))
     not_yet = np.stack(list(columns.waiting.values())) | np.isin(kinds, [KINDS.index(kind) for kind in NOT_YET])
     away = np.stack([columns.inapplicable[part] for part in columns.kinds])
-    waiting = not_yet.any(axis=3)
+    waiting: NDArray[np.bool_] = np.any(not_yet, axis=3)
     # A part that has not been measured at all (its network is not here) is not what some models fail at.
-    begun = ~(waiting | away).all(axis=(1, 2))
+    begun: NDArray[np.bool_] = ~np.all(waiting | away, axis=(1, 2))
     kinds, beside, away, waiting = kinds[begun], beside[begun], away[begun], waiting[begun]
     asked = ~(away.all(axis=0) | waiting.any(axis=0)).any(axis=0)
     # Of a measure over whichever parts are there, only a picture without any part has failed.
     lost: NDArray[np.bool_] = np.any(kinds >= 0, axis=0)
     if made_of.any_part:
         lost = np.logical_and(lost, np.all((kinds >= 0) | beside, axis=0))
-    failed = lost.any(axis=2)[:, asked]
+    of_case: NDArray[np.bool_] = np.any(lost, axis=2)
+    failed = of_case[:, asked]
     names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
     cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]
     models = [model for model, _ in columns.systems]

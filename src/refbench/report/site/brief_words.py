@@ -81,12 +81,12 @@ def confidence(view: View, said: Verdicts) -> list[str]:
         share = round(100 * rank.best)
         lean = ": a lean, not a proof" if share >= _LEANS else ""
         found.append(f"With the cases redrawn at random, {first} comes first {share} times in 100{lean}.")
-    behind = len(verdict.leads) - len(verdict.rivals)
+    behind = [_short(lead.over) for lead in verdict.leads if lead.clear]
     if verdict.settled:
         others = "the other model" if len(verdict.leads) == 1 else f"each of the other {len(verdict.leads)} models"
         found.append(f"It is ahead of {others} by more than chance explains.")
     elif behind:
-        others = "The other model is" if behind == 1 else f"The other {behind} models are"
+        others = f"{behind[0]} is" if len(behind) == 1 else f"The other {len(behind)} models are"
         found.append(f"{others} behind {first} by more than chance explains.")
     return found
 
