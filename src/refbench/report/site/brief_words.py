@@ -227,6 +227,8 @@ def limits(view: View, said: Verdicts) -> list[str]:
 
 
 def _judged(view: View) -> str:
+    if not any_value(view):
+        return "Nothing has a score yet."
     if view.judge is None:
         return "Scores are measurements by formulas and networks, not the opinion of people."
     how = f" ({view.board.wording})" if view.board.wording else ""
