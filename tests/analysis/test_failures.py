@@ -159,3 +159,16 @@ def test_what_has_no_value_is_not_in_the_flat_dictionary() -> None:
         for s in scores
     ]
     assert result_of(benchmark("creval"), cases, failed, draws=0).flat() == {}  # type: ignore[arg-type]
+
+
+def test_a_lost_seed_is_a_failure_and_a_case_that_was_not_asked_for_is_none() -> None:
+    cases, scores = some_cases(10)
+    again = [s.model_copy(update={"seed": 1}) for s in scores]
+    lost = {"value": None, "failure": Failure(kind="refused", detail="no")}
+    waits = {"value": None, "not_asked": True}
+    ids = [case.id for case in cases]  # type: ignore[attr-defined]
+    seeds = [s.model_copy(update=lost) if (s.model, s.case) == ("Bagel", ids[0]) else s for s in again]
+    late = [s.model_copy(update=waits) if (s.model, s.case) == ("OmniGen2", ids[9]) else s for s in [*scores, *seeds]]
+    found = failure_test(result_of(benchmark("creval"), cases, late, draws=0), "paper", "gpt-4o")  # type: ignore[arg-type]
+    assert {one.model: one.failed for one in found.models} == {"Bagel": 1, "OmniGen2": 0}
+    assert (found.n_cases, found.n_left_out) == (9, 1)

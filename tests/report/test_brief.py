@@ -351,7 +351,7 @@ def test_a_model_with_few_scores_is_not_chosen_and_its_count_is_said(board: Boar
 
 
 def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> None:
-    lead = Lead("jade", -0.08, (-0.3, 0.1), None, clear=False, behind=False, n_cases=30, cases=(9, 1, 20))
+    lead = Lead("jade", -0.08, (-0.3, 0.1), None, clear=False, behind=False, undone=False, n_cases=30, cases=(9, 1, 20))
     view = open_view(board, draws=DRAWS)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
@@ -365,6 +365,16 @@ def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> 
     assert words.headline(view, clear) == (
         "No single best: ruby comes first, but jade is ahead of it on the cases that both have"
     )
+
+
+def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> None:
+    lead = Lead("slate", 0.5, (0.3, 0.7), None, clear=False, behind=False, undone=True, n_cases=30, cases=(20, 1, 9))
+    view = open_view(board, draws=DRAWS)
+    verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
+    assert words.headline(view, verdict) == "ruby comes first, but what failed could undo its lead over slate"
+    text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
+    assert "ahead fits the data, but what failed could have scored so that nothing is left of it." in text
+    assert "luck" not in text and "redrawn" not in text
 
 
 def test_a_lead_in_a_measure_of_which_less_is_better_is_called_ahead(board: Board) -> None:

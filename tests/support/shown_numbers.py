@@ -67,7 +67,13 @@ def brief_numbers(page: Path, sheet: int = 0) -> dict[Key, Shown]:
     article = _sheets(page)[sheet]
     said = {name: _whole(_one(article, "span", name)) for name in ("judge", "protocol", "measure")}
     judge: str | None = said["judge"]
-    judge = None if judge == "measured without a judge" else MEAN if said["judge"].startswith("mean of ") else judge
+    judge = (
+        None
+        if judge in ("measured without a judge", "no judge")
+        else MEAN
+        if said["judge"].startswith("mean of ")
+        else judge
+    )
     table = _one(article, "table", "scores")
     titles = ["strip" if cell.find("*") is not None else _text(cell) for cell in table.findall("thead/tr/th")]
     found: dict[Key, Shown] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.columns import columns_of
 from refbench.failure import KINDS
@@ -79,22 +80,28 @@ def coverage(result: Result, protocol: str, judge: str | None) -> list[Coverage]
 
 
 def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int = SEED) -> FailureTest:
-    """Test the models that a judge (or none) has scored, on the cases that all of them were asked for."""
+    """Test the models that a judge (or none) has scored, on the cases that all of them were asked for; a case has
+    failed for a model when any of its pictures has."""
     measure = result.summary(protocol)
     made_of = next(m for m in result.bench.protocols[protocol].aggregate.measures if m.name == measure)
     chosen = [s for s in result.scores if (s.protocol, s.judge) == (protocol, judge) and s.metric in made_of.parts]
     columns = columns_of(chosen, result.cases)
-    there = list(columns.failures)
-    kinds = np.stack([columns.failures[part] for part in there])
-    away = np.stack([columns.inapplicable[part] for part in there])
-    waiting = np.isin(kinds, [KINDS.index(kind) for kind in NOT_YET])
+    # Parts x systems x cases x seeds.
+    kinds = np.stack(list(columns.kinds.values()))
+    beside = np.stack(list(columns.away.values()))
+    not_yet = np.stack(list(columns.waiting.values())) | np.isin(kinds, [KINDS.index(kind) for kind in NOT_YET])
+    away = np.stack([columns.inapplicable[part] for part in columns.kinds])
+    waiting: NDArray[np.bool_] = np.any(not_yet, axis=3)
     # A part that has not been measured at all (its network is not here) is not what some models fail at.
-    begun = ~(waiting | away).all(axis=(1, 2))
-    kinds, away, waiting = kinds[begun], away[begun], waiting[begun]
+    begun: NDArray[np.bool_] = ~np.all(waiting | away, axis=(1, 2))
+    kinds, beside, away, waiting = kinds[begun], beside[begun], away[begun], waiting[begun]
     asked = ~(away.all(axis=0) | waiting.any(axis=0)).any(axis=0)
-    # Of a measure over whichever parts are there, only a case without any part has failed.
-    failed = np.all((kinds >= 0) | away, axis=0) if made_of.any_part else np.any(kinds >= 0, axis=0)
-    failed = failed[:, asked]
+    # Of a measure over whichever parts are there, only a picture without any part has failed.
+    lost: NDArray[np.bool_] = np.any(kinds >= 0, axis=0)
+    if made_of.any_part:
+        lost = np.logical_and(lost, np.all((kinds >= 0) | beside, axis=0))
+    of_case: NDArray[np.bool_] = np.any(lost, axis=2)
+    failed = of_case[:, asked]
     names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
     cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]
     models = [model for model, _ in columns.systems]

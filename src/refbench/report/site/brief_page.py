@@ -61,7 +61,7 @@ def sheet(view: View, said: Verdicts, stands_out: Traits, pictures: Gallery, *, 
         _head(view, said),
         _leaderboard(view, said),
         _choices(view, said, left_out) if view.ranked[1:] else None,
-        _traits(view, stands_out, room),
+        _traits(view, stands_out, room) if view.ranked else None,
         _pictures(view, pictures),
         _limits(view, said),
         _foot(view),
@@ -85,7 +85,7 @@ def _head(view: View, said: Verdicts) -> Markup:
 
 def _measured(view: View) -> Markup:
     """Whose numbers these are: judge, wording, protocol and measure, the same as the pages begin with."""
-    judge = view.board.judge_title(view.judge) or "measured without a judge"
+    judge = view.board.judge_title(view.judge) or ("measured without a judge" if words.any_value(view) else "no judge")
     facts = {"judge": judge, "wording": view.board.wording, "protocol": view.protocol, "measure": view.measure}
     said = [
         tag(

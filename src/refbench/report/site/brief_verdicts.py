@@ -26,6 +26,8 @@ class Lead:
     together."""
     behind: bool
     """Whether on the shared cases it is the other that is ahead, by more than chance explains."""
+    undone: bool
+    """Whether it is ahead by more than chance explains, but what failed could undo that."""
     n_cases: int
     cases: tuple[int, int, int]
     """In how many of them it is above, level and below."""
@@ -136,7 +138,8 @@ def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
         low, high = sorted((turn * pair.ci95[0], turn * pair.ci95[1]))
         ci95 = low, high
     chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
-    sure = gap is not None and not (chance or pair.undone or pair.hopeless)
-    clear, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
+    sure = not (gap is None or chance or pair.hopeless)
+    ahead, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
+    clear, undone, behind = ahead and not pair.undone, ahead and pair.undone, behind and not pair.undone
     cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
-    return Lead(over, gap, ci95, pair.detectable, clear, behind, pair.n_cases, cases)
+    return Lead(over, gap, ci95, pair.detectable, clear, behind, undone, pair.n_cases, cases)

@@ -19,6 +19,7 @@ from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
 from refbench.report.site.levels import REFERENCES, all_rows
 from refbench.result import Result
+from refbench.score import digits_of
 from refbench.stats import Array, WeightedMeans
 from refbench.table import DRAWS, SEED, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
 
@@ -121,11 +122,10 @@ class View:
         """The overall rows of the models that have a rank, best first."""
         return tuple(place.row for place in self.order if place.rank is not None)
 
-    @property
+    @cached_property
     def digits(self) -> int:
-        """Enough to tell models apart on a sheet, and no more."""
-        largest = max((abs(row.value or 0.0) for row in self.rows), default=0.0)
-        return 3 if largest <= 1.5 else 2 if largest < 20 else 1
+        """As many as tables and pages have."""
+        return digits_of(row.value for row in self.board.result.rows(protocol=self.protocol, metric=self.measure))
 
     @cached_property
     def ranks(self) -> dict[str, Rank]:

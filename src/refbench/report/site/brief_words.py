@@ -46,6 +46,9 @@ def headline(view: View, verdict: Verdict | None) -> str:
             f"No single best: {_short(verdict.first)} comes first, but {_short(better[0])} is ahead of it on the cases "
             "that both have"
         )
+    if all(lead.clear or lead.undone for lead in verdict.leads):
+        over = _listed(_short(lead.over) for lead in verdict.leads if lead.undone)
+        return f"{_short(verdict.first)} comes first, but what failed could undo its lead over {over}"
     if len(verdict.rivals) == len(verdict.leads):
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
@@ -74,16 +77,16 @@ def confidence(view: View, said: Verdicts) -> list[str]:
         above, level, below = verdict.closest.cases
         found.append(f"Case by case it is better in {above}, level in {level} and worse in {below}.")
     rank = view.ranks.get(verdict.first)
-    if rank is not None and rank.best is not None and not verdict.settled:
+    if rank is not None and rank.best is not None and not verdict.settled and not verdict.closest.undone:
         share = round(100 * rank.best)
         lean = ": a lean, not a proof" if share >= _LEANS else ""
         found.append(f"With the cases redrawn at random, {first} comes first {share} times in 100{lean}.")
-    behind = len(verdict.leads) - len(verdict.rivals)
+    behind = [_short(lead.over) for lead in verdict.leads if lead.clear]
     if verdict.settled:
         others = "the other model" if len(verdict.leads) == 1 else f"each of the other {len(verdict.leads)} models"
         found.append(f"It is ahead of {others} by more than chance explains.")
     elif behind:
-        others = "The other model is" if behind == 1 else f"The other {behind} models are"
+        others = f"{behind[0]} is" if len(behind) == 1 else f"The other {len(behind)} models are"
         found.append(f"{others} behind {first} by more than chance explains.")
     return found
 
@@ -102,7 +105,9 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
-    if not lead.clear and not lead.ci95[0] <= 0 <= lead.ci95[1]:
+    if lead.undone:
+        text += ", but what failed could have scored so that nothing is left of it"
+    elif not lead.clear and not lead.behind and not lead.ci95[0] <= 0 <= lead.ci95[1]:
         text += f", which may still be luck when {pairs} pairs of models are looked at"
     return f"{text}."
 
@@ -222,6 +227,8 @@ def limits(view: View, said: Verdicts) -> list[str]:
 
 
 def _judged(view: View) -> str:
+    if not any_value(view):
+        return "Nothing has a score yet."
     if view.judge is None:
         return "Scores are measurements by formulas and networks, not the opinion of people."
     how = f" ({view.board.wording})" if view.board.wording else ""
@@ -279,7 +286,7 @@ def signed(view: View, value: float) -> str:
 def amount(view: View, value: float, *, rough: bool = False) -> str:
     """A difference on the benchmark's scale; marks and percentages are points."""
     text = f"{float(f'{value:.2g}'):g}" if rough else number(view, value)
-    return text if view.digits == 3 else f"{text} points"
+    return text if view.digits == 4 else f"{text} points"
 
 
 def counted(n: int, noun: str) -> str:

@@ -41,7 +41,8 @@
   function measuredBy(ctx, rows) {
     const judges = [...new Set(rows.map((row) => row.judge))].sort((a, b) => a - b);
     const by = (judges.length ? judges : [ctx.judge]).map((judge) => (ctx.board.judge_titles[judge] ? `judge ${ctx.board.judge_titles[judge]}, ${ctx.board.wording}` : "measured without a judge"));
-    return `${by.join("; ")} · protocol ${ctx.protocol}`;
+    const empty = rows.length > 0 && rows.every((row) => row.value === null);
+    return `${empty ? "nothing scored yet" : by.join("; ")} · protocol ${ctx.protocol}`;
   }
 
   /** A model by number or, where a chunk carries names, as it is. */
