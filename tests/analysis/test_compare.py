@@ -117,7 +117,7 @@ def test_p_is_that_of_really_swapping_the_scores_of_whole_clusters(make: Callabl
     exact = np.mean(np.abs(gaps) >= abs(gaps[0]) - 1e-9)
     (pair,) = compared(aggregate, cases, scores).pairs
     assert pair.gap == pytest.approx(gaps[0])
-    assert pair.p == pytest.approx(exact)
+    assert pair.p_flips == pytest.approx(exact)
     assert 0 < exact < 0.9
     assert pair.n_clusters == len(names)
 

@@ -227,6 +227,7 @@ def _filled(
             "gap": round(drawn.gap.value, 9),
             "ci95": ci95,
             "p": drawn.p,
+            "p_flips": drawn.p_flips,
             "p_adjusted": adjusted,
             "p_is_bound": drawn.p_is_bound,
             "resolved": resolved,

@@ -60,6 +60,7 @@ class Drawn:
     gap: Estimate
     contrast: Contrast
     p: float | None
+    p_flips: float | None
     p_is_bound: bool
     """No flip drawn reaches the gap: p is below this."""
     is_sum: bool
@@ -146,6 +147,7 @@ class _Group:
                     gap=Estimate(contrast.value, _with_zero(contrast.interval(), p, design.n_clusters)),
                     contrast=contrast,
                     p=p,
+                    p_flips=flipped[pair].p if permutations else None,
                     p_is_bound=bound,
                     is_sum=bool(sums[pair]),
                     slices=tuple(self.slices),

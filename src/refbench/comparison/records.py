@@ -54,6 +54,9 @@ class Pair(Record):
     gap: float | None = None
     ci95: tuple[float, float] | None = None
     p: float | None = None
+    """The larger of `p_flips` and that of Student's t with and without correction for skew."""
+    p_flips: float | None = None
+    """Of swapping the two systems' scores in whole clusters."""
     p_adjusted: float | None = None
     p_is_bound: bool = False
     """No flip that was drawn reaches the gap: p is below what is given."""

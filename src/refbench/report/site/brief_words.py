@@ -206,8 +206,8 @@ def limits(view: View, said: Verdicts) -> list[str]:
     size = f"There are {len(view.cases)} cases"
     if closest is not None and closest.detectable is not None:
         size += (
-            f": a true difference between two models of less than about {amount(view, closest.detectable, rough=True)} "
-            "will usually be missed, and on parts of the cases larger ones"
+            f": a true difference between two models of {amount(view, closest.detectable, rough=True)} would be found "
+            "at least 4 times in 5, smaller ones less often, and on parts of the cases it takes larger ones"
         )
     found.append(f"{size}. Prompts and subjects unlike these are not covered.")
     found += [*_uneven(view), *_other_protocols(view)]
