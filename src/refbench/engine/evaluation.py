@@ -31,6 +31,7 @@ from refbench.engine.studio import Studio
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
+from refbench.machine import threads
 from refbench.models import AnyModel, ImageModel
 from refbench.record import RefBenchError
 from refbench.result import Result
@@ -121,6 +122,7 @@ async def evaluate_async(
             writer.want(limit)
             # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+            writer.note("threads", str(threads()))
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(model for model in setup.models if isinstance(model, ImageModel))
             gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)

@@ -17,6 +17,7 @@ from refbench.engine.setup import Models, judging_of, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
 from refbench.failure import Failure
+from refbench.machine import threads
 from refbench.models import ImageModel
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
@@ -80,6 +81,7 @@ async def generate_async(
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+            writer.note("threads", str(threads()))
             money = Budget.parse(budget, run.spent_usd())
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)
