@@ -27,6 +27,8 @@ class Purpose(Record):
     repeat: int = 0
     protocol: str = ""
     """The protocol that asks this way, where the protocols ask differently; empty for all."""
+    output: str = ""
+    """Content of the output that it is about (`content_of`); empty where that is not known, as of imported replies."""
 
 
 class Attempt(Record):
@@ -59,6 +61,21 @@ class Evidence(Record):
         if (self.reply is None) == (self.failure is None):
             raise ValueError("Evidence has a reply or a failure, exactly one of them")
         return self
+
+    @property
+    def asked(self) -> dict[str, Any] | None:
+        """Provider, model and parameters that really answered; None where nobody was asked, or nobody could say.
+
+        The address is not among them: a judge that moved is the same judge.
+        """
+        if "endpoint" not in self.request or (self.failure is not None and self.failure.transient):
+            return None
+        kind = str(self.request["endpoint"]).partition(" ")[0]
+        return {
+            "kind": kind,
+            "model": self.request.get("model"),
+            "parameters": dict(self.request.get("parameters", {})),
+        }
 
     @cached_property
     def id(self) -> str:

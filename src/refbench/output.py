@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts
-from refbench.record import Record
+from refbench.record import Record, content_key
 
 
 class StoredPicture(Record):
@@ -43,6 +43,15 @@ class Output(Record):
         if bool(self.pictures) == (self.failure is not None):
             raise ValueError("an Output has pictures or a failure, exactly one of them")
         return self
+
+    @property
+    def content(self) -> str:
+        return content_of(picture.sha256 for picture in self.pictures)
+
+
+def content_of(hashes: Iterable[str]) -> str:
+    """One hash for the pictures of an output in their order: evidence stands as long as they do."""
+    return content_key(list(hashes))
 
 
 def seeds_of(outputs: Iterable[Output]) -> dict[str, int]:

@@ -27,6 +27,8 @@ class Asked:
     seeds: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     unsupported_counts: bool = False
+    pictures: str = ""
+    """One hash for the content of the cases' pictures, as far as the run has opened them."""
 
 
 def score_evidence(
@@ -107,7 +109,7 @@ class _Reading:
         self._measured = _Measured()
         models = dict.fromkeys(model for model, _ in systems)
         expected: dict[System, None] = dict.fromkeys(systems)
-        for purpose, act in _whole_parts(evidence):
+        for purpose, act in whole_parts(evidence):
             case = by_id.get(purpose.case)
             if case is None:
                 continue
@@ -215,13 +217,13 @@ State: TypeAlias = dict[str, Any]
 
 
 class _Measured:
-    """Measurements by where they belong; of several, the one by the newest version of its metric."""
+    """Measurements by where they belong; of several, that by the newest version of its metric, first with a value."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str, int], tuple[int, Evidence]] = {}
+        self._found: dict[tuple[str, str, str, str, int], tuple[tuple[int, bool], Evidence]] = {}
 
     def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
-        version = int(act.request.get("version", 0))
+        version = (int(act.request.get("version", 0)), act.failure is None)
         for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
             place = name, purpose.model, purpose.case, purpose.part, purpose.seed
             if place not in self._found or version > self._found[place][0]:
@@ -251,7 +253,7 @@ def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[S
 _KEYS: dict[type[Any], str] = {Failure: "failure", str: "not_applicable"}
 
 
-def _whole_parts(evidence: Iterable[tuple[Purpose, Evidence]]) -> Iterator[tuple[Purpose, Evidence]]:
+def whole_parts(evidence: Iterable[tuple[Purpose, Evidence]]) -> Iterator[tuple[Purpose, Evidence]]:
     """Evidence by whole parts: the replies to `IF/1`, `IF/2`, ... are one reply to IF, or fail as the first did."""
     pieces: dict[Purpose, list[tuple[int, Evidence]]] = {}
     repaired: set[tuple[Purpose, int]] = set()

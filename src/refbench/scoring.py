@@ -143,10 +143,12 @@ def run_result(
 ) -> Result:
     """The result of what a run holds, over the cases that it has been asked for so far."""
     cases = _wanted(run, cases)
-    asked = asked_of(run, refusals)
+    asked = replace(asked_of(run, refusals), pictures=_pictures(run, cases))
     left_out = _unmeasured(bench, asked)
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
+    if gone := run.left_out():
+        left_out.append(f"{gone} results are about outputs that were replaced since, and are left out")
     return _result(
         bench,
         cases,
@@ -175,6 +177,13 @@ def _unmeasured(bench: Benchmark, asked: Asked) -> list[str]:
         f"{', '.join(parts)} {'was' if len(parts) == 1 else 'were'} not measured: {reason}"
         for reason, parts in by_reason.items()
     ]
+
+
+def _pictures(run: Run, cases: Sequence[AnyCase]) -> str:
+    """One hash for the content of the cases' pictures as far as they were opened, "" where none was."""
+    mine = {picture.name for case in cases for picture in (*case.request.pictures, *case.targets)}
+    known = {picture.name: picture.sha256 for picture in reversed(run.pictures()) if picture.name in mine}
+    return content_key(known)[:16] if known else ""
 
 
 def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:
@@ -255,6 +264,7 @@ def _result(
         measured=measured,
         seeds=seeds_of(outputs),
         refusals=refusals,
+        pictures=asked.pictures if asked else "",
     )
 
 
@@ -280,8 +290,8 @@ def _noted(
         if act.kind == "measure":
             how = {key: act.request.get(key) for key in ("metric", "version", "networks")}
             measured[f"{purpose.part} {act.request.get('protocol') or 'both'}"] = how
-        elif purpose.judge not in judges and "model" in act.request and "imported" not in act.request:
-            judges[purpose.judge] = {"model": act.request["model"], "parameters": act.request.get("parameters", {})}
+        elif purpose.judge not in judges and act.asked is not None:
+            judges[purpose.judge] = {key: act.asked[key] for key in ("model", "parameters")}
         yield purpose, act
 
 
@@ -300,6 +310,7 @@ def result_of(
     measured: Mapping[str, Mapping[str, Any]] | None = None,
     seeds: Mapping[str, int] | None = None,
     refusals: str = REFUSALS[0],
+    pictures: str = "",
 ) -> Result:
     """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers.
 
@@ -330,6 +341,7 @@ def result_of(
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
         **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
+        **({"pictures": pictures} if pictures else {}),
         **({"refusals": refusals} if refusals != REFUSALS[0] else {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},
     }

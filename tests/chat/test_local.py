@@ -20,6 +20,7 @@ from refbench.chat.local_worker import _drawn
 from refbench.chat.sent import PicturePolicy, SentPicture, prepare
 from refbench.chat.spec import Spec
 from refbench.evidence import Evidence
+from refbench.machine import threads
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 
@@ -401,7 +402,7 @@ def test_each_reply_ends_at_its_own_limit_and_says_so(judge: Judge) -> None:
     vlm = judge("llava", max_tokens=None)
     short, longer = ask(vlm, [question("Rate.", max_tokens=3), question("Rate.", max_tokens=9)], [])
     assert (short.output_tokens, longer.output_tokens) == (3, 9)
-    assert short.provenance == longer.provenance == "cut off at the limit of tokens"
+    assert short.provenance == longer.provenance == f"cut off at the limit of tokens; {threads()} threads"
     assert short.input_tokens == longer.input_tokens == len("<USER: Rate.Well?>ASSISTANT:")
     assert short.cost_usd == 0
     assert short.id != longer.id
@@ -423,7 +424,7 @@ def test_a_reply_that_ended_by_itself_is_not_cut_off(
     )
     ended, other = ask(judge(folder), [question("Rate."), question("Something else?")], [])
     place = made.index(made[4]) + 1
-    assert (ended.output_tokens, ended.provenance) == (place, "")
+    assert (ended.output_tokens, ended.provenance) == (place, f"{threads()} threads")
     assert ended.reply is not None
     assert whole.reply is not None
     assert whole.reply.startswith(ended.reply)
@@ -562,7 +563,7 @@ def test_weights_from_the_hub_are_recorded_with_their_commit(
     monkeypatch.setattr(hub, "snapshot_download", lambda name, **_: str(snapshot))
     vlm = LocalVLM(Spec.parse("local:a/b?device=cpu&max_tokens=4", "--judge"))
     (evidence,) = ask(vlm, [question("?")], [])
-    assert evidence.provenance == "cut off at the limit of tokens; revision c0ffee"
+    assert evidence.provenance == f"cut off at the limit of tokens; revision c0ffee; {threads()} threads"
     assert evidence.request["model"] == "a/b"
     vlm.close()
 

@@ -17,6 +17,7 @@ from refbench.engine.embedded import EmbeddedExecutor
 from refbench.engine.engines import make_executor
 from refbench.engine.ray_executor import RayExecutor
 from refbench.engine.task import Executor, Outcome, Resources, Rows, Task
+from refbench.machine import threads
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.engine_workers import Item
@@ -213,6 +214,21 @@ def test_workers_share_the_drivers_folder_and_places_of_weights_but_no_token(
     seen = outcomes(connected, task("ray_workers:Seen", isolated=True), numbers(1))["0"].value
     own = os.nice(0)  # Ray would add 15, and the workers would starve beside other load
     assert (seen["folder"], seen["REFBENCH_TEST"], seen["HF_TOKEN"], seen["nice"]) == (str(tmp_path), "yes", None, own)
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["actors", "processes"])
+@pytest.mark.parametrize("variable", [None, "1", "3"])
+def test_a_worker_computes_with_as_many_threads_as_it_would_on_the_driver(
+    connected: RayExecutor, monkeypatch: pytest.MonkeyPatch, variable: str | None, isolated: bool
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    work = task("ray_workers:Seen", isolated=isolated)
+    assert str(work.threads) == (variable or str(threads()))
+    there = outcomes(connected, work, numbers(1))["0"].value
+    here = outcomes(EmbeddedExecutor(threads=1, processes=1), task("ray_workers:Seen", isolated=True), numbers(1))
+    assert there["threads"] == here["0"].value["threads"] == work.threads
 
 
 def test_parts_of_gpus_are_shared_out_and_what_is_not_there_is_refused(connected: RayExecutor) -> None:

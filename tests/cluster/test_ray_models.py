@@ -18,6 +18,7 @@ from refbench.chat.spec import Spec
 from refbench.engine.engines import Engine, started
 from refbench.engine.ray_models import Cluster, RemoteModel, RemoteVLM
 from refbench.engine.task import Resources
+from refbench.machine import threads
 from refbench.models.function import PythonModel
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import encode
@@ -115,6 +116,7 @@ def test_a_pipeline_of_diffusers_paints_the_same_picture_on_a_node(cluster: Any,
     there = asyncio.run(painted())
     assert there.pictures == here.pictures
     assert there.provenance == here.provenance
+    assert there.provenance["threads"] == str(threads())
 
 
 @NEURAL

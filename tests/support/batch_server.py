@@ -32,6 +32,7 @@ from refbench.engine.gallery import Gallery
 from refbench.engine.judging import JudgingRun
 from refbench.engine.recorder import Recorder
 from refbench.engine.setup import set_up
+from refbench.engine.unchanged import Before
 from refbench.runs import Run, Shard
 from support.judge_server import JudgeServer, answer, text_of, wire
 
@@ -245,6 +246,7 @@ async def batch_async(
                 budget=Budget.parse(budget, run.spent_usd()),
                 recorder=recorder,
                 gallery=Gallery(run, setup.dataset, recorder, setup.policy),
+                before=Before.of(run, BatchJournal(writer.path).all_asked()),
                 retry=retry,
             )
             started(judged)
@@ -278,8 +280,8 @@ def die(moment: str) -> None:
         if reached("after"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def dying_settle(run: JudgingRun, *settled: Any) -> None:
-        await settle(run, *settled)
+    async def dying_settle(run: JudgingRun, *settled: Any, **more: Any) -> None:
+        await settle(run, *settled, **more)
         if reached("recording"):
             os.kill(os.getpid(), signal.SIGKILL)
 

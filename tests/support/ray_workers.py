@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from refbench.machine import threads
 from support.engine_workers import Item, Worker
 
 
@@ -27,9 +28,12 @@ class Gated(Worker):
 
 
 class Seen:
-    """Says what a worker sees: its process, its raylet, its GPUs, its folder, a variable."""
+    """Says what a worker sees: its process, its raylet, its GPUs, its folder, its threads, a variable."""
 
     def __call__(self, rows: Sequence[Item]) -> list[Any]:
         names = ("RAY_RAYLET_PID", "CUDA_VISIBLE_DEVICES", "REFBENCH_TEST", "HF_TOKEN")
         seen = {name: os.environ.get(name) for name in names}
-        return [{"pid": os.getpid(), "folder": str(Path.cwd()), "nice": os.nice(0), **seen} for _ in rows]
+        return [
+            {"pid": os.getpid(), "folder": str(Path.cwd()), "nice": os.nice(0), "threads": threads(), **seen}
+            for _ in rows
+        ]

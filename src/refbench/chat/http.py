@@ -41,9 +41,10 @@ class HttpVLM:
         self.price: Price | None = price_of(provider.kind, self.model, spec.options, own_server=own)
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
-        return self._asked(request).canonical(
-            f"{self.provider.kind} {self.base_url}", self.model, repeat, self.parameters
-        )
+        # A limit of the spec shapes all replies, like any other parameter of it.
+        limit = {"max_tokens": self.max_tokens} if self.max_tokens else {}
+        endpoint = f"{self.provider.kind} {self.base_url}"
+        return self._asked(request).canonical(endpoint, self.model, repeat, {**self.parameters, **limit})
 
     def input_tokens(self, request: ChatRequest, pictures: Pictures) -> int:
         sizes = [(pictures[p.sha256].width, pictures[p.sha256].height) for p in request.pictures]

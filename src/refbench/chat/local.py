@@ -20,6 +20,7 @@ from refbench.chat.request import ChatRequest
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import Pictures
 from refbench.evidence import Evidence
+from refbench.machine import threads, use_threads
 from refbench.record import RefBenchError, canonical_json
 
 _OPTIONS = ("dtype", "device", "batch", "max_tokens", "seed", "temperature", "revision", "family")
@@ -91,6 +92,8 @@ class LocalVLM:
         noted = ["cut off at the limit of tokens"] if said.cut_off else []
         if self._weights is not None and self._weights.revision:
             noted.append(f"revision {self._weights.revision}")
+        if self._source.device == "cpu":
+            noted.append(f"{threads()} threads")
         return Evidence(
             kind="chat",
             request=canonical,
@@ -159,6 +162,7 @@ class LocalVLM:
 def load(source: Source) -> Weights:
     """The weights, ready to be asked. Code of a repository is never run."""
     torch, transformers = package("torch"), package("transformers")
+    use_threads()
     try:
         folder = source.where if Path(source.where).is_dir() else _fetched(source)
         processor = _processor(transformers, folder)

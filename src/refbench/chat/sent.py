@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -42,13 +43,15 @@ class SentPicture:
     original: PictureFacts
     changed: str = ""
     """Empty when the file goes as it is."""
+    name: str = ""
+    """What the file was called that it comes from; "" where it still has that name."""
 
     def read(self) -> bytes:
         """The bytes to send: those just prepared, if they are still at hand, else the file's."""
         data = _recent.take(self.sha256)
         if data is None:
             data = self.path.read_bytes()
-            if len(data) != self.size:
+            if hashlib.sha256(data).hexdigest() != self.sha256:
                 raise OSError(f"{self.path.name} has changed since it was prepared")
         return data
 
@@ -79,10 +82,13 @@ class _Recent:
 _recent = _Recent(96 << 20)
 
 
-def prepare(path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Path]) -> SentPicture | Failure:
-    """The picture as it will be sent; re-encoded ones are stored once by `store`."""
+def prepare(
+    path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Path], data: bytes | None = None
+) -> SentPicture | Failure:
+    """The picture as it will be sent; re-encoded ones are stored once by `store`. `data` are the file's bytes, where
+    they have been read already."""
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if data is None else data
     except OSError as error:
         return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
     facts = facts_of(data)

@@ -33,6 +33,7 @@ class Experiment(Record):
     seeds: int | None = None
     repeats: int | None = None
     retry: tuple[str, ...] | None = None
+    replace: bool | None = None
     budget: str | None = None
     concurrency: int | None = None
     timeout: float | None = None

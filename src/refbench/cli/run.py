@@ -51,6 +51,9 @@ def run_command(
     retry: Annotated[
         list[str] | None, Parameter(help="Also try again what failed finally in this way, for example refused")
     ] = None,
+    replace: Annotated[
+        bool, Parameter(help="Outputs of a folder that changed take the place of those on record, which are retired")
+    ] = False,
     budget: Annotated[str | None, Parameter(help="Most that the run may cost, for example 5usd")] = None,
     concurrency: Annotated[int | None, Parameter(help="Most calls in flight at an endpoint; 32 by default")] = None,
     timeout: Annotated[float | None, Parameter(help="Seconds to wait for a reply; 180 by default")] = None,
@@ -107,6 +110,7 @@ def run_command(
         "seeds": seeds,
         "repeats": repeats,
         "retry": retry,
+        "replace": replace or None,
         "budget": budget,
         "concurrency": concurrency,
         "timeout": timeout,

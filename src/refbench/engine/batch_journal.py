@@ -71,7 +71,9 @@ class BatchJournal:
         for call, purposes in calls:
             request = judge.canonical(call.request, call.number)
             acts[call.act] = {"request": request, "for": [p.model_dump(exclude_defaults=True) for p in purposes]}
-        self._append(tag, "intended", judge=judge.name, place=place_of(judge), worst_usd=worst_usd, acts=acts)
+        again = [call.act for call, _ in calls if call.instead]
+        more = {"again": again} if again else {}
+        self._append(tag, "intended", judge=judge.name, place=place_of(judge), worst_usd=worst_usd, acts=acts, **more)
         return self.open[tag]
 
     def submitted(self, batch: OpenBatch, ids: Sequence[str]) -> None:
@@ -86,6 +88,16 @@ class BatchJournal:
             file.seek(batch.offset)
             acts = orjson.loads(file.readline())["acts"]
         return {act: (said["request"], tuple(Purpose(**p) for p in said["for"])) for act, said in acts.items()}
+
+    def all_asked(self) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
+        """The same of all batches that have not ended."""
+        return {act: said for batch in self.open.values() for act, said in self.asked(batch).items()}
+
+    def again(self, batch: OpenBatch) -> frozenset[str]:
+        """Those of its acts that were asked for once more: their results retire what is on record."""
+        with self.path.open("rb") as file:
+            file.seek(batch.offset)
+            return frozenset(orjson.loads(file.readline()).get("again", ()))
 
     def _append(self, tag: str, event: str, **more: Any) -> None:
         said = {"batch": tag, "event": event, "time": round(time.time(), 3), **more}

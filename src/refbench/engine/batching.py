@@ -239,11 +239,11 @@ class _Batching:
             word, results = found
             known = {result.custom_id: result for result in results}
             nothing = BatchResult("", unanswered=f"no result in the batch, which is {word}")
-            asked = list(self.journal.asked(batch).items())
+            asked, again = list(self.journal.asked(batch).items()), self.journal.again(batch)
             for start in range(0, len(asked), _TOGETHER):
                 some = asked[start : start + _TOGETHER]
                 acts = [(_evidence(window.judge, r, known.get(act, nothing)), purposes) for act, (r, purposes) in some]
-                await asyncio.gather(*[self._settle(*act) for act in acts])
+                await asyncio.gather(*[self._settle(*act, instead=act[0].id in again) for act in acts])
             await self._close(batch, word)
             ended += 1
         return ended
@@ -253,17 +253,19 @@ class _Batching:
         self.work.progress.in_flight = self.journal.outstanding
         await self.work.budget.release(batch.worst_usd)
 
-    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...]) -> None:
+    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...], *, instead: bool = False) -> None:
         work = self.work
         if evidence.id in work._sharing:  # planned by this command
             purposes = (*purposes, *work._sharing.pop(evidence.id))
             work.progress.done += 1
         self.recorded += 1
-        if work.recorder.writer.succeeded(evidence.id):  # a kill came between recording and ending the batch
+        writer = work.recorder.writer
+        # A kill came between recording and ending the batch.
+        if writer.says(evidence) if instead else writer.succeeded(evidence.id):
             for purpose in purposes:
                 work.recorder.link(evidence.id, purpose)
         else:
-            await work._settle(evidence, purposes)
+            await work._settle(evidence, purposes, instead=evidence.id if instead else "")
 
 
 def _evidence(judge: HttpVLM, request: dict[str, Any], result: BatchResult) -> Evidence:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from refbench.case import AnyCase
 from refbench.chat.local import LocalVLM
 from refbench.chat.request import ChatRequest
 from refbench.chat.vlm import VLM
+from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
 from refbench.engine.engines import started
 from refbench.engine.gallery import Gallery
@@ -28,13 +29,16 @@ from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Models, judging_of, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
+from refbench.engine.unchanged import Before, check_pictures
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
+from refbench.machine import threads
 from refbench.models import AnyModel, ImageModel
 from refbench.record import RefBenchError
 from refbench.result import Result
 from refbench.runs import Run, Shard
+from refbench.scorer import whole_parts
 from refbench.scoring import note_measured, noted_metrics, run_result
 
 
@@ -64,6 +68,7 @@ async def evaluate_async(
     seeds: int = 1,
     repeats: int = 1,
     retry: Sequence[str] = (),
+    replace: bool = False,
     budget: str | None = None,
     concurrency: int = 32,
     timeout: float = 180.0,
@@ -85,7 +90,8 @@ async def evaluate_async(
     `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none; own cases are
     measured by those that are named. With
     `batch`, calls are handed in as provider batches at half the price; without `wait`, their results are left to a
-    later command. With `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
+    later command. With `replace`, outputs of a folder that changed take the place of those on record. With
+    `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
     """
     out, data = Path(out), Path(data) if data is not None else None
     listed = [metrics] if isinstance(metrics, str) else metrics
@@ -124,13 +130,19 @@ async def evaluate_async(
         measured_before = run.notes("not measured ")
         progress = Progress()
         report: BatchReport | None = None
-        with run.writer(shard) as writer, Recorder(writer) as recorder:
+        with run.writer(shard) as writer, contextlib.ExitStack() as stack:
+            check_pictures(run, writer, setup.dataset, setup.models, replace=replace)
+            before = Before.of(run, BatchJournal(writer.path).all_asked())
+            recorder = stack.enter_context(Recorder(writer))
             writer.want(limit)
             note_measured(writer, bench)
+            for model in setup.models:
+                writer.note_seeds(model.name, seeds)
             # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+            writer.note("threads", str(threads()))
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
-            studio.open(model for model in setup.models if isinstance(model, ImageModel))
+            studio.open(setup.models)
             gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)
             work = JudgingRun(
                 run=run,
@@ -142,11 +154,13 @@ async def evaluate_async(
                 budget=money,
                 recorder=recorder,
                 gallery=gallery,
+                before=before,
                 seeds=seeds,
                 repeats=repeats,
                 retry=frozenset(retry),
                 repair=repairer(bench) if repair else None,
                 progress=progress,
+                read_as=read_as(bench, run, setup.dataset.cases, frozenset(retry)) if retry else frozenset(),
             )
             measuring = MeasuringRun(
                 bench=bench,
@@ -155,6 +169,7 @@ async def evaluate_async(
                 gallery=gallery,
                 recorder=recorder,
                 executor=on.executor,
+                before=before,
                 cluster=on.cluster.layout() if on.cluster is not None else None,
                 parts=chosen or (),
                 seeds=seeds,
@@ -163,6 +178,10 @@ async def evaluate_async(
                 retry=frozenset(retry),
                 progress=progress,
             )
+            if setup.judges:
+                await work.rehearse(setup.dataset.cases)
+            if chosen is not None:
+                await measuring.rehearse(setup.dataset.cases)
             for judge in setup.judges:
                 writer.note(f"family of {judge.name}", judge.family)
             printer = ProgressPrinter(progress) if show else None
@@ -222,6 +241,30 @@ def repairer(bench: Benchmark) -> Repair:
         return repair_request(request, evidence.reply, "The form is the one that was described above.")
 
     return repair
+
+
+def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozenset[str]) -> frozenset[str]:
+    """Acts whose replies a reader of some protocol takes for such a failure: a refusal in words is a reply."""
+    by_id = {case.id: case for case in cases}
+    acts: dict[Purpose, list[str]] = {}
+
+    def noted() -> Iterator[tuple[Purpose, Evidence]]:
+        for purpose, evidence in run.evidence():
+            if evidence.kind == "chat" and evidence.reply is not None and "+" not in purpose.part:
+                whole = purpose.model_copy(update={"part": purpose.part.partition("/")[0]})
+                acts.setdefault(whole, []).append(evidence.id)
+                yield purpose, evidence
+
+    found: set[str] = set()
+    for purpose, evidence in whole_parts(noted()):
+        if purpose.case not in by_id:
+            continue
+        for name, protocol in bench.protocols.items():
+            if purpose.protocol in ("", name):
+                read = protocol.read(by_id[purpose.case], purpose, evidence)
+                if any(score.failure is not None and score.failure.kind in kinds for score in read):
+                    found.update(acts[purpose])
+    return frozenset(found)
 
 
 def _chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Models, judging_of, set_up
 from refbench.engine.shown import shown
 from refbench.engine.studio import Studio
+from refbench.engine.unchanged import check_pictures
 from refbench.failure import Failure
+from refbench.machine import threads
 from refbench.models import ImageModel
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
@@ -77,9 +80,14 @@ async def generate_async(
         _, recorded = judging_of(setup)
         run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source)
         progress = Progress()
-        with run.writer(shard) as writer, Recorder(writer) as recorder:
+        with run.writer(shard) as writer, contextlib.ExitStack() as stack:
+            check_pictures(run, writer, setup.dataset, makers)
+            recorder = stack.enter_context(Recorder(writer))
             writer.want(limit)
+            for model in makers:
+                writer.note_seeds(model.name, seeds)
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+            writer.note("threads", str(threads()))
             money = Budget.parse(budget, run.spent_usd())
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)

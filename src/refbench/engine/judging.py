@@ -19,9 +19,11 @@ from refbench.engine.ahead import ahead
 from refbench.engine.gallery import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
+from refbench.engine.unchanged import Before
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
+from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 
@@ -47,6 +49,8 @@ class Planned:
     worst_usd: float
     unread: Evidence | None = None
     """The reply that is on record already and could not be read, when only the repair is missing."""
+    instead: str = ""
+    """The act on record that the new reply is to retire, where it is asked for once more."""
 
 
 @dataclass
@@ -62,12 +66,16 @@ class JudgingRun:
     budget: Budget
     recorder: Recorder
     gallery: Gallery
+    before: Before
     seeds: int = 1
     repeats: int = 1
     retry: frozenset[str] = frozenset()
     repair: Repair | None = None
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
+    read_as: frozenset[str] = frozenset()
+    """Acts whose replies a reader takes for a failure that is to be tried again."""
+    _retried: set[str] = field(default_factory=set)
     _cases: dict[str, AnyCase] = field(default_factory=dict)
     _unread: dict[str, Evidence] = field(default_factory=dict)
     _sharing: dict[str, list[Purpose]] = field(default_factory=dict)
@@ -108,6 +116,21 @@ class JudgingRun:
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
 
+    async def rehearse(self, cases: Sequence[AnyCase]) -> None:
+        """See on a few cases, one for each judge and part, that what is asked now is what is on record: prompts,
+        parameters and models that changed are refused here, before anything is paid for."""
+        by_id, judges = {case.id: case for case in cases}, {judge.name: judge for judge in self.judges}
+        models = {model.name: model for model in self.models}
+        chosen: dict[tuple[str, str, str], Purpose] = {}
+        for purpose in self.before.acts:
+            if purpose.case in by_id and purpose.model in models and purpose.judge in judges and purpose.output:
+                chosen.setdefault((purpose.judge, purpose.part, purpose.protocol), purpose)
+        for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
+            for item, output, _ in await self._asked(by_id[case], models[model], seed):
+                for judge in self.judges if item.settled is None else ():
+                    purpose = _purpose(by_id[case], model, seed, judge, 0, item, output)
+                    self.before.known_as(purpose, judge.canonical(item.request, item.draw * _MOST_REPEATS))
+
     def _unrepaired(self) -> dict[str, Evidence]:
         """Replies on record that could not be read and were not asked for again: their run was stopped in between."""
         assert self.repair is not None
@@ -131,31 +154,32 @@ class JudgingRun:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
         for model, seed in ((model, seed) for model in self.models for seed in range(self.seeds)):
-            material = await self._material(case, model, seed)
-            if material is None:
-                continue
-            if self.judging.compose is not None:
-                material = await asyncio.to_thread(self.judging.compose, case, material, self.gallery.store)
-            asked = self.judging.ask(case, material)
-            made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
-            pictures = {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets, *made)}
+            asked = await self._asked(case, model, seed)
             for judge in self.judges:
                 for repeat in range(self.repeats):
-                    for item in asked:
+                    for item, output, material in asked:
+                        purpose = _purpose(case, model.name, seed, judge, repeat, item, output)
                         if item.settled is not None:
-                            await self._record_settled(case, model.name, seed, judge, repeat, item, material)
+                            await self._record_settled(purpose, item, material)
                             continue
-                        planned = await self._planned(case, model.name, seed, judge, repeat, item, pictures)
+                        planned = await self._planned(purpose, judge, item, _pictures(material))
                         if planned is not None:
                             found.append(planned)
         return found
 
-    async def _planned(
-        self, case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, pictures: Pictures
-    ) -> Planned | None:
-        purpose = _purpose(case, model, seed, judge, repeat, item)
-        number = repeat + item.draw * _MOST_REPEATS
-        act = content_key({"kind": "chat", **judge.canonical(item.request, number)})
+    async def _asked(self, case: AnyCase, model: AnyModel, seed: int) -> list[tuple[Asked, str, Material]]:
+        """What is asked of an output, with its content and what is shown; nothing where there is none to judge."""
+        material = await self._material(case, model, seed)
+        if material is None:
+            return []
+        output = content_of(picture.original.sha256 for picture in material.outputs)
+        if self.judging.compose is not None:
+            material = await asyncio.to_thread(self.judging.compose, case, material, self.gallery.store)
+        return [(item, output, material) for item in self.judging.ask(case, material)]
+
+    async def _planned(self, purpose: Purpose, judge: VLM, item: Asked, pictures: Pictures) -> Planned | None:
+        number = purpose.repeat + item.draw * _MOST_REPEATS
+        act = self.before.known_as(purpose, judge.canonical(item.request, number))
         writer = self.recorder.writer
         self.progress.expected += 1
         failed = writer.failed(act)
@@ -164,7 +188,8 @@ class JudgingRun:
             self._sharing[act] = []
             worst = judge.worst_cost(item.request, pictures) or 0.0
             return Planned(purpose, judge, item.request, pictures, act, number, worst, unread)
-        if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
+        again = act not in self._retried and (act in self.read_as or failed in self.retry)
+        if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.known += 1
             self.recorder.link(act, purpose)
             return None
@@ -175,30 +200,31 @@ class JudgingRun:
         self._sharing[act] = []
         worst = judge.worst_cost(item.request, pictures) or 0.0
         # A reply that cannot be read is asked for once more.
-        return Planned(purpose, judge, item.request, pictures, act, number, 2 * worst if self.repair else worst)
+        most = 2 * worst if self.repair else worst
+        if again:
+            self._retried.add(act)
+        return Planned(purpose, judge, item.request, pictures, act, number, most, instead=act if again else "")
 
-    async def _record_settled(
-        self, case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, material: Material
-    ) -> None:
+    async def _record_settled(self, purpose: Purpose, item: Asked, material: Material) -> None:
         """What the benchmark knows without a judge is evidence like any other, and costs nothing."""
         request = {
             "settled": item.part,
             "protocol": item.protocol,
-            "case": case.id,
+            "case": purpose.case,
             "draw": item.draw,
             "outputs": [picture.original.sha256 for picture in material.outputs],
         }
         known = {"failure": item.settled} if isinstance(item.settled, Failure) else {"reply": item.settled}
-        purpose = _purpose(case, model, seed, judge, repeat, item)
         self.progress.expected += 1
         self.progress.known += 1
         await self.recorder.record((Evidence(kind="chat", request=request, **known), (purpose,)))
 
     async def _material(self, case: AnyCase, model: AnyModel, seed: int = 0) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
+        golden = case.targets if self.judging.shows_targets else ()
+        outputs = await self.gallery.gather(case, model, (*case.request.pictures, *golden), seed)
         inputs = [self.dataset.path(picture) for picture in case.request.pictures]
-        targets = [self.dataset.path(picture) for picture in case.targets if self.judging.shows_targets]
-        outputs = await self.gallery.gather(case, model, (*inputs, *targets), seed)
+        targets = [self.dataset.path(picture) for picture in golden]
         if outputs is None:
             return None
         unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
@@ -207,7 +233,7 @@ class JudgingRun:
             return None
         return Material(
             inputs=tuple(self._ready(p) for p in inputs),
-            outputs=tuple(self._ready(p) for p in outputs),
+            outputs=tuple(self._ready(p, output=True) for p in outputs),
             targets=tuple(self._ready(p) for p in targets),
         )
 
@@ -218,8 +244,8 @@ class JudgingRun:
             purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*", seed=seed)
             await self.recorder.record((act, (purpose,)))
 
-    def _ready(self, path: Path) -> SentPicture:
-        picture = self.gallery.picture(path)
+    def _ready(self, path: Path, *, output: bool = False) -> SentPicture:
+        picture = self.gallery.output(path) if output else self.gallery.picture(path)
         assert isinstance(picture, SentPicture)
         return picture
 
@@ -240,7 +266,7 @@ class JudgingRun:
                 limiter.answered()
             purposes = (purpose, *self._sharing.pop(planned.act))
             if planned.unread is None:
-                await self._settle(evidence, purposes)
+                await self._settle(evidence, purposes, instead=planned.instead)
             again = self.repair(self._cases[purpose.case], purpose, evidence, planned.request) if self.repair else None
             if again is not None:
                 act = content_key({"kind": "chat", **judge.canonical(again, planned.number)})
@@ -249,15 +275,20 @@ class JudgingRun:
                     await self._settle(await judge.ask(again, planned.pictures, planned.number), second)
         self.progress.done += 1
 
-    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...]) -> None:
+    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...], *, instead: str = "") -> None:
         self.budget.pay(evidence.cost_usd)
         self.progress.spent_usd = self.budget.spent
         if evidence.failure is not None:
             self.progress.failed[evidence.failure.kind] += 1
-        await self.recorder.record((evidence, purposes))
+        await self.recorder.record((evidence, purposes), instead=instead)
 
 
-def _purpose(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked) -> Purpose:
+def _pictures(material: Material) -> Pictures:
+    made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
+    return {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets, *made)}
+
+
+def _purpose(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, output: str) -> Purpose:
     return Purpose(
         case=case.id,
         model=model,
@@ -266,6 +297,7 @@ def _purpose(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item
         seed=seed,
         repeat=repeat,
         protocol=item.protocol,
+        output=output,
     )
 
 

@@ -21,14 +21,16 @@ from refbench.engine.measure_worker import Layout, MeasureRow, devices_of, sprea
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.engine.task import Executor, Outcome, Task
+from refbench.engine.unchanged import Before
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import TRANSIENT
+from refbench.failure import TRANSIENT, Failure
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, why_not_measured
 from refbench.metrics.opened import decodes_alike
 from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
+from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 
 _AHEAD = 256
@@ -43,6 +45,8 @@ class _Planned:
     request: Mapping[str, Any]
     purposes: list[Purpose]
     job: Job
+    instead: str = ""
+    """The act on record that it retires, where it is measured once more."""
 
 
 @dataclass
@@ -55,6 +59,7 @@ class MeasuringRun:
     gallery: Gallery
     recorder: Recorder
     executor: Executor
+    before: Before
     parts: Sequence[str] = ()
     """Only these parts; all that can run when empty."""
     seeds: int = 1
@@ -139,30 +144,50 @@ class MeasuringRun:
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
         return rows
 
+    async def rehearse(self, cases: Sequence[AnyCase]) -> None:
+        """See on a few cases, one for each part, that what is measured now is what is on record: refused, before
+        anything is paid for, where it is not."""
+        by_id, models = {case.id: case for case in cases}, {model.name: model for model in self.models}
+        chosen: dict[tuple[str, str], Purpose] = {}
+        for purpose in self.before.acts:
+            if not purpose.judge and purpose.case in by_id and purpose.model in models and purpose.output:
+                chosen.setdefault((purpose.part, purpose.protocol), purpose)
+        for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
+            for purpose, measured, metric, pictures in await self._measurable(by_id[case], models[model], seed):
+                self.before.check_measured(purpose, self._request(purpose, measured, metric, pictures))
+
     async def _plan(self, case: AnyCase, model: AnyModel, seed: int) -> list[_Planned]:
         """The measurements that an output still needs."""
+        planned = [self._planned(*one) for one in await self._measurable(case, model, seed)]
+        return [one for one in planned if one is not None]
+
+    async def _measurable(
+        self, case: AnyCase, model: AnyModel, seed: int
+    ) -> list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]]:
+        """What is measured of an output, by what, and on which pictures."""
         wanted = self._wanted(case)
         paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
-        outputs = await self.gallery.gather(case, model, tuple(paths.values()), seed)
+        outputs = await self.gallery.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
         if outputs is None:
             return []
-        found: list[_Planned] = []
+        shown = [picture for path in outputs if isinstance(picture := self.gallery.output(path), SentPicture)]
+        place = {"case": case.id, "model": model.name, "judge": "", "seed": seed}
+        place["output"] = content_of(picture.original.sha256 for picture in shown)
+        found: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
         for measured in wanted:
             pictures = {"output": outputs[0], **{name: paths[p.name] for name, p in measured.pictures.items()}}
             for way, protocol in self._ways(measured, pictures):
                 metric = self._metric(measured, way)
-                if metric is None:
-                    continue
-                planned = self._planned(case, model, seed, measured, metric, pictures, protocol)
-                if planned is not None:
-                    found.append(planned)
+                if metric is not None:
+                    purpose = Purpose(**place, part=measured.part, protocol=protocol)
+                    found.append((purpose, measured, metric, pictures))
         return found
 
     def _ways(self, measured: Measured, pictures: Mapping[str, Path]) -> list[tuple[str, str]]:
         """Under which protocols it is measured (by which variant, for which purpose): once where both agree."""
         if measured.protocol:
             return [(measured.protocol, measured.protocol)]
-        opened = [p for p in map(self.gallery.picture, pictures.values()) if isinstance(p, SentPicture)]
+        opened = [p for p in self._opened(pictures).values() if isinstance(p, SentPicture)]
         alike = all(decodes_alike(picture.original) for picture in opened)
         variants = [self._metric(measured, protocol) for protocol in self.bench.protocols]
         if alike and all(metric is not None and not metric.protocol for metric in variants):
@@ -178,33 +203,35 @@ class MeasuringRun:
                 self.left_out[measured.part] = reason
         return self._metrics[place]
 
-    def _planned(
-        self,
-        case: AnyCase,
-        model: AnyModel,
-        seed: int,
-        measured: Measured,
-        metric: Metric,
-        pictures: Mapping[str, Path],
-        protocol: str,
-    ) -> _Planned | None:
-        purpose = Purpose(case=case.id, model=model.name, judge="", part=measured.part, seed=seed, protocol=protocol)
-        opened = {name: self.gallery.picture(path) for name, path in pictures.items()}
-        hashes = {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in sorted(opened.items())}
-        request = {
+    def _opened(self, pictures: Mapping[str, Path]) -> dict[str, SentPicture | Failure]:
+        gallery = self.gallery
+        return {n: gallery.output(path) if n == "output" else gallery.picture(path) for n, path in pictures.items()}
+
+    def _request(
+        self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
+    ) -> dict[str, Any]:
+        opened = sorted(self._opened(pictures).items())
+        return {
             "metric": metric.id,
             "version": metric.version,
             "protocol": metric.protocol,
-            "decoding": protocol,
+            "decoding": purpose.protocol,
             "networks": {name: _weights(name, self.dtype) for name in metric.networks},
-            "pictures": hashes,
+            "pictures": {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in opened},
             "facts": dict(measured.facts),
         }
+
+    def _planned(
+        self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
+    ) -> _Planned | None:
+        request = self._request(purpose, measured, metric, pictures)
+        self.before.check_measured(purpose, request)
         writer = self.recorder.writer
         self.progress.to_measure += 1
         act = content_key({"kind": "measure", **request})
         failed = writer.failed(act)
-        if writer.succeeded(act) or (failed is not None and failed not in TRANSIENT and failed not in self.retry):
+        again = failed in self.retry
+        if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.measured += 1
             self.recorder.link(act, purpose)
             return None
@@ -214,12 +241,15 @@ class MeasuringRun:
         job = Job(
             metric=metric.id,
             protocol=metric.protocol,
-            decoding=protocol,
+            decoding=purpose.protocol,
             # Absolute, because a worker on another node may have another working directory.
-            pictures={name: str(path.absolute()) for name, path in pictures.items()},
+            pictures={
+                name: str((self.gallery.copy(path) if name == "output" else path).absolute())
+                for name, path in pictures.items()
+            },
             facts=measured.facts,
         )
-        self._sharing[act] = _Planned(request, [purpose], job)
+        self._sharing[act] = _Planned(request, [purpose], job, instead=act if again else "")
         return self._sharing[act]
 
     async def _record(self, outcome: Outcome, *, alone: bool = False) -> None:
@@ -240,7 +270,8 @@ class MeasuringRun:
                 self.progress.failed[measurement.failure.kind] += 1
             del self._sharing[evidence.id]
             self.progress.measured += len(one.purposes)
-            self._writing.add(asyncio.create_task(self.recorder.record((evidence, tuple(one.purposes)))))
+            recording = self.recorder.record((evidence, tuple(one.purposes)), instead=one.instead)
+            self._writing.add(asyncio.create_task(recording))
         await self._written(_MOST_UNWRITTEN)
 
     async def _written(self, most: int) -> None:

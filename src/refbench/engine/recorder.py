@@ -11,8 +11,9 @@ from typing import Self
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output
 from refbench.runs import LedgerWriter
+from refbench.runs.ledger import KnownPicture
 
-_Item = tuple[Evidence, tuple[Purpose, ...]] | Output | tuple[str, Purpose]
+_Item = tuple[Evidence, tuple[Purpose, ...]] | Output | KnownPicture | tuple[str, Purpose]
 
 
 class Recorder:
@@ -24,7 +25,7 @@ class Recorder:
     def __init__(self, writer: LedgerWriter) -> None:
         self.writer = writer
         self._loop = asyncio.get_running_loop()
-        self._waiting: queue.SimpleQueue[tuple[_Item, asyncio.Future[None] | None] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[tuple[_Item, str, asyncio.Future[None] | None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="refbench-ledger")
 
     def __enter__(self) -> Self:
@@ -39,12 +40,16 @@ class Recorder:
 
     def link(self, act: str, purpose: Purpose) -> None:
         """Note that recorded evidence serves another purpose; goes into the next commit, nobody waits for it."""
-        self._waiting.put(((act, purpose), None))
+        self._waiting.put(((act, purpose), "", None))
 
-    async def record(self, item: _Item) -> None:
-        """Write down; raises what the disk said when it could not be."""
+    def know(self, picture: KnownPicture) -> None:
+        """Note what a picture is that was opened; goes into the next commit too, before what is said about it."""
+        self._waiting.put((picture, "", None))
+
+    async def record(self, item: _Item, *, instead: str = "") -> None:
+        """Write down; raises what the disk said when it could not be. What the act `instead` said before is retired."""
         done: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.put((item, done))
+        self._waiting.put((item, instead, done))
         await done
 
     def _write(self) -> None:
@@ -57,18 +62,20 @@ class Recorder:
             entries = [entry for entry in batch if entry is not None]
             failure: BaseException | None = None
             try:
-                for item, _ in entries:
-                    self._add(item)
+                for item, instead, _ in entries:
+                    self._add(item, instead)
                 self.writer.commit()
             except Exception as error:  # noqa: BLE001 - carried to whoever waits for the record
                 failure = error
-            for _, done in entries:
+            for *_, done in entries:
                 if done is not None:
                     self._loop.call_soon_threadsafe(_settle, done, failure)
 
-    def _add(self, item: _Item) -> None:
+    def _add(self, item: _Item, instead: str) -> None:
         if isinstance(item, Output):
             self.writer.add_output(item)
+        elif isinstance(item, KnownPicture):
+            self.writer.know(item)
         elif isinstance(item[0], str):
             act, purpose = item
             assert isinstance(act, str)
@@ -78,8 +85,10 @@ class Recorder:
             evidence, purposes = item
             assert isinstance(evidence, Evidence)
             assert isinstance(purposes, tuple)
-            for purpose in purposes:
-                self.writer.add(evidence, purpose)
+            first, *others = purposes
+            self.writer.add(evidence, first, instead=instead)
+            for purpose in others:
+                self.writer.link(evidence.id, purpose)
 
 
 def _settle(done: asyncio.Future[None], failure: BaseException | None) -> None:

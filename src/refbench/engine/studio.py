@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +15,16 @@ from refbench.case import AnyCase
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
 from refbench.failure import TRANSIENT, Failure
+from refbench.models import AnyModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
 from refbench.output import Output, StoredPicture
 from refbench.pictures import PictureFacts, facts_of
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Run
+from refbench.runs.ledger import KnownPicture, file_state
 
 _NOTE = "model "
+_FOUND = {"kind": "pictures that were there"}
 
 
 @dataclass
@@ -37,19 +42,24 @@ class Studio:
     """Why no more is made, "" while it is."""
     _places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     _known: dict[tuple[str, str, int], Output] = field(default_factory=dict)
+    _noted: set[Path] = field(default_factory=set)
 
-    def open(self, models: Iterable[ImageModel]) -> None:
+    def open(self, models: Iterable[AnyModel]) -> None:
         """Look at what earlier runs have made, and refuse to mix it with pictures of other settings."""
         self._known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
         before = self.run.notes(_NOTE)
         for model in models:
-            now = canonical_json(dict(model.canonical())).decode()
+            now = canonical_json(dict(model.canonical()) if isinstance(model, ImageModel) else _FOUND).decode()
             if before.get(model.name, now) != now:
                 raise RefBenchError(
                     f"--model {model.name}: {self.run.path} holds pictures of that name made with other settings "
                     f"({before[model.name]}): give it another name, or choose another --out"
                 )
             self.recorder.writer.note(_NOTE + model.name, now)
+
+    def known(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
+        """What is on record of a case after `outputs` has given its pictures."""
+        return self._known[case.id, model.name, seed]
 
     async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The pictures of a case in order: those on record, else new ones."""
@@ -75,6 +85,7 @@ class Studio:
         )
         worst = (model.traits.usd_a_picture or 0.0) * request.n_pictures
         self.progress.to_make += 1
+        await asyncio.to_thread(self._know, case)
         async with place:
             try:
                 await self.budget.reserve(worst)
@@ -95,6 +106,17 @@ class Studio:
         if output.failure is not None:
             self.progress.failed[output.failure.kind] += 1
         return output
+
+    def _know(self, case: AnyCase) -> None:
+        """Note what the model is shown: a later command must not judge it against other pictures."""
+        for picture in case.request.pictures:
+            path = self.dataset.path(picture)
+            if path not in self._noted:
+                self._noted.add(path)
+                with contextlib.suppress(OSError):  # a picture that is not there is for the model to say
+                    state = file_state(path)
+                    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+                    self.recorder.know(KnownPicture(picture.name, str(path.absolute()), state, sha256))
 
     def _kept(self, case: AnyCase, model: ImageModel, seed: int, painted: Painted) -> Output:
         """The output with its pictures safe in the run; of an incomplete set what there is, and a note of the rest.

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, Self, TypeAlias
 from pydantic import Field, JsonValue, model_validator
 
 from refbench.failure import Failure
+from refbench.machine import threads
 from refbench.record import Record, RefBenchError
 
 
@@ -51,6 +52,9 @@ class Task(Record):
     flush: Annotated[float, Field(gt=0)] = FLUSH
     """Seconds after which a chunk that is not full goes on its way: more where full batches are worth waiting for."""
     resources: Resources = Resources()
+    threads: Annotated[int, Field(ge=1)] = Field(default_factory=threads)
+    """Threads that a worker computes with: those of the machine that asks, wherever the worker runs, because sums that
+    are split otherwise are rounded otherwise."""
     isolated: bool = False
     """In processes of their own, so that a crash of native code costs one row and not the run."""
     retries: Annotated[int, Field(ge=0)] = 1

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from refbench.engine.task import Task
 from refbench.failure import Failure, redact
+from refbench.machine import compute_with
 from refbench.record import RefBenchError
 
 Call: TypeAlias = Callable[[list[Any]], Sequence[Any]]
@@ -18,6 +19,7 @@ _LONGEST = 500  # characters of an error's message in a Failure
 
 def make(task: Task) -> Call:
     """The object that is called with rows; RefBenchError when it cannot be made, which no other row would change."""
+    compute_with(task.threads)  # before libraries are loaded that look at it once
     module, _, name = task.factory.partition(":")
     try:
         factory = attrgetter(name)(importlib.import_module(module))

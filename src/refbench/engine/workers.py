@@ -21,6 +21,7 @@ from refbench.engine.task import Row, Task
 from refbench.engine.worker import Call, make, measure, said
 from refbench.engine.worker_process import LENGTH
 from refbench.failure import Failure, redact
+from refbench.machine import THREADS
 from refbench.record import RefBenchError
 
 # A fresh interpreter finds what this one finds, also in notebooks and in scripts without an `if __name__` guard.
@@ -131,7 +132,7 @@ class ProcessWorker:
                 if self._stopped:
                     raise RefBenchError(f"task {self._task.name} was stopped")
                 try:
-                    self._child = _Child()
+                    self._child = _Child(self._task.threads)
                 except OSError as error:
                     raise RefBenchError(f"task {self._task.name}: no worker process can be started: {error}") from error
             answer = self._ask(self._task, None)
@@ -159,7 +160,7 @@ class ProcessWorker:
 class _Child:
     """A started process and its three pipes, all served by the one thread that waits for an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
@@ -168,6 +169,7 @@ class _Child:
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
+            env={**os.environ, THREADS: str(threads)},
         )
         assert self.process.stdin
         assert self.process.stdout

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from refbench.failure import Failure
+from refbench.machine import use_threads
 from refbench.models.diffusers_model_loading import Found, load, package
 from refbench.models.diffusers_model_request import Manner, Order, Ready, pixels_of, ready
 from refbench.models.model import Painted
@@ -37,6 +38,7 @@ class Painter:
         self._device = found.source.device
         self._dtype = found.source.dtype
         self._torch = package("torch")
+        use_threads()
         self._pipeline: Any = load(found)
         self._most: int | None = None
         """The largest batch that is tried, once a larger one did not fit in memory."""
@@ -46,6 +48,7 @@ class Painter:
             "torch": str(self._torch.__version__),
             "device": self._device_name(),
             "dtype": self._dtype,
+            "threads": str(self._torch.get_num_threads()) if self._device == "cpu" else "",
             "revision": found.commit,
         }
         self.provenance = {key: value for key, value in told.items() if value}

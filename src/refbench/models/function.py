@@ -19,6 +19,7 @@ from typing import Any
 from refbench.chat.families import family_of
 from refbench.chat.spec import Spec
 from refbench.failure import Failure
+from refbench.machine import THREADS, threads
 from refbench.models.function_call import called, end_loop, failed, paint, said
 from refbench.models.function_lanes import Asked, Lanes
 from refbench.models.function_options import (
@@ -132,7 +133,7 @@ class PythonModel:
         workers = [
             LinesWorker(
                 [sys.executable, "-u", "-c", _START, path, given],
-                env,
+                {THREADS: str(threads()), **env},
                 name=spec.name,
                 timeout=positive(spec, "timeout") or TIMEOUT_S,
                 load_timeout=positive(spec, "load_timeout") or LOAD_TIMEOUT_S,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from pathlib import Path
 
 from refbench.pictures.sniff import EXTENSIONS
@@ -32,22 +31,23 @@ class Blobs:
                 raise disk_error(error, self.root) from error
         return sha256
 
-    def put_file(self, source: Path, sha256: str, picture_format: str) -> None:
-        """Store a copy of a file whose hash is known. Not flushed: the file itself is still where it was."""
+    def put_copy(self, data: bytes, sha256: str, picture_format: str) -> Path:
+        """Store the bytes of a file, whose hash is known. Not flushed: the file itself is still where it was."""
         path = self.path(sha256, picture_format)
         if path.exists():
-            return
+            return path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle, part = open_part(path.parent)
-            os.close(handle)
             try:
-                shutil.copyfile(source, part)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)
         except OSError as error:
             raise disk_error(error, self.root) from error
+        return path
 
     def get(self, sha256: str, picture_format: str) -> bytes:
         """The bytes, checked: a blob whose content no longer has its name is an error, not a picture."""

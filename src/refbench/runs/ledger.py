@@ -14,18 +14,21 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Literal, NamedTuple, Self
 
 from refbench.evidence import Evidence, Purpose
+from refbench.failure import TRANSIENT
 from refbench.output import Output
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, canonical_json
 from refbench.runs.disk import NETWORK_FILESYSTEMS, disk_error, filesystem_of
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the ledger's tables and of run.json, bumped whenever a reader of the old one would be wrong."""
+OLDEST = 1
+"""The first version that is still read. What has it is not written any more."""
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -37,35 +40,116 @@ CREATE INDEX evidence_by_id ON evidence (id);
 CREATE TABLE purpose (
     seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, judge TEXT NOT NULL,
     part TEXT NOT NULL, seed INTEGER NOT NULL, repeat INTEGER NOT NULL, protocol TEXT NOT NULL,
-    evidence TEXT NOT NULL,
-    UNIQUE (case_id, model, judge, part, seed, repeat, protocol, evidence)
+    output TEXT NOT NULL, evidence TEXT NOT NULL,
+    UNIQUE (case_id, model, judge, part, seed, repeat, protocol, output, evidence)
 ) STRICT;
 CREATE TABLE output (
     seq INTEGER PRIMARY KEY, case_id TEXT NOT NULL, model TEXT NOT NULL, seed INTEGER NOT NULL,
     step INTEGER, failure TEXT, digest TEXT NOT NULL, recorded REAL NOT NULL, body TEXT NOT NULL
 ) STRICT;
 CREATE INDEX output_by_case ON output (case_id, model);
+CREATE TABLE retired (
+    seq INTEGER PRIMARY KEY, what TEXT NOT NULL, digest TEXT NOT NULL, recorded REAL NOT NULL, why TEXT NOT NULL
+) STRICT;
+CREATE TABLE picture (
+    seq INTEGER PRIMARY KEY, name TEXT NOT NULL, path TEXT NOT NULL, state TEXT NOT NULL, sha256 TEXT NOT NULL,
+    UNIQUE (name, path, state, sha256)
+) STRICT;
 """
 
+_ROWS = "SELECT id, digest, failure, recorded, seq FROM evidence"
 _INSERT_EVIDENCE = "INSERT INTO evidence (id, failure, digest, recorded, body) VALUES (?,?,?,?,?)"
-_INSERT_PURPOSE = (
-    "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, protocol, evidence) "
-    "VALUES (?,?,?,?,?,?,?,?)"
+_KEEP_EVIDENCE = (
+    "INSERT INTO evidence (id, failure, digest, recorded, body) SELECT ?,?,?,?,? "
+    "WHERE NOT EXISTS (SELECT 1 FROM evidence WHERE id = ? AND digest = ? AND recorded = ?)"
 )
+_INSERT_PURPOSE = (
+    "INSERT OR IGNORE INTO purpose (case_id, model, judge, part, seed, repeat, protocol, output, evidence) "
+    "VALUES (?,?,?,?,?,?,?,?,?)"
+)
+_INSERT_RETIRED = "INSERT INTO retired (what, digest, recorded, why) VALUES (?,?,?,?)"
+_INSERT_PICTURE = "INSERT OR IGNORE INTO picture (name, path, state, sha256) VALUES (?,?,?,?)"
 _INSERT_OUTPUT = (
     "INSERT INTO output (case_id, model, seed, step, failure, digest, recorded, body) VALUES (?,?,?,?,?,?,?,?)"
 )
 
-_FAILURES = "SELECT id, failure FROM evidence WHERE failure IS NOT NULL ORDER BY seq"
+SEEDS = "seeds of "
+"""What the note begins with that says with how many seeds a model is to paint."""
 
 Verdict = Literal["new", "known", "conflict"]
+
+
+class KnownPicture(NamedTuple):
+    """What a picture was when a run opened it: `name` in the dataset ("" for an output), the file, its state (see
+    `file_state`), and the hash of its bytes."""
+
+    name: str
+    path: str
+    state: str
+    sha256: str
+
+
+def file_state(path: Path) -> str:
+    """What changes whenever a file is written or replaced: a cheap first look before its bytes are hashed."""
+    stat = path.stat()
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"
+
+
+class Standing(NamedTuple):
+    """The row of an act that stands: what it said, how it failed (None: it did not), when, and where it is."""
+
+    digest: str
+    failure: str | None
+    recorded: float
+    ledger: int
+    seq: int
+
+    @property
+    def rank(self) -> tuple[int, float, int, int]:
+        """The least stands: a success before a failure, a final failure before one that is tried again, then the
+        earliest."""
+        return failure_rank(self.failure), self.recorded, self.ledger, self.seq
+
+
+def failure_rank(kind: str | None) -> int:
+    return 0 if kind is None else 2 if kind in TRANSIENT else 1
+
+
+def retirements(ledgers: Sequence[sqlite3.Connection]) -> dict[tuple[str, str], float]:
+    """What was retired (an act, or the place of an output) with which content, and when for the last time: rows
+    recorded before do not stand any more."""
+    found: dict[tuple[str, str], float] = {}
+    for db in ledgers:
+        for what, digest, recorded in db.execute("SELECT what, digest, recorded FROM retired"):
+            found[what, digest] = max(recorded, found.get((what, digest), recorded))
+    return found
+
+
+def standing_acts(ledgers: Sequence[sqlite3.Connection]) -> dict[str, Standing]:
+    """The row that stands for each act, over all ledgers of a run."""
+    retired = retirements(ledgers)
+    best: dict[str, Standing] = {}
+    for number, db in enumerate(ledgers):
+        for act, digest, failure, recorded, seq in db.execute(_ROWS):
+            row = Standing(digest, failure, recorded, number, seq)
+            if retired.get((act, digest), recorded) > recorded:
+                continue
+            if act not in best or row.rank < best[act].rank:
+                best[act] = row
+    return best
+
+
+def place_of(output: Output) -> str:
+    """Where an output belongs, as it is retired."""
+    return canonical_json([output.case, output.model, output.seed]).decode()
 
 
 class LedgerWriter:
     """Appends to one ledger. Nothing counts before `commit` has returned; a kill loses only what came after.
 
     An act that already has a result is not recorded again: the earliest success stays. A success beats an
-    earlier failure. A different result for the same act is counted in `conflicts` and left out.
+    earlier failure. A different result for the same act is counted in `conflicts` and left out. What is to give way
+    all the same (a picture that was replaced, a reply that was asked for again) is retired by a record of its own.
     """
 
     def __init__(self, path: Path, *, journal: Literal["wal", "rollback"] | None = None) -> None:
@@ -84,48 +168,85 @@ class LedgerWriter:
                 self._db = sqlite3.connect(path, isolation_level=None, timeout=60, check_same_thread=False)
                 self.journal = _set_journal(self._db, path, journal)
                 _prepare(self._db, path, self.journal)
-                self._results = _recorded(self._db)
-                self._failures = dict(self._db.execute(_FAILURES))
+                self._results = standing_acts([self._db])
         except BaseException:
             self._release()
             raise
 
+    def learn(self, results: dict[str, Standing]) -> None:
+        """Know what stands over all ledgers of the run, so that nothing is paid for twice under another sharding."""
+        self._results = results
+
     def succeeded(self, act: str) -> bool:
         """Whether this act has a result that need not be paid for again."""
-        return self._results.get(act, ("", False))[1]
+        known = self._results.get(act)
+        return known is not None and known.failure is None
 
     def failed(self, act: str) -> str | None:
         """The kind of failure that stands for this act, None where it succeeded or was never tried."""
-        return self._failures.get(act) if not self.succeeded(act) else None
+        known = self._results.get(act)
+        return known.failure if known is not None else None
 
-    def add(self, evidence: Evidence, purpose: Purpose, *, recorded: float | None = None) -> Verdict:
+    def says(self, evidence: Evidence) -> bool:
+        """Whether this very result stands."""
+        known = self._results.get(evidence.id)
+        return known is not None and known.digest == _digest(evidence)
+
+    def add(self, evidence: Evidence, purpose: Purpose, *, recorded: float | None = None, instead: str = "") -> Verdict:
         """Record an act and what it was for; says whether it is new, known, or contradicts what is there.
 
-        `recorded` is the time at which another ledger first had it, when merging.
+        `recorded` is the time at which another ledger first had it, when merging. `instead` is an act that was asked
+        for once more on purpose: what is said now retires what it said before, unless it is a failure that will pass.
         """
-        act, digest, success = evidence.id, _digest(evidence), evidence.failure is None
+        act, digest, kind = evidence.id, _digest(evidence), evidence.failure and evidence.failure.kind
         before = self._results.get(act)
+        now = recorded or time.time()
         verdict: Verdict = "new"
-        if before is not None and before[0] == digest:
+        if before is not None and before.digest == digest:
             verdict = "known"
-        elif before is not None and before[1]:
-            verdict = "conflict" if success else "known"
+        elif before is not None and before.failure is None:
+            verdict = "known" if kind else "conflict"
+        old = self._results.get(instead)
+        if old is not None:
+            verdict, now = "new", max(now, old.recorded + 1e-6)  # two clocks may not agree
+            if (act, digest) != (instead, old.digest) and kind not in TRANSIENT:
+                self.retire(instead, old.digest, "asked again", now)
+                del self._results[instead]
+                before = self._results.get(act)
         if verdict == "new":
-            kind = evidence.failure and evidence.failure.kind
-            row = (act, kind, digest, recorded or time.time(), evidence.model_dump_json())
-            self._waiting.append((_INSERT_EVIDENCE, row))
-            self._results[act] = (digest, success)
-            if kind:
-                self._failures[act] = kind
+            self._waiting.append((_INSERT_EVIDENCE, (act, kind, digest, now, evidence.model_dump_json())))
+            row = Standing(digest, kind, now, 0, 0)
+            if before is None or row.rank < before.rank:
+                self._results[act] = row
         elif verdict == "conflict":
             self.conflicts += 1
         self.link(act, purpose)
         return verdict
 
+    def keep(self, evidence: Evidence, recorded: float) -> None:
+        """Keep a row that does not stand any more, when merging: it was paid for."""
+        row = (evidence.id, evidence.failure and evidence.failure.kind, _digest(evidence), recorded)
+        self._waiting.append((_KEEP_EVIDENCE, (*row, evidence.model_dump_json(), row[0], *row[2:])))
+
+    def retire(self, what: str, digest: str, why: str, recorded: float) -> None:
+        """Say that rows about `what` with this content, recorded before, do not stand any more."""
+        self._waiting.append((_INSERT_RETIRED, (what, digest, recorded, why)))
+
+    def replace_output(self, before: Output, output: Output) -> None:
+        """Retire what stands for a place, and with it the evidence about it, in favour of another output."""
+        now = time.time()
+        self.retire(place_of(before), before.content, "replaced", now)
+        self.add_output(output, recorded=now)
+
     def link(self, act: str, purpose: Purpose) -> None:
         """Say that an act that is recorded already serves this purpose too."""
         p = purpose
-        self._waiting.append((_INSERT_PURPOSE, (p.case, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, act)))
+        row = (p.case, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, p.output, act)
+        self._waiting.append((_INSERT_PURPOSE, row))
+
+    def know(self, picture: KnownPicture) -> None:
+        """Keep what a picture was when it was opened, so that a later command can see whether it still is."""
+        self._waiting.append((_INSERT_PICTURE, (picture.name, picture.path, picture.state, picture.sha256)))
 
     def note(self, name: str, value: str) -> None:
         """Keep a fact about the run that is no evidence, for example the family of a judge."""
@@ -148,11 +269,20 @@ class LedgerWriter:
                 value = "all" if limit is None else str(limit)
                 self._db.execute("INSERT OR REPLACE INTO meta VALUES ('wanted', ?)", (value,))
 
-    def add_output(self, output: Output) -> None:
+    def note_seeds(self, model: str, seeds: int) -> None:
+        """Note with how many seeds a model is to paint each case; it only ever grows."""
+        name = SEEDS + model
+        if self._db is not None:
+            with _disk_errors(self.path):
+                before = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            self.note(name, str(max(seeds, int(before[0]) if before else 1)))
+
+    def add_output(self, output: Output, *, recorded: float | None = None) -> None:
         """Record what a model gave for a case; later rows for the same place are history, not a change."""
         kind = output.failure and output.failure.kind
         place = (output.case, output.model, output.seed, output.step)
-        self._waiting.append((_INSERT_OUTPUT, (*place, kind, output.key, time.time(), output.model_dump_json())))
+        row = (*place, kind, output.key, recorded or time.time(), output.model_dump_json())
+        self._waiting.append((_INSERT_OUTPUT, row))
 
     def commit(self) -> None:
         """Make everything so far durable, all of it or nothing."""
@@ -198,15 +328,6 @@ class LedgerWriter:
             with contextlib.suppress(sqlite3.Error):
                 self._db.close()
         self._lock.close()
-
-
-def _recorded(db: sqlite3.Connection) -> dict[str, tuple[str, bool]]:
-    """Digest and state of each act so far: the latest failure, or the earliest success."""
-    results: dict[str, tuple[str, bool]] = {}
-    for act, digest, failure in db.execute("SELECT id, digest, failure FROM evidence ORDER BY seq"):
-        if not results.get(act, ("", False))[1]:
-            results[act] = (digest, failure is None)
-    return results
 
 
 @contextlib.contextmanager
@@ -284,20 +405,25 @@ def _prepare(db: sqlite3.Connection, path: Path, journal: str) -> None:
         # One transaction: a kill between the tables and the version would leave a file nobody can use.
         db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
     else:
-        check_schema(version, path)
+        check_schema(version, path, oldest=SCHEMA)
     db.execute("BEGIN IMMEDIATE")
     db.execute("INSERT OR REPLACE INTO meta VALUES ('journal', ?)", (journal,))
     db.execute("COMMIT")
 
 
-def check_schema(version: int, path: Path) -> None:
+def check_schema(version: int, path: Path, *, oldest: int = OLDEST) -> None:
     """Refuse what this version cannot read rightly, and say which version can."""
     if version > SCHEMA:
         raise RefBenchError(
             f"{path} has schema {version}, newer than the {SCHEMA} this RefBench knows: upgrade refbench to read it"
         )
-    if version < SCHEMA:
+    if version < OLDEST:
         raise RefBenchError(
-            f"{path} has schema {version}, older than the {SCHEMA} this RefBench reads: "
+            f"{path} has schema {version}, older than the {OLDEST} this RefBench reads: "
             "read it with the RefBench that wrote it, or import its replies into a new run"
+        )
+    if version < oldest:
+        raise RefBenchError(
+            f"{path} has schema {version}, older than the {SCHEMA} this RefBench writes: take it over into a new run "
+            "with refbench merge"
         )

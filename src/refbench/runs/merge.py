@@ -11,8 +11,16 @@ from refbench.output import Output
 from refbench.record import Record, RefBenchError
 from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
+from refbench.runs.ledger import SEEDS
 from refbench.runs.run import Run
-from refbench.runs.standing import disagreements, standing_evidence, standing_outputs
+from refbench.runs.standing import (
+    acts_on_record,
+    all_retirements,
+    disagreements,
+    retired_evidence,
+    standing_evidence,
+    standing_outputs,
+)
 
 _OF_ONE_LEDGER = frozenset({"journal", "wanted"})
 """Notes that are about the file they stand in, or are not simply taken over."""
@@ -58,26 +66,62 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
     )
     ledgers = [ledger for run in runs for ledger in run.ledgers()]
     counts = {"new": 0, "known": 0, "conflict": 0}
+    _must_agree([*runs, target])
     with target.writer() as writer:
+        # First, so that what was retired in one run gives way in all, and stays in the account of what was paid.
+        there = set(all_retirements(target.ledgers()))
+        for row in all_retirements(ledgers):
+            if row not in there:
+                what, digest, recorded, why = row
+                writer.retire(what, digest, why, recorded)
+        for evidence, recorded in retired_evidence(ledgers):
+            writer.keep(evidence, recorded)
+        writer.commit()
+        writer.learn(acts_on_record(target.ledgers()))
         for purpose, evidence, recorded in standing_evidence(ledgers):
             counts[writer.add(evidence, purpose, recorded=recorded)] += 1
         here = {_place(output): output for output in target.outputs()}
-        for output in standing_outputs(ledgers):
+        for output, recorded in standing_outputs(ledgers):
             before = here.get(_place(output))
             if before is None or (before.failure is not None and output.failure is None):
-                writer.add_output(output)
+                writer.add_output(output, recorded=recorded)
             elif output.failure is None and before.pictures != output.pictures:
                 counts["conflict"] += 1
         for run in runs:
             _copy_blobs(run, target)
+            for picture in run.pictures():
+                writer.know(picture)
             for name, value in run.notes("").items():
-                if name not in _OF_ONE_LEDGER:
+                if name.startswith(SEEDS):
+                    writer.note_seeds(name.removeprefix(SEEDS), int(value))
+                elif name not in _OF_ONE_LEDGER:
                     writer.note(name, value)
             if run.ledgers():
                 writer.want(run.wanted())
     take_over(target, runs)
     conflicts = counts["conflict"] + disagreements(ledgers)
     return MergeReport(new=counts["new"], known=counts["known"], conflicts=conflicts)
+
+
+def _must_agree(runs: Sequence[Run]) -> None:
+    """Refuse runs whose cases have other pictures, or whose judges of one name are not the same."""
+    pictures: dict[str, tuple[str, Run]] = {}
+    judges: dict[str, tuple[str, Run]] = {}
+    for run in runs:
+        for picture in run.pictures():
+            before = pictures.setdefault(picture.name, (picture.sha256, run)) if picture.name else None
+            if before is not None and before[0] != picture.sha256:
+                raise RefBenchError(
+                    f"{run.path} and {before[1].path} have other pictures under the name {picture.name}: only runs of "
+                    "the same data merge"
+                )
+        for name, who in run.judges().items():
+            said = judges.setdefault(name, (who, run))
+            if said[0] != who:
+                raise RefBenchError(
+                    f"the judge {name} of {run.path} ({who}) is not the one of {said[1].path} ({said[0]}): one table "
+                    "of both would mix two judges"
+                )
 
 
 def _place(output: Output) -> tuple[str, str, int, int | None]:

@@ -13,12 +13,20 @@ import orjson
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output
-from refbench.record import Record, RefBenchError, content_key
+from refbench.record import Record, RefBenchError, canonical_json, content_key
 from refbench.runs.blobs import Blobs
 from refbench.runs.disk import disk_error, write_whole
-from refbench.runs.ledger import SCHEMA, LedgerWriter, check_schema
+from refbench.runs.ledger import SCHEMA, KnownPicture, LedgerWriter, check_schema
 from refbench.runs.snapshot import open_snapshot
-from refbench.runs.standing import distinct_evidence, standing_evidence, standing_outputs
+from refbench.runs.standing import (
+    acts_on_record,
+    distinct_evidence,
+    every_output,
+    left_out,
+    pictures_on_record,
+    standing_evidence,
+    standing_outputs,
+)
 from refbench.version import __version__
 
 _OURS = re.compile(
@@ -140,7 +148,15 @@ class Run:
             return [case_type.model_validate_json(line) for line in file]
 
     def writer(self, shard: Shard | None = None) -> LedgerWriter:
-        return LedgerWriter(self.path / (shard.ledger_name if shard else "ledger.sqlite"))
+        """The one that appends; what other ledgers of the run hold need not be paid for again either."""
+        writer = LedgerWriter(self.path / (shard.ledger_name if shard else "ledger.sqlite"))
+        try:
+            if len(self.ledgers()) > 1:
+                writer.learn(acts_on_record(self.ledgers()))
+        except BaseException:
+            writer.close()
+            raise
+        return writer
 
     def ledgers(self) -> list[Path]:
         """The ledger files there are, shards in order."""
@@ -176,11 +192,27 @@ class Run:
     def spent_usd(self) -> float:
         """What the recorded acts and pictures have cost, as far as prices were known."""
         asked = sum(evidence.cost_usd or 0.0 for evidence in distinct_evidence(self.ledgers()))
-        return asked + sum(output.cost_usd or 0.0 for output in self.outputs())
+        return asked + sum(output.cost_usd or 0.0 for output in every_output(self.ledgers()))
 
     def outputs(self) -> list[Output]:
         """The standing output of each (case, model, seed, step)."""
-        return standing_outputs(self.ledgers())
+        return [output for output, _ in standing_outputs(self.ledgers())]
+
+    def judges(self) -> dict[str, str]:
+        """Who each judge is: provider, model and parameters as they were asked, in JSON."""
+        found: dict[str, str] = {}
+        for purpose, evidence in self.evidence():
+            if purpose.judge not in found and evidence.asked is not None:
+                found[purpose.judge] = canonical_json(evidence.asked).decode()
+        return found
+
+    def left_out(self) -> int:
+        """How many results are on record for outputs that were replaced since."""
+        return left_out(self.ledgers())
+
+    def pictures(self) -> list[KnownPicture]:
+        """What the pictures of cases and models were when they were opened, earliest first."""
+        return pictures_on_record(self.ledgers())
 
     def _must_match(self, info: RunInfo, cases: Sequence[AnyCase]) -> None:
         here = self.info

@@ -17,6 +17,12 @@ from pathlib import Path
 from refbench.record import RefBenchError
 from refbench.runs.ledger import TABLES, check_schema, ledger_error
 
+# Names of the temporary schema come first: a ledger from before outputs could be replaced reads like one without any.
+_AS_IN_SCHEMA_2 = """
+CREATE TEMP VIEW purpose AS SELECT *, '' AS output FROM main.purpose;
+CREATE TEMP TABLE retired (what TEXT, digest TEXT, recorded REAL);
+CREATE TEMP TABLE picture (name TEXT, path TEXT, state TEXT, sha256 TEXT);
+"""
 _FILES = ("", "-journal", "-wal")
 _TRIES = 200
 _PAUSE = 0.02
@@ -44,6 +50,8 @@ def open_snapshot(path: Path) -> Iterator[sqlite3.Connection]:
                 db.executescript(TABLES)
             else:
                 check_schema(version, path)
+                if version == 1:
+                    db.executescript(_AS_IN_SCHEMA_2)
             db.execute("BEGIN")
             yield db
         except sqlite3.DatabaseError as error:

@@ -1,72 +1,155 @@
-"""What stands: of all rows for the same act, success beats failure, then the earliest wins."""
+"""What stands: of all rows for the same act, success beats failure, then the earliest wins; what was retired does not
+stand, nor does evidence about an output that was."""
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from refbench.evidence import Evidence, Purpose
-from refbench.output import Output
+from refbench.output import Output, content_of
+from refbench.runs.ledger import KnownPicture, Standing, failure_rank, place_of, retirements, standing_acts
 from refbench.runs.snapshot import open_snapshot
 
-_RANKS = "SELECT id, failure IS NOT NULL, recorded, seq FROM evidence"
 _PURPOSES = """
-    SELECT p.case_id, p.model, p.judge, p.part, p.seed, p.repeat, p.protocol, p.evidence, e.seq, e.recorded, e.body
-    FROM purpose p JOIN evidence e ON e.id = p.evidence ORDER BY p.seq
+    SELECT case_id, model, judge, part, seed, repeat, protocol, output, evidence FROM purpose ORDER BY seq
 """
-_OUTPUTS = "SELECT case_id, model, seed, step, failure IS NOT NULL, recorded, body FROM output ORDER BY seq"
+_OUTPUTS = "SELECT case_id, model, seed, step, failure, recorded, body FROM output ORDER BY seq"
+
+
+@contextlib.contextmanager
+def _opened(ledgers: Sequence[Path]) -> Iterator[list[sqlite3.Connection]]:
+    """All ledgers at one moment each: a row may be linked to, or retired, in another ledger than its own."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(open_snapshot(path)) for path in ledgers]
+
+
+def acts_on_record(ledgers: Sequence[Path]) -> dict[str, Standing]:
+    """What stands for each act."""
+    with _opened(ledgers) as dbs:
+        return standing_acts(dbs)
 
 
 def standing_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Purpose, Evidence, float]]:
     """Each purpose once with its standing evidence and the time of its recording, one row in memory at a time."""
-    best: dict[str, tuple[bool, float, int, int]] = {}
-    for number, path in enumerate(ledgers):
-        with open_snapshot(path) as db:
-            for act, failed, recorded, seq in db.execute(_RANKS):
-                rank = (bool(failed), recorded, number, seq)
-                if act not in best or rank < best[act]:
-                    best[act] = rank
+    with _opened(ledgers) as dbs:
+        best = standing_acts(dbs)
+        for purpose, act in _links(dbs, stand=True):
+            row = best.get(act)
+            if row is None:  # its writer has linked it and not recorded it yet
+                continue
+            found = dbs[row.ledger].execute("SELECT body FROM evidence WHERE seq = ?", (row.seq,)).fetchone()
+            yield purpose, Evidence.model_validate_json(found[0]), row.recorded
+
+
+def left_out(ledgers: Sequence[Path]) -> int:
+    """How many results are about an output that does not stand, and are left out for that."""
+    with _opened(ledgers) as dbs:
+        best = standing_acts(dbs)
+        return sum(act in best for _, act in _links(dbs, stand=False))
+
+
+def _links(dbs: Sequence[sqlite3.Connection], *, stand: bool) -> Iterator[tuple[Purpose, str]]:
+    """Each purpose and act once: those about outputs that stand (or about none that is known), or the others."""
+    contents = {(o.case, o.model, o.seed): o.content for o, _ in _outputs(dbs) if o.step is None}
+    nothing = content_of(())
     given: set[tuple[Any, ...]] = set()
-    for number, path in enumerate(ledgers):
-        with open_snapshot(path) as db:
-            for *place, act, seq, recorded, body in db.execute(_PURPOSES):
-                # A row written after the ranks were read has none: the next reader will see it.
-                if act not in best or best[act][2:] != (number, seq) or (*place, act) in given:
-                    continue
-                given.add((*place, act))
-                case, model, judge, part, seed, repeat, protocol = place
-                purpose = Purpose(
-                    case=case, model=model, judge=judge, part=part, seed=seed, repeat=repeat, protocol=protocol
-                )
-                yield purpose, Evidence.model_validate_json(body), recorded
+    for db in dbs:
+        for row in db.execute(_PURPOSES):
+            case, model, judge, part, seed, repeat, protocol, output, act = row
+            if (not output or contents.get((case, model, seed), nothing) == output) != stand or row in given:
+                continue
+            given.add(row)
+            yield (
+                Purpose(
+                    case=case,
+                    model=model,
+                    judge=judge,
+                    part=part,
+                    seed=seed,
+                    repeat=repeat,
+                    protocol=protocol,
+                    output=output,
+                ),
+                act,
+            )
 
 
 def distinct_evidence(ledgers: Sequence[Path]) -> Iterator[Evidence]:
-    """Every act on record, failed tries included, each as often as it was paid for."""
+    """Every act on record, failed tries and retired ones included, each as often as it was paid for."""
     for path in ledgers:
         with open_snapshot(path) as db:
             for (body,) in db.execute("SELECT body FROM evidence"):
                 yield Evidence.model_validate_json(body)
 
 
-def standing_outputs(ledgers: Sequence[Path]) -> list[Output]:
-    """The output that stands for each (case, model, seed, step)."""
-    best: dict[tuple[Any, ...], tuple[tuple[bool, float], str]] = {}
+def retired_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Evidence, float]]:
+    """Rows that were retired, with the time of their recording: paid for, and nothing more."""
+    with _opened(ledgers) as dbs:
+        retired = retirements(dbs)
+        for db in dbs:
+            for act, digest, recorded, body in db.execute("SELECT id, digest, recorded, body FROM evidence"):
+                if retired.get((act, digest), recorded) > recorded:
+                    yield Evidence.model_validate_json(body), recorded
+
+
+def all_retirements(ledgers: Sequence[Path]) -> Iterator[tuple[str, str, float, str]]:
+    """What was retired, which content of it, when and why."""
+    with _opened(ledgers) as dbs:
+        for db in dbs:
+            yield from db.execute("SELECT what, digest, recorded, why FROM retired ORDER BY seq")
+
+
+def every_output(ledgers: Sequence[Path]) -> Iterator[Output]:
+    """Every output on record, as often as it was made."""
     for path in ledgers:
         with open_snapshot(path) as db:
-            for *place, failed, recorded, body in db.execute(_OUTPUTS):
-                rank = (bool(failed), recorded)
-                if tuple(place) not in best or rank < best[tuple(place)][0]:
-                    best[tuple(place)] = rank, body
-    return [Output.model_validate_json(body) for _, body in best.values()]
+            for (body,) in db.execute("SELECT body FROM output ORDER BY seq"):
+                yield Output.model_validate_json(body)
+
+
+def standing_outputs(ledgers: Sequence[Path]) -> list[tuple[Output, float]]:
+    """The output that stands for each (case, model, seed, step), and when it was recorded."""
+    with _opened(ledgers) as dbs:
+        return _outputs(dbs)
+
+
+def _outputs(dbs: Sequence[sqlite3.Connection]) -> list[tuple[Output, float]]:
+    retired = retirements(dbs)
+    places = {what for what, _ in retired}
+    best: dict[tuple[Any, ...], tuple[tuple[int, float], str]] = {}
+    for db in dbs:
+        for *place, failure, recorded, body in db.execute(_OUTPUTS):
+            rank = (failure_rank(failure), recorded)
+            if tuple(place) in best and best[tuple(place)][0] <= rank:
+                continue
+            if places:
+                output = Output.model_validate_json(body)
+                if output.step is None and retired.get((place_of(output), output.content), recorded) > recorded:
+                    continue
+            best[tuple(place)] = rank, body
+    return [(Output.model_validate_json(body), rank[1]) for rank, body in best.values()]
+
+
+def pictures_on_record(ledgers: Sequence[Path]) -> list[KnownPicture]:
+    """What the pictures were when they were opened, earliest first."""
+    found: list[KnownPicture] = []
+    for path in ledgers:
+        with open_snapshot(path) as db:
+            found += map(KnownPicture._make, db.execute("SELECT name, path, state, sha256 FROM picture ORDER BY seq"))
+    return found
 
 
 def disagreements(ledgers: Sequence[Path]) -> int:
-    """How many acts have more than one distinct success: the same request, answered differently."""
+    """How many acts have more than one distinct success, none retired: the same request, answered differently."""
     results: dict[str, set[str]] = {}
-    for path in ledgers:
-        with open_snapshot(path) as db:
-            for act, digest in db.execute("SELECT id, digest FROM evidence WHERE failure IS NULL"):
-                results.setdefault(act, set()).add(digest)
+    with _opened(ledgers) as dbs:
+        retired = retirements(dbs)
+        for db in dbs:
+            for act, digest, recorded in db.execute("SELECT id, digest, recorded FROM evidence WHERE failure IS NULL"):
+                if retired.get((act, digest), recorded) <= recorded:
+                    results.setdefault(act, set()).add(digest)
     return sum(len(digests) > 1 for digests in results.values())

@@ -167,7 +167,7 @@ def _outputs(question: Question, material: Material) -> dict[str, SentPicture]:
     Files with official names are taken by their numbers, so that of an incomplete set the right one is missing;
     others by their places.
     """
-    stems = [picture.path.stem for picture in material.outputs]
+    stems = [PurePosixPath(picture.name or picture.path.name).stem for picture in material.outputs]
     official = len(set(stems)) == len(stems) and all(len(stem) == 4 and stem.isdecimal() for stem in stems)
     numbers = [int(stem) for stem in stems] if official else range(1, len(stems) + 1)
     by_number = dict(zip(numbers, material.outputs, strict=True))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refbench.failure import Failure
+from refbench.machine import use_threads
 from refbench.record import RefBenchError
 
 DTYPES = {"float32": "float32", "fp32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
@@ -40,6 +41,7 @@ class Place:
         if self.batch < 1:
             raise RefBenchError(f"a batch of {self.batch} is none: choose at least 1")
         torch = package("torch")
+        use_threads()
         try:
             device = torch.device(self.device)
         except RuntimeError:

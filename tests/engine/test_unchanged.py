@@ -1,0 +1,450 @@
+"""A run goes on only with what it was made of: what changed is refused before anything is paid for, or replaces by
+record what it was."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from refbench.engine import Evaluation, evaluate
+from refbench.judges.rubric import rubric_source
+from refbench.pictures import decode, encode
+from refbench.record import RefBenchError
+from refbench.runs import Run, Shard, merge
+from refbench.scoring import score_run
+from support.judge_server import JudgeServer
+
+CASES = 5
+
+
+def picture(number: int) -> bytes:
+    """A picture whose mean says which it is."""
+    return encode(np.full((8, 8, 3), number, np.uint8))
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer() as server:
+        server.reply = marks(7)
+        yield server
+
+
+def marks(value: int) -> Any:
+    names = (
+        "instruction_alignment",
+        "reference_consistency",
+        "background_subject_match",
+        "physical_realism",
+        "visual_quality",
+    )
+    return lambda text: json.dumps(dict.fromkeys(names, value))
+
+
+def lay_out(root: Path) -> Path:
+    """Five cases with a source and a reference each, and the outputs of one model."""
+    (root / "pics").mkdir(parents=True)
+    (root / "out").mkdir()
+    with (root / "cases.jsonl").open("w") as file:
+        for n in range(CASES):
+            (root / f"pics/{n}.png").write_bytes(picture(n))
+            (root / f"out/case{n}.png").write_bytes(picture(101 + n))
+            file.write(
+                json.dumps({"id": f"case{n}", "instruction": f"Do {n}.", "references": [f"pics/{n}.png"]}) + "\n"
+            )
+    return root
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    return lay_out(tmp_path)
+
+
+def run(work: Path, server: JudgeServer, **changes: Any) -> Evaluation:
+    arguments: dict[str, Any] = {
+        "models": [f"A=folder:{work / 'out'}"],
+        "judges": [f"j=openai:gpt-4o?base_url={server.url}/v1&price=1,10"],
+        "out": work / "run",
+        "rubric": "five_criteria",
+    }
+    return evaluate(str(work / "cases.jsonl"), **{**arguments, **changes})
+
+
+def total(evaluation: Evaluation) -> float | None:
+    return evaluation.result.value(model="A", metric="total", protocol="corrected", level="overall")
+
+
+def values(path: Path) -> dict[str, float | None]:
+    return {s.case: s.value for s in score_run(path, draws=0).scores if s.metric == "visual_quality"}
+
+
+# --- refused before anything is paid ------------------------------------------------------------------------------
+
+
+def test_a_changed_output_is_refused_before_anything_is_paid(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    (work / "out/case3.png").write_bytes(picture(200))
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match=r"1 outputs changed.*case3.*--replace"):
+        run(work, judge)
+    assert not judge.requests
+
+
+def test_an_output_that_is_gone_is_refused(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    (work / "out/case3.png").unlink()
+    with pytest.raises(RefBenchError, match=r"case3, which is gone"):
+        run(work, judge)
+
+
+def test_another_folder_under_the_same_name_is_refused_after_a_few_cases(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=3)
+    other = work / "other"
+    other.mkdir()
+    for n in range(CASES):
+        (other / f"case{n}.png").write_bytes(picture(50 + n))
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match="3 outputs changed"):
+        run(work, judge, models=[f"A=folder:{other}"])
+    assert not judge.requests
+    run(work, judge, models=[f"B=folder:{other}"])
+
+
+def test_a_model_of_another_kind_under_the_same_name_is_refused(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=3)
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match="other settings"):
+        run(work, judge, models=["A=baseline:copy"])
+    assert not judge.requests
+
+
+@pytest.mark.parametrize("change", ["other", "gone"])
+def test_a_changed_reference_is_refused_and_cannot_be_replaced(work: Path, judge: JudgeServer, change: str) -> None:
+    run(work, judge)
+    if change == "other":
+        (work / "pics/2.png").write_bytes(picture(222))
+    else:
+        (work / "pics/2.png").unlink()
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match=r"1 pictures of the cases changed.*2\.png.*another --out"):
+        run(work, judge, replace=True)
+    assert not judge.requests
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("j=openai:gpt-4o?base_url={url}/v1&price=1,10&temperature=0", "parameters: {} then, {'temperature': 0} now"),
+        ("j=openai:gpt-4o?base_url={url}/v1&price=1,10&max_tokens=50", "max_tokens"),
+        ("j=openai:gpt-5?base_url={url}/v1&price=1,10", "model: gpt-4o then, gpt-5 now"),
+        ("j=gemini:gpt-4o?base_url={url}/v1&price=1,10", "endpoint"),
+    ],
+)
+def test_a_judge_that_is_asked_otherwise_is_refused(work: Path, judge: JudgeServer, spec: str, says: str) -> None:
+    run(work, judge, limit=3)
+    judge.requests.clear()
+    with pytest.raises(RefBenchError) as refused:
+        run(work, judge, judges=[spec.format(url=judge.url)])
+    assert says in str(refused.value)
+    assert not judge.requests
+    run(
+        work, judge, judges=[spec.format(url=judge.url).replace("j=openai", "k=openai").replace("j=gemini", "k=openai")]
+    )
+
+
+def test_a_rubric_that_changed_is_refused(work: Path, judge: JudgeServer) -> None:
+    text, _ = rubric_source("five_criteria")
+    (work / "mine.md").write_text(text)
+    run(work, judge, rubric=str(work / "mine.md"))
+    (work / "mine.md").write_text(text + "\nBe strict.\n")
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match="wording"):
+        run(work, judge, rubric=str(work / "mine.md"))
+    assert not judge.requests
+
+
+def test_what_was_never_answered_may_be_asked_otherwise(work: Path, judge: JudgeServer) -> None:
+    judge.status, judge.error = 404, {"error": {"message": "no such model"}}
+    with pytest.raises(RefBenchError, match="does not know the model"):
+        run(work, judge, judges=[f"j=openai:gpt4o?base_url={judge.url}/v1"])
+    judge.status = None
+    assert total(run(work, judge)) == 7
+
+
+def test_a_judge_that_moved_is_the_same_judge_and_is_not_asked_again(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=3)
+    with JudgeServer(reply=marks(7)) as elsewhere:
+        run(work, elsewhere)
+        assert len(elsewhere.requests) == CASES - 3
+    assert len(judge.requests) == 3
+    run(work, judge)
+    assert len(judge.requests) == 3
+
+
+# --- what has not changed -----------------------------------------------------------------------------------------
+
+
+def test_files_that_were_touched_copied_or_moved_are_the_same(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    asked = len(judge.requests)
+    for file in (work / "out").iterdir():
+        os.utime(file)
+    shutil.copytree(work / "out", work / "copy")
+    shutil.move(work / "pics", work / "pics-old")
+    shutil.copytree(work / "pics-old", work / "pics")
+    before = score_run(work / "run").table
+    run(work, judge, models=[f"A=folder:{work / 'copy'}"])
+    run(work, judge)
+    assert len(judge.requests) == asked
+    assert score_run(work / "run").table == before
+
+
+def test_the_run_is_the_same_from_another_directory(
+    work: Path, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work)
+    run(Path(), judge)
+    monkeypatch.chdir(work.parent)
+    run(Path(work.name), judge)
+    assert len(judge.requests) == CASES
+
+
+def test_outputs_that_were_missing_may_come(work: Path, judge: JudgeServer) -> None:
+    late = (work / "out/case1.png").read_bytes()
+    (work / "out/case1.png").unlink()
+    run(work, judge)
+    (work / "out/case1.png").write_bytes(late)
+    assert total(run(work, judge)) == 7
+    assert len(judge.requests) == CASES
+
+
+# --- replacing by record ------------------------------------------------------------------------------------------
+
+
+def test_replaced_outputs_are_judged_anew_and_what_was_paid_stays_paid(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    paid = Run.open(work / "run").spent_usd()
+    (work / "out/case3.png").write_bytes(picture(200))
+    judge.reply = marks(2)
+    done = run(work, judge, replace=True)
+    assert values(work / "run") == {f"case{n}": 2.0 if n == 3 else 7.0 for n in range(CASES)}
+    assert Run.open(work / "run").spent_usd() == pytest.approx(paid * (CASES + 1) / CASES)
+    assert "1 results are about outputs that were replaced" in " ".join(done.result.notes)
+    run(work, judge)
+    assert len(judge.requests) == CASES + 1, "and that is what stands now"
+
+
+def test_a_picture_that_comes_back_costs_nothing(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    before, old = values(work / "run"), (work / "out/case3.png").read_bytes()
+    (work / "out/case3.png").write_bytes(picture(200))
+    judge.reply = marks(2)
+    run(work, judge, replace=True)
+    (work / "out/case3.png").write_bytes(old)
+    run(work, judge, replace=True)
+    assert len(judge.requests) == CASES + 1
+    assert values(work / "run") == before
+
+
+@pytest.mark.parametrize("way", ["gone", "broken"])
+def test_an_output_replaced_by_nothing_is_a_failure(work: Path, judge: JudgeServer, way: str) -> None:
+    run(work, judge)
+    if way == "gone":
+        (work / "out/case3.png").unlink()
+    else:
+        (work / "out/case3.png").write_bytes(b"no picture")
+    done = run(work, judge, replace=True)
+    (score,) = [s for s in done.result.scores if s.case == "case3" and s.metric == "visual_quality"]
+    assert score.failure is not None
+    assert score.failure.kind == ("missing_output" if way == "gone" else "unreadable_picture")
+    assert len(judge.requests) == CASES
+
+
+def test_killed_between_the_record_and_the_reply_nothing_old_stands(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    (work / "out/case3.png").write_bytes(picture(200))
+    (work / "out/case4.png").write_bytes(picture(201))
+    judge.status, judge.error = 401, {"error": {"message": "no"}}
+    with pytest.raises(RefBenchError, match="refuses the key"):
+        run(work, judge, replace=True)
+    scores = {s.case: s for s in score_run(work / "run", draws=0).scores if s.metric == "visual_quality"}
+    assert {case for case, score in scores.items() if score.value is None} == {"case3", "case4"}
+    assert scores["case3"].not_asked
+    judge.status, judge.reply = None, marks(2)
+    run(work, judge)
+    assert values(work / "run")["case3"] == values(work / "run")["case4"] == 2.0
+
+
+def test_shards_replace_all_of_a_model_or_nothing(work: Path, judge: JudgeServer) -> None:
+    for index in (1, 2):
+        run(work, judge, shard=Shard(index=index, count=2))
+    for n in range(CASES):
+        (work / f"out/case{n}.png").write_bytes(picture(200 + n))
+    judge.reply = marks(2)
+    judge.requests.clear()
+    run(work, judge, shard=Shard(index=1, count=2), replace=True)
+    assert set(values(work / "run").values()) <= {2.0, None}, "no old mark beside a new one"
+    run(work, judge, shard=Shard(index=2, count=2), replace=True)
+    assert set(values(work / "run").values()) == {2.0}
+    run(work, judge)
+    assert len(judge.requests) == CASES, "and nothing is asked again under another sharding"
+
+
+def test_a_merge_honours_what_one_of_the_runs_has_replaced(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    shutil.copytree(work / "run", work / "old")
+    merge([work / "old"], work / "both")
+    (work / "out/case3.png").write_bytes(picture(200))
+    judge.reply = marks(2)
+    run(work, judge, replace=True)
+    paid = Run.open(work / "run").spent_usd()
+    for sources in ([work / "old", work / "run"], [work / "run", work / "old"]):
+        for out in (work / "both", work / f"new-{sources[0].name}"):
+            merge(sources, out)
+            merge([work / "old"], out)
+            assert values(out) == values(work / "run")
+            assert Run.open(out).spent_usd() == pytest.approx(paid)
+
+
+def test_runs_whose_judges_or_pictures_differ_do_not_merge(work: Path, judge: JudgeServer) -> None:
+    run(work, judge)
+    run(work, judge, out=work / "warm", judges=[f"j=openai:gpt-4o?base_url={judge.url}/v1&temperature=1"])
+    with pytest.raises(RefBenchError, match="would mix two judges"):
+        merge([work / "run", work / "warm"], work / "both")
+    (work / "pics/2.png").write_bytes(picture(222))
+    run(work, judge, out=work / "redrawn")
+    with pytest.raises(RefBenchError, match=r"other pictures under the name .*2\.png"):
+        merge([work / "run", work / "redrawn"], work / "third")
+
+
+def test_a_folder_that_is_rewritten_while_the_run_goes_on_is_judged_as_it_was(work: Path, judge: JudgeServer) -> None:
+    def rewrite(text: str) -> str:
+        for n in range(CASES):
+            (work / f"out/case{n}.png").write_bytes(picture(200 + n))
+        return str(marks(7)(text))
+
+    judge.reply = rewrite
+    done = run(work, judge, repeats=2, concurrency=1)
+    sent = {output.pictures[0].sha256 for output in done.run.outputs()}
+    parts = [p for seen in judge.requests for p in seen.body["messages"][0]["content"] if p["type"] == "image_url"]
+    seen = {hashlib.sha256(base64.b64decode(p["image_url"]["url"].split(",")[1])).hexdigest() for p in parts}
+    assert sent <= seen and len(seen) == 2 * CASES, "one state of each output for all its questions"
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match="outputs changed"):
+        run(work, judge, repeats=2)
+    assert not judge.requests
+
+
+# --- the fingerprint ----------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_has_what_was_asked_and_what_was_shown(work: Path, judge: JudgeServer) -> None:
+    plain = run(work, judge, out=work / "1").result.table
+    same = run(work, judge, out=work / "2").result.table
+    warm = [f"j=openai:gpt-4o?base_url={judge.url}/v1&temperature=1"]
+    short = [f"j=openai:gpt-4o?base_url={judge.url}/v1&max_tokens=99"]
+    warmer = run(work, judge, out=work / "3", judges=warm).result.table
+    shorter = run(work, judge, out=work / "4", judges=short).result.table
+    (work / "pics/2.png").write_bytes(picture(222))
+    redrawn = run(work, judge, out=work / "5").result.table
+    assert plain.fingerprint == same.fingerprint
+    assert warmer.parts["asked"]["j"]["parameters"] == {"temperature": 1}
+    assert len({t.fingerprint for t in (plain, warmer, shorter, redrawn)}) == 4
+
+
+# --- asking again -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["refused", "unparsable", "out_of_range"])
+def test_a_failure_that_is_a_reply_is_tried_again_when_asked_for(work: Path, judge: JudgeServer, kind: str) -> None:
+    said = {"refused": "I cannot help with that.", "unparsable": "Nice weather.", "out_of_range": marks(77)("")}[kind]
+    judge.reply = lambda text: said if "Do 1." in text else marks(7)(text)
+    first = run(work, judge)
+    assert {s.failure.kind for s in first.result.scores if s.failure} == {kind}
+    judge.reply, asked, paid = marks(5), len(judge.requests), first.run.spent_usd()
+    run(work, judge)
+    assert len(judge.requests) == asked, "final failures are not tried again by themselves"
+    again = run(work, judge, retry=[kind])
+    assert len(judge.requests) == asked + 1
+    assert {s.case: s.value for s in again.result.scores if s.metric == "visual_quality"}["case1"] == 5
+    assert again.run.spent_usd() > paid
+    assert values(work / "run")["case0"] == 7
+    run(work, judge, retry=[kind])
+    assert len(judge.requests) == asked + 1
+    merge([work / "run"], work / "merged")
+    assert values(work / "merged") == values(work / "run")
+    assert Run.open(work / "merged").spent_usd() == pytest.approx(Run.open(work / "run").spent_usd())
+
+
+def test_a_retry_that_is_not_answered_leaves_what_was_said(work: Path, judge: JudgeServer) -> None:
+    judge.reply = lambda text: "I cannot help with that." if "Do 1." in text else marks(7)(text)
+    run(work, judge)
+    judge.status, judge.error = 400, {"error": {"message": "out of order"}}
+    again = run(work, judge, retry=["refused"])
+    assert {s.failure.kind for s in again.result.scores if s.failure} == {"refused"}
+    judge.status, judge.reply = None, marks(5)
+    assert run(work, judge, retry=["refused"]).result.failures() == []
+
+
+# --- any history --------------------------------------------------------------------------------------------------
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("paint"), st.integers(0, CASES - 1), st.integers(101, 110)),
+        st.tuples(st.just("run"), st.sampled_from([None, 1, 2]), st.booleans()),
+        st.tuples(st.just("merge"), st.just(0), st.just(0)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS, seeds=st.integers(1, 2))
+def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any, Any]], seeds: int
+) -> None:
+    """The judge gives each picture its own mark, so a mark of another picture would show."""
+    work = lay_out(tmp_path_factory.mktemp("history"))
+    with JudgeServer() as server:
+
+        def mark(text: str) -> str:
+            parts = [p for p in server.requests[-1].body["messages"][0]["content"] if p["type"] == "image_url"]
+            pixels = decode(base64.b64decode(parts[-1]["image_url"]["url"].split(",")[1]))
+            return str(marks(int(np.asarray(pixels).mean()) - 100)(text))
+
+        server.reply = mark
+        out = work / "run"
+        for what, first, second in steps:
+            if what == "paint":
+                (work / f"out/case{first}.png").write_bytes(picture(second))
+            elif what == "merge" and out.exists():
+                merge([out], work / f"merged-{out.name}")
+                out = work / f"merged-{out.name}"
+            elif what == "run":
+                shard = Shard(index=first, count=2) if first else None
+                asked = len(server.requests)
+                try:
+                    run(work, server, out=out, seeds=seeds, shard=shard, replace=second, concurrency=1)
+                except RefBenchError as error:
+                    assert "--replace" in str(error)
+                    assert len(server.requests) == asked
+        run(work, server, out=out, seeds=seeds, replace=True, concurrency=1)
+        asked = len(server.requests)
+        run(work, server, out=out, seeds=seeds)
+        assert len(server.requests) == asked, "running again costs nothing"
+        for score in score_run(out, draws=0).scores:
+            if score.metric == "visual_quality":
+                there = (work / f"out/{score.case}.png").read_bytes()
+                (number,) = [n for n in range(101, 111) if picture(n) == there]
+                assert score.value == number - 100
