@@ -88,16 +88,15 @@ async def evaluate_async(
     """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
 
     `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none; own cases are
-    measured by those that are named. With
-    `batch`, calls are handed in as provider batches at half the price; without `wait`, their results are left to a
-    later command. With `replace`, outputs of a folder that changed take the place of those on record. With
+    measured by those that are named. With `batch`, calls are handed in as provider batches at half the price; without
+    `wait`, their results are left to a later command. With `replace`, outputs of a folder that changed take the place of those on record. With
     `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
     """
     out, data = Path(out), Path(data) if data is not None else None
     listed = [metrics] if isinstance(metrics, str) else metrics
     named = [name.strip() for text in listed for name in text.split(",") if name.strip()]
     # Own cases keep the columns that they were given before; a command that names none measures all of them.
-    before = noted_metrics(Run.open(out)) if (out / "run.json").exists() else {}
+    columns = noted_metrics(Run.open(out)) if (out / "run.json").exists() else {}
     for kind in retry:
         if kind not in KINDS:
             raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
@@ -113,7 +112,7 @@ async def evaluate_async(
             limit=limit,
             shard=shard,
             rubric=rubric,
-            metrics=sorted({*before, *named} - {"none"}),
+            metrics=sorted({*columns, *named} - {"none"}),
             place=on.cluster,
         )
         bench = setup.bench
