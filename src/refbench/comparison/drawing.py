@@ -92,7 +92,8 @@ def draw_pairs(
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
         rows = 2 + (len(slices) if by_slice else 0)
-        at_once = max(1, _MOST_NUMBERS // (rows * len(kept) * len(values)))
+        # Of few cases, what the draws give of each row is more than the rows themselves.
+        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept), draws) * len(values)))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
