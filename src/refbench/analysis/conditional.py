@@ -11,7 +11,7 @@ from refbench.case_values import case_values
 from refbench.columns import columns_of
 from refbench.record import Record, RefBenchError
 from refbench.result import Result
-from refbench.stats import Array, Design, bca_interval, draws_of
+from refbench.stats import Array, Design, draws_of, interval_for
 from refbench.table import DRAWS, SEED, summaries
 
 PAIRS: Mapping[str, tuple[str, str, float]] = {
@@ -80,7 +80,8 @@ def conditional(
     shared = int(counted.all(axis=0).sum())
     found = []
     for i, (model, by) in enumerate(columns.systems):
-        interval = bca_interval(point[i], drawn[i], influence[i], design.degrees_of_freedom(counted[i]))
+        n, df = len(design.clusters_of(counted[i])), design.degrees_of_freedom(counted[i])
+        interval = interval_for(point[i], drawn[i], influence[i], n=n, df=df)
         found.append(
             Conditional(
                 model=model,

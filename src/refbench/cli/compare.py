@@ -128,7 +128,7 @@ def _pairs(found: Comparison) -> Grid:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from refbench.comparison.words import probability
+    from refbench.comparison.words import probability, signed
 
     digits = found.digits
     judges = _several_judges(found)
@@ -145,7 +145,7 @@ def _pairs(found: Comparison) -> Grid:
             cells += ["-", "-", "-", "cannot compare", "-", "-", str(pair.n_cases)]
         else:
             cells += [
-                f"{pair.gap:+.{digits}f}",
+                signed(pair.gap, digits),
                 _interval(pair.ci95, digits),
                 probability(pair.p_adjusted, pair.p_is_bound).removeprefix("p ").removeprefix("= "),
                 "not resolved" if not pair.resolved else "better" if found.better(pair.gap) else "worse",
@@ -195,4 +195,6 @@ def _name(driver: Driver) -> str:
 
 
 def _interval(ci95: tuple[float, float] | None, digits: int) -> str:
-    return f"{ci95[0]:+.{digits}f} to {ci95[1]:+.{digits}f}" if ci95 else "-"
+    from refbench.comparison.words import between
+
+    return between(ci95, digits) if ci95 else "-"

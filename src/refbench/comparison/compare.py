@@ -9,7 +9,7 @@ import numpy as np
 from refbench.case import AnyCase
 from refbench.case_values import case_values
 from refbench.columns import Columns
-from refbench.comparison.drawing import Drawn, Estimate, Interval, bound_pair, draw_pairs
+from refbench.comparison.drawing import Bounds, Drawn, Estimate, Interval, bound_pairs, draw_pairs
 from refbench.comparison.pairing import Pairing, Pairs, measured_alone, who_meets
 from refbench.comparison.records import Comparison, Driver, Pair
 from refbench.comparison.words import holds_zero, sentence
@@ -80,24 +80,24 @@ def compare_columns(
     permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(whole), _MOST_FLIPS))
     found = draw_pairs(aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed)
     drawn = {id(p): d for p, d in zip(whole, found, strict=True) if np.isfinite(d.gap.value)}
-    judges = {columns.systems[p.first][1] for p in pairings}
-    beside = {
-        id(p): mean_of_judges in judges and columns.systems[p.first][1] != mean_of_judges and not judgeless
-        for p in pairings
-    }
+    judges = {id(p): {columns.systems[p.first][1], columns.systems[p.second][1]} for p in pairings}
+    of_mean = any(mean_of_judges in both for both in judges.values()) and mean_of_judges is not None and not judgeless
+    beside = {one: of_mean and mean_of_judges not in both for one, both in judges.items()}
     families = {which: [p for p in whole if id(p) in drawn and beside[id(p)] == which] for which in (False, True)}
     singles = case_values(aggregate, columns, cases).get(name)
-    blank = {id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless) for p in pairings}
+    blank = {
+        id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless, pairs.n_seeds) for p in pairings
+    }
+    broken = [p for p in whole if id(p) in drawn and not p.whole]
+    between = bound_pairs(aggregate, columns, cases, broken, name, draws=draws, seed=seed)
+    bounds = {id(p): found for p, found in zip(broken, between, strict=True)}
     filled = dict(blank)
     for family in families.values():
         adjusted = holm([drawn[id(p)].p or 0.0 for p in family])
         hopeless = _hopeless([drawn[id(p)] for p in family])
         for pairing, p, why in zip(family, adjusted, hopeless, strict=True):
             of_pair = drawn[id(pairing)]
-            bounds = None
-            if not pairing.whole:
-                bounds = bound_pair(aggregate, columns, cases, pairing, name, draws=draws, seed=seed)
-            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds)
+            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds.get(id(pairing)))
             filled[id(pairing)] = pair.model_copy(update=_case_by_case(singles, pairing, name in lower))
     ready = sorted((filled[id(p)] for p in pairings), key=lambda pair: pair.supplementary)
     digits = _digits(points.get(name, np.zeros(0)), ready)
@@ -182,6 +182,7 @@ def _blank(
     aggregate: Aggregate,
     supplementary: bool,
     judgeless: bool,
+    drawn: Sequence[int],
 ) -> Pair:
     (first, judge), (second, other) = columns.systems[pairing.first], columns.systems[pairing.second]
     n = int(pairing.shared.sum())
@@ -198,7 +199,11 @@ def _blank(
         left_out=pairing.left_out,
         lost=pairing.lost,
         imputed=pairing.imputed,
-        seeds=(seeds[first], seeds[second]) if first in seeds and second in seeds else None,
+        seeds=(
+            (max(seeds[first], drawn[pairing.first]), max(seeds[second], drawn[pairing.second]))
+            if first in seeds and second in seeds
+            else None
+        ),
         failure=Failure(kind="undefined", detail=why),
     )
 
@@ -210,7 +215,7 @@ def _filled(
     family: int,
     hopeless: str | None,
     pairing: Pairing,
-    bounds: tuple[tuple[float, float], Interval] | None,
+    bounds: Bounds | None,
 ) -> Pair:
     ci95 = _rounded(drawn.gap.ci95)
     between, around = (_rounded(bounds[0]), _rounded(bounds[1])) if bounds else (None, None)

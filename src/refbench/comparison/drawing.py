@@ -36,7 +36,9 @@ from refbench.stats.effect import LEVEL
 from refbench.table import Aggregate, Slice, summaries
 
 _MOST_NUMBERS = 20_000_000
-"""Scores (rows x cases x metrics) held at a time: 160 MB."""
+"""Scores (rows x cases x metrics) and values (rows x draws x measures) held at a time: 160 MB each."""
+_BOUND_DRAWS = 500
+"""Enough for a standard error, which is all that an interval of bounds needs."""
 _CHECKED = 32
 """Flips that are carried out in full to see whether a gap is the sum of its clusters' parts."""
 _ROUNDING = 1e-9
@@ -92,8 +94,8 @@ def draw_pairs(
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
         rows = 2 + (len(slices) if by_slice else 0)
-        # Of few cases, what the draws give of each row is more than the rows themselves.
-        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept), draws) * len(values)))
+        # Scores of all metrics, or every measure under every draw, whichever is more.
+        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept) * len(values), draws * (2 + len(aggregate.measures)))))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
@@ -240,17 +242,20 @@ def _with_zero(interval: Interval, p: float | None, clusters: int) -> Interval:
     return min(interval[0], 0.0), max(interval[1], 0.0)
 
 
-def bound_pair(
+Bounds = tuple[tuple[float, float], Interval]
+
+
+def bound_pairs(
     aggregate: Aggregate,
     columns: Columns,
     cases: Sequence[AnyCase],
-    pairing: Pairing,
+    pairings: Sequence[Pairing],
     measure: str,
     *,
     draws: int,
     seed: int,
-) -> tuple[tuple[float, float], Interval] | None:
-    """Between what the gap lies, whatever the failures would have scored, over all cases that both were asked for:
+) -> list[Bounds | None]:
+    """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
     [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
 
     Failures that the aggregate gives a value are no unknowns. None for a measure without a finite range.
@@ -258,9 +263,24 @@ def bound_pair(
     of = next(m for m in aggregate.measures if m.name == measure)
     ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}
     if of.low is None or of.high is None or ends:
-        return None
+        return [None] * len(pairings)
     settled = _settled(aggregate, columns)
     low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
+    return [
+        _bound(aggregate, low, high, cases, pairing, measure, min(draws, _BOUND_DRAWS), seed) for pairing in pairings
+    ]
+
+
+def _bound(
+    aggregate: Aggregate,
+    low: Mapping[str, Array],
+    high: Mapping[str, Array],
+    cases: Sequence[AnyCase],
+    pairing: Pairing,
+    measure: str,
+    draws: int,
+    seed: int,
+) -> Bounds | None:
     kept = [case for case, keep in zip(cases, pairing.expected, strict=True) if keep]
     overall = aggregate.overall(kept)
     first, second = pairing.first, pairing.second

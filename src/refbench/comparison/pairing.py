@@ -99,6 +99,9 @@ class Pairs:
             some |= ~np.isnan(columns.drawn[part])
             waiting |= columns.waiting[part].any(axis=2)
             away &= columns.inapplicable[part]
+        drawn = some | lost | imputed | np.any([columns.waiting[part] for part in measure.parts], axis=0)
+        self.n_seeds: list[int] = drawn.any(axis=1).sum(axis=1).tolist()
+        """With how many seeds each system was asked for the measure."""
         if measure.any_part:
             lost &= ~some
         self._lost = lost.sum(axis=2)

@@ -29,7 +29,7 @@ def sentence(
         if lower:
             side += f" ({'better' if pair.gap < 0 else 'worse'} than)"
         return f"{pair.first} scores {amount(abs(pair.gap), digits)} {side} {pair.second} on {on} ({facts})."
-    said = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {pair.gap:+.{digits}f} ({facts})"
+    said = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
     if pair.hopeless:
         return f"{said}; {pair.hopeless}."
     if _only_failures(pair):
@@ -50,7 +50,7 @@ def holds_zero(interval: tuple[float, float] | None) -> bool:
 
 
 def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
-    interval = f"95 % CI {pair.ci95[0]:.{digits}f} to {pair.ci95[1]:.{digits}f}" if pair.ci95 else "no interval"
+    interval = f"95 % CI {plain(pair.ci95[0], digits)} to {plain(pair.ci95[1], digits)}" if pair.ci95 else "no interval"
     assert pair.p_adjusted is not None
     of = "pairs of single judges" if pair.supplementary else "pairs"
     tested = probability(pair.p_adjusted, pair.p_is_bound) + (
@@ -85,8 +85,8 @@ def left_out(pair: Pair, digits: int) -> list[str]:
     if any(pair.lost):
         said.append(f"{counted(sum(pair.lost), 'failed picture')} of the others left out ({_of_each(pair, pair.lost)})")
     if pair.bounds is not None:
-        said.append(f"with those that failed the gap is {pair.bounds[0]:+.{digits}f} to {pair.bounds[1]:+.{digits}f}")
-    elif pair.n_failed:
+        said.append(f"with those that failed the gap is {between(pair.bounds, digits)}")
+    elif pair.n_failed and pair.gap is not None:
         said.append("what those that failed could change is not known, as the measure has no finite range")
     return said
 
@@ -96,6 +96,21 @@ def judged(pair: Pair) -> str:
     if pair.judge == pair.second_judge:
         return f"judge {pair.judge}" if pair.judge else "no judge"
     return f"judges {pair.judge or 'none'} and {pair.second_judge or 'none'}"
+
+
+def plain(value: float, digits: int) -> str:
+    """Without a sign where nothing but zeros is left."""
+    text = f"{value:.{digits}f}"
+    return text if float(text) else text.removeprefix("-")
+
+
+def signed(value: float, digits: int) -> str:
+    text = plain(value, digits)
+    return text if text.startswith("-") or not float(text) else f"+{text}"
+
+
+def between(ends: tuple[float, float], digits: int) -> str:
+    return f"{signed(ends[0], digits)} to {signed(ends[1], digits)}"
 
 
 def amount(value: float, digits: int) -> str:
