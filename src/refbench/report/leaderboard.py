@@ -121,10 +121,10 @@ def headings(lines: Sequence[Line]) -> list[str]:
     """Column titles for `cells`."""
     first = lines[0]
     titles = ["model", *([JUDGE] if _several_judges(lines) else [])]
-    titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL]
-    titles += [*_measures(lines), "scored"]
+    titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL, "scored"]
     titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
-    return [*titles, "published"] if _with_published(lines) else titles
+    titles += ["published"] if _with_published(lines) else []
+    return [*titles, *_measures(lines)]
 
 
 def cells(line: Line, lines: Sequence[Line]) -> list[str]:
@@ -136,10 +136,10 @@ def cells(line: Line, lines: Sequence[Line]) -> list[str]:
         *([line.judge or "none"] if _several_judges(lines) else []),
         number(line.main.value, digits),
         interval(line.main, digits),
-        *(number(others.get(name), digits) for name in _measures(lines)),
         scored(line.main),
         *(number(row.value, digits) for row in line.other_protocols),
         *([number(line.published, digits)] if _with_published(lines) else []),
+        *(number(others.get(name), digits) for name in _measures(lines)),
     ]
 
 

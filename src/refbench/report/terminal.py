@@ -75,6 +75,8 @@ def _print_slice(result: Result, where: Mapping[str, str], title: str, out: Cons
     lines = leaderboard(result, dict(where))
     if not lines:
         return []
+    if where != OVERALL:
+        out.print()
     out.print(Text(title, "italic"), soft_wrap=True)
     for table in tables(lines, out.width):
         for number, text in enumerate(table):
