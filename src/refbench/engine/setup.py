@@ -152,8 +152,6 @@ def find_cases(
         own = replace(own_benchmark(text, title), source={"rubric.md": text})
         return own, own.load(path, subset)
     bench = benchmark(name)
-    if path.suffix == ".py":
-        bench = replace(bench, source={"benchmark.py": path.read_text(encoding="utf-8")})
     return bench, bench.load(resolve_data(bench, data), subset)
 
 

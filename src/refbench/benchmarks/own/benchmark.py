@@ -62,4 +62,4 @@ def own_benchmark(rubric_text: str, rubric_name: str) -> Benchmark:
         layout="it holds no cases",
         recorded={"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
     )
-    return replace(made, questions=questions)
+    return replace(made, questions=questions, code=rubric.sha256[:16])
