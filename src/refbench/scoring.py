@@ -91,21 +91,33 @@ def score_run(
     draws: int = DRAWS,
     seed: int = SEED,
     refusals: str = REFUSALS[0],
+    reader: str | None = None,
 ) -> Result:
-    """Score and table what a run holds, with the readers of this version."""
+    """Score and table what a run holds, with the readers of this version.
+
+    A run of a benchmark that is not shipped is read by the copy that it keeps, or by `reader`: a newer file of it, or
+    a rubric.
+    """
     run = Run.open(Path(path))
-    bench = benchmark_of(run)
+    bench = benchmark_of(run, reader)
     cases = run.cases(bench.case_type)
     return run_result(run, bench, cases, protocol=protocol, draws=draws, seed=seed, refusals=refusals)
 
 
-def benchmark_of(run: Run) -> Benchmark:
-    """The benchmark of a run: shipped, or made again from what the run keeps of it."""
+def benchmark_of(run: Run, reader: str | None = None) -> Benchmark:
+    """The benchmark of a run: shipped, or made again from what the run keeps of it, or from a file given."""
     if run.info.benchmark == "own":
         from refbench.benchmarks.own import own_benchmark
+        from refbench.judges.rubric import rubric_source
 
         text = run.kept("rubric.md") if run.keeps("rubric.md") else None
-        return own_benchmark(text, run.info.settings.get("rubric", "rubric.md"), noted_metrics(run))
+        source = (text, run.info.settings.get("rubric", "rubric.md")) if reader is None else rubric_source(reader)
+        return own_benchmark(*source, noted_metrics(run))
+    if reader is not None:
+        bench = benchmark(reader)
+        if bench.name != run.info.benchmark:
+            raise RefBenchError(f"--benchmark {reader}: it holds {bench.name}, and {run.path} {run.info.benchmark}")
+        return bench
     if run.keeps("benchmark.py"):
         return benchmark(str(run.path / "benchmark/benchmark.py"))
     return benchmark(run.info.benchmark)
@@ -147,6 +159,8 @@ def run_result(
     left_out = _unmeasured(bench, asked)
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
+    if run.info.code and bench.code != run.info.code:
+        left_out.append(f"read with other code ({bench.code}) than the run was begun with ({run.info.code})")
     if gone := run.left_out():
         left_out.append(f"{gone} results are about outputs that were replaced since, and are left out")
     return _result(
@@ -341,6 +355,7 @@ def result_of(
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
         **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
+        **({"code": bench.code} if bench.code else {}),
         **({"pictures": pictures} if pictures else {}),
         **({"refusals": refusals} if refusals != REFUSALS[0] else {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},

@@ -63,6 +63,7 @@ def make(
                 run, cases, recorder, Budget.parse(budget, run.spent_usd()), Progress(), 3, frozenset(retry)
             )
             studio.open([painter])
+            studio.note()
             found = await asyncio.gather(*(studio.outputs(case, painter) for case in cases.cases))
             return {case.id: what for case, what in zip(cases.cases, found, strict=True)}
 

@@ -448,3 +448,131 @@ def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
                 there = (work / f"out/{score.case}.png").read_bytes()
                 (number,) = [n for n in range(101, 111) if picture(n) == there]
                 assert score.value == number - 100
+
+
+# --- the code that reads -------------------------------------------------------------------------------------------
+
+MYBENCH = '''"""Marks of a judge, read by code of the user's own."""
+import json
+from pathlib import Path
+from refbench.benchmarks.benchmark import Measured
+from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.case import Case, Picture, Request
+
+def load(root):
+    for n in range(4):
+        pictures = (Picture(name=f"pics/{n}.png", role="source"),)
+        yield Case[dict](id=f"case{n}", request=Request(instruction=f"Do {n}.", pictures=pictures), cluster=f"c{n}", details={})
+
+def ask(case, material):
+    return {"marks": judge_request("Mark it from 0 to 10 as JSON.", [("Result:", material.outputs[0])])}
+
+def read(case, part, reply):
+    return {"good": float(json.loads(reply)["visual_quality"]) * FACTOR}
+
+def measure(case):
+    return [Measured("l1", "l1", {"source": case.request.pictures[0]})]
+
+FACTOR = 0.5
+BENCHMARK = simple_benchmark(
+    name="mine", load=load, ask=ask, read=read, measures={"marks": {"good": (0, 10)}},
+    measure=measure, measured={"l1": (0, 1)},
+)
+'''
+
+
+@pytest.fixture
+def mybench(work: Path) -> Path:
+    (work / "mybench.py").write_text(MYBENCH)
+    return work / "mybench.py"
+
+
+def run_mine(mybench: Path, server: JudgeServer, **changes: Any) -> Evaluation:
+    work = mybench.parent
+    arguments: dict[str, Any] = {
+        "data": work,
+        "models": [f"A=folder:{work / 'out'}"],
+        "judges": [f"j=openai:gpt-4o?base_url={server.url}/v1"],
+        "out": work / "run",
+    }
+    return evaluate(str(mybench), **{**arguments, **changes})
+
+
+def test_the_source_of_a_reader_belongs_to_its_version(mybench: Path, judge: JudgeServer) -> None:
+    first = run_mine(mybench, judge).result
+    # Of the same size, and within the second that bytecode is dated by.
+    mybench.write_text(MYBENCH.replace("FACTOR = 0.5", "FACTOR = 0.9"))
+    judge.requests.clear()
+    with pytest.raises(RefBenchError, match=r"the code of the benchmark mine changed.*refbench table .* --benchmark"):
+        run_mine(mybench, judge)
+    assert not judge.requests
+    kept = score_run(mybench.parent / "run")
+    newer = score_run(mybench.parent / "run", reader=str(mybench))
+    assert kept.table == first.table
+    place = {"model": "A", "metric": "good", "level": "overall"}
+    assert (kept.value(**place), newer.value(**place)) == (3.5, pytest.approx(6.3))
+    assert newer.table.fingerprint != kept.table.fingerprint
+    assert any("read with other code" in note for note in newer.notes)
+    other = run_mine(mybench, judge, out=mybench.parent / "other").result
+    assert other.table.fingerprint == newer.table.fingerprint
+
+
+def test_a_copy_that_was_edited_by_hand_has_another_fingerprint(mybench: Path, judge: JudgeServer) -> None:
+    first = run_mine(mybench, judge).result
+    copy = mybench.parent / "run/benchmark/benchmark.py"
+    copy.write_text(MYBENCH.replace("FACTOR = 0.5", "FACTOR = 0.9"))
+    now = score_run(mybench.parent / "run")
+    assert now.table.fingerprint != first.table.fingerprint
+    assert any("read with other code" in note for note in now.notes)
+
+
+def test_a_reader_of_another_benchmark_is_refused(mybench: Path, judge: JudgeServer) -> None:
+    run_mine(mybench, judge)
+    with pytest.raises(RefBenchError, match="--benchmark creval: it holds creval"):
+        score_run(mybench.parent / "run", reader="creval")
+
+
+def test_a_run_of_own_cases_can_be_read_with_another_rubric(work: Path, judge: JudgeServer) -> None:
+    first = run(work, judge)
+    text, _ = rubric_source("five_criteria")
+    (work / "mine.md").write_text(text.replace("visual_quality", "visual_quality", 1) + "\n")
+    newer = score_run(work / "run", reader=str(work / "mine.md"))
+    assert newer.table.fingerprint != first.result.table.fingerprint
+
+
+def test_measurements_of_a_replaced_picture_do_not_stand(mybench: Path, judge: JudgeServer) -> None:
+    def l1(result: Any) -> dict[str, float | None]:
+        return {s.case: s.value for s in result.scores if s.metric == "l1"}
+
+    before = l1(run_mine(mybench, judge, judges=[]).result)
+    (mybench.parent / "out/case3.png").write_bytes(picture(250))
+    with pytest.raises(RefBenchError, match="1 outputs changed"):
+        run_mine(mybench, judge, judges=[])
+    after = l1(run_mine(mybench, judge, judges=[], replace=True).result)
+    assert {case for case in before if before[case] != after[case]} == {"case3"}
+    assert after == l1(score_run(mybench.parent / "run"))
+
+
+def test_what_is_measured_otherwise_is_refused(mybench: Path, judge: JudgeServer) -> None:
+    """The picture that a metric compares with is part of what it measures; the case itself has not changed."""
+    run_mine(mybench, judge, judges=[])
+    run_file = mybench.parent / "run/run.json"
+    mybench.write_text(
+        MYBENCH.replace('{"source": case.request.pictures[0]}', '{"source": Picture(name="pics/4.png", role="source")}')
+    )
+    info = json.loads(run_file.read_text())
+    from refbench.benchmarks import benchmark
+
+    # As if its author had not told the code apart.
+    run_file.write_text(json.dumps({**info, "code": benchmark(str(mybench)).code}))
+    with pytest.raises(RefBenchError, match=r"l1 is measured otherwise.*pictures: .* then"):
+        run_mine(mybench, judge)
+    assert not judge.requests
+
+
+def test_a_refused_command_leaves_no_trace(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=2)
+    before = score_run(work / "run").table
+    with pytest.raises(RefBenchError):
+        run(work, judge, seeds=3, judges=[f"j=openai:gpt-5?base_url={judge.url}/v1"])
+    assert score_run(work / "run").table == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,8 @@ def test_installed_packages_add_benchmarks(monkeypatch: pytest.MonkeyPatch, tmp_
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     assert benchmark("gedit").name == "gedit"
+    assert benchmark("gedit").code, "an editable install keeps its version while its code changes"
+    assert not benchmark("creval").code
     assert benchmark("creval").name == "creval", "what is shipped cannot be replaced"
     assert names().count("creval") == 1
     assert "gedit" in names()
@@ -57,3 +60,16 @@ def test_installed_packages_add_benchmarks(monkeypatch: pytest.MonkeyPatch, tmp_
         benchmark("broken")
     with pytest.raises(RefBenchError, match="did you mean gedit"):
         benchmark("gedid")
+
+
+def test_an_edited_file_is_another_benchmark_also_within_the_tick_of_a_clock(tmp_path: Path) -> None:
+    path, text = tmp_path / "mybench.py", (EXAMPLES / "gedit.py").read_text()
+    path.write_text(text)
+    first, times = benchmark(str(path)), path.stat()
+    path.write_text(text.replace("gedit", "tedig"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = benchmark(str(path))
+    assert path.stat().st_size == times.st_size
+    assert (first.name, second.name) == ("gedit", "tedig")
+    assert first.code != second.code
+    assert first.source["benchmark.py"] == text

@@ -202,6 +202,8 @@ def differences_of(first: Named, second: Named) -> list[str]:
         for key in sorted({*mine, *theirs}):
             unlike(key if part == "settings" else f"how {key} was measured", mine.get(key), theirs.get(key))
     unlike("versions of the protocol", a.parts["protocols"][a.protocol], b.parts["protocols"][b.protocol])
+    unlike("pictures of the cases", a.parts.get("pictures"), b.parts.get("pictures"))
+    unlike("code of the benchmark", a.parts.get("code"), b.parts.get("code"))
     texts = a.bench.source, b.bench.source
     other = [file for file in sorted({*texts[0], *texts[1]}) if texts[0].get(file) != texts[1].get(file)]
     found += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]

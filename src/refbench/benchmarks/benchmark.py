@@ -188,6 +188,9 @@ class Benchmark:
     """Rows that follow from those of the table, for example each measure as a share of the truth's."""
     notes: Callable[[Sequence[AnyCase], Sequence[Output]], list[str]] = field(default=lambda cases, outputs: [])
     """What a reader of the table should know about how the outputs came about."""
+    code: str = ""
+    """What tells the code of a benchmark that is not shipped, or a rubric, from an earlier state of it; goes into the
+    fingerprint. Shipped ones have the versions of their protocols."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
     judges_mean: bool = False

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -59,7 +60,7 @@ def benchmark(name: str) -> Benchmark:
 def from_file(path: Path) -> Benchmark:
     """Run a Python file and take its BENCHMARK. An unchanged file is run once."""
     try:
-        return _run_file(path.resolve(), path.stat().st_mtime_ns)
+        return _run_file(path.resolve(), path.read_bytes())
     except FileNotFoundError:
         raise RefBenchError(f"{path} is not there: give a Python file that defines BENCHMARK") from None
     except OSError as error:
@@ -67,16 +68,17 @@ def from_file(path: Path) -> Benchmark:
 
 
 @lru_cache(maxsize=32)
-def _run_file(path: Path, mtime_ns: int) -> Benchmark:
+def _run_file(path: Path, source: bytes) -> Benchmark:
     # A name that no other module has: two files may both be called mybench.py.
-    unique = f"refbench_file_{hashlib.sha256(f'{path} {mtime_ns}'.encode()).hexdigest()[:16]}"
+    unique = f"refbench_file_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(unique, path)
     if spec is None or spec.loader is None:
         raise RefBenchError(f"{path} is no Python file: give one that defines BENCHMARK")
     module = importlib.util.module_from_spec(spec)
     sys.modules[unique] = module  # annotations are looked up there
     try:
-        spec.loader.exec_module(module)
+        # Not the loader's: it may take bytecode of an older file that has the same size and second.
+        exec(compile(source, str(path), "exec"), module.__dict__)
     except OSError:
         del sys.modules[unique]
         raise
@@ -86,7 +88,13 @@ def _run_file(path: Path, mtime_ns: int) -> Benchmark:
         where = f", line {lines[-1]}" if lines else ""
         said = error if isinstance(error, RefBenchError) else f"it raised {type(error).__name__}: {error}"
         raise RefBenchError(f"{path}{where}: {said}") from error
-    return _checked(getattr(module, "BENCHMARK", None), str(path))
+    found = _checked(getattr(module, "BENCHMARK", None), str(path))
+    text = source.decode("utf-8", "surrogateescape")
+    return replace(found, code=_digest(source), source={**found.source, "benchmark.py": text})
+
+
+def _digest(*sources: bytes) -> str:
+    return hashlib.sha256(b"\0".join(sources)).hexdigest()[:16]
 
 
 def _entry_points() -> dict[str, EntryPoint]:
@@ -99,7 +107,21 @@ def _from_entry_point(point: EntryPoint) -> Benchmark:
         found = point.load()
     except Exception as error:
         raise RefBenchError(f"{where} cannot be loaded: it raised {type(error).__name__}: {error}") from error
-    return _checked(getattr(found, "BENCHMARK", found), where)
+    bench = _checked(getattr(found, "BENCHMARK", found), where)
+    return replace(bench, code=f"{_distribution(point)} {_module_code(point.module)}".strip())
+
+
+def _distribution(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else ""
+
+
+def _module_code(name: str) -> str:
+    """A hash of a module's source, with the modules beside it where it is in a package: editable installs keep their
+    version while their code changes."""
+    module = sys.modules[name]
+    file = Path(getattr(module, "__file__", None) or "")
+    files = sorted(file.parent.glob("*.py")) if getattr(module, "__package__", "") else [file]
+    return _digest(*(path.read_bytes() for path in files if path.is_file()))
 
 
 def _checked(found: object, where: str) -> Benchmark:

@@ -23,6 +23,10 @@ def table_command(
     subset: Annotated[
         str | None, Parameter(help="Of released item scores: only those of a named subset, for example paper874")
     ] = None,
+    benchmark: Annotated[
+        str | None,
+        Parameter(help="Read the run with this file of its benchmark, or this rubric, not with the copy it keeps"),
+    ] = None,
     by: Level = "overall",
     refusals: Refusals = "conditional",
     json: Json = False,
@@ -52,7 +56,7 @@ def table_command(
         raise RefBenchError(f"--out {out}: say in which format, with --json, --csv, --markdown or --latex")
     from refbench.cli.printing import write_result
 
-    result = _result(run, protocol, subset, refusals)
+    result = _result(run, protocol, subset, refusals, benchmark)
     if latex:
         from refbench.cli.printing import write_text
         from refbench.report.latex import to_latex
@@ -72,7 +76,7 @@ def table_command(
     return 0
 
 
-def _result(run: str, protocol: str, subset: str | None, refusals: str) -> Result:
+def _result(run: str, protocol: str, subset: str | None, refusals: str, reader: str | None) -> Result:
     """What a run holds, scored; or the item scores that a benchmark's authors released."""
     from refbench.benchmarks import benchmark, names
     from refbench.scoring import result_of, score_run
@@ -80,7 +84,9 @@ def _result(run: str, protocol: str, subset: str | None, refusals: str) -> Resul
     if run not in names() or (Path(run) / "run.json").exists():
         if subset is not None:
             raise RefBenchError(f"--subset {subset}: a run has the cases that it was made with")
-        return score_run(Path(run), protocol=protocol, refusals=refusals)
+        return score_run(Path(run), protocol=protocol, refusals=refusals, reader=reader)
+    if reader is not None:
+        raise RefBenchError(f"--benchmark {reader}: released item scores are read by nobody: give a run directory")
     bench = benchmark(run)
     if bench.released is None:
         raise RefBenchError(f"no item scores of {bench.title} were released: give a run directory")

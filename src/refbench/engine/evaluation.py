@@ -122,7 +122,9 @@ async def evaluate_async(
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
             if chosen is not None and device != "cpu":
                 on.cluster.wants_gpu()
-        run = Run.create(out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source)
+        run = Run.create(
+            out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source, code=bench.code
+        )
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
             _prices_must_be_known(setup.judges, setup.models)
@@ -133,13 +135,6 @@ async def evaluate_async(
             check_pictures(run, writer, setup.dataset, setup.models, replace=replace)
             before = Before.of(run, BatchJournal(writer.path).all_asked())
             recorder = stack.enter_context(Recorder(writer))
-            writer.want(limit)
-            note_measured(writer, bench)
-            for model in setup.models:
-                writer.note_seeds(model.name, seeds)
-            # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
-            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
-            writer.note("threads", str(threads()))
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(setup.models)
             gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)
@@ -181,6 +176,15 @@ async def evaluate_async(
                 await work.rehearse(setup.dataset.cases)
             if chosen is not None:
                 await measuring.rehearse(setup.dataset.cases)
+            # Nothing is refused any more: only now may the run know what it was asked for.
+            writer.want(limit)
+            note_measured(writer, bench)
+            for model in setup.models:
+                writer.note_seeds(model.name, seeds)
+            studio.note()
+            # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
+            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+            writer.note("threads", str(threads()))
             for judge in setup.judges:
                 writer.note(f"family of {judge.name}", judge.family)
             printer = ProgressPrinter(progress) if show else None

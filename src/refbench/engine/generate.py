@@ -78,7 +78,7 @@ async def generate_async(
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
         _, recorded = judging_of(setup)
-        run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source)
+        run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source, code=bench.code)
         progress = Progress()
         with run.writer(shard) as writer, contextlib.ExitStack() as stack:
             check_pictures(run, writer, setup.dataset, makers)
@@ -91,6 +91,7 @@ async def generate_async(
             money = Budget.parse(budget, run.spent_usd())
             studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
             studio.open(makers)
+            studio.note()
             failed: dict[str, int] = {}
             told: list[str] = []
             there = 0

@@ -164,8 +164,6 @@ def find_cases(
         own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
-    if path.suffix == ".py":
-        bench = replace(bench, source={"benchmark.py": path.read_text(encoding="utf-8")})
     return bench, bench.load(resolve_data(bench, data), subset)
 
 

@@ -43,6 +43,7 @@ class Studio:
     _places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     _known: dict[tuple[str, str, int], Output] = field(default_factory=dict)
     _noted: set[Path] = field(default_factory=set)
+    _who: dict[str, str] = field(default_factory=dict)
 
     def open(self, models: Iterable[AnyModel]) -> None:
         """Look at what earlier runs have made, and refuse to mix it with pictures of other settings."""
@@ -55,7 +56,12 @@ class Studio:
                     f"--model {model.name}: {self.run.path} holds pictures of that name made with other settings "
                     f"({before[model.name]}): give it another name, or choose another --out"
                 )
-            self.recorder.writer.note(_NOTE + model.name, now)
+            self._who[model.name] = now
+
+    def note(self) -> None:
+        """Write down who paints, once it is sure that they will."""
+        for name, now in self._who.items():
+            self.recorder.writer.note(_NOTE + name, now)
 
     def known(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
         """What is on record of a case after `outputs` has given its pictures."""

@@ -55,6 +55,11 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
                 f"{other.path} and {first.path} were judged with other settings ({', '.join(keys)}): one table of both "
                 "would mix two questions"
             )
+        if other.info.code != first.info.code:
+            raise RefBenchError(
+                f"{other.path} and {first.path} were begun with other code of the benchmark ({other.info.code} and "
+                f"{first.info.code}): judge one of them again"
+            )
     kept = {path.name: path.read_text("utf-8") for path in sorted((first.path / "benchmark").glob("*"))}
     target = Run.create(
         out,
@@ -63,6 +68,7 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
         subset=first.info.subset,
         settings=first.info.settings,
         keep=kept,
+        code=first.info.code,
     )
     ledgers = [ledger for run in runs for ledger in run.ledgers()]
     counts = {"new": 0, "known": 0, "conflict": 0}

@@ -61,6 +61,8 @@ class RunInfo(Record):
     n_cases: int
     cases: str
     """Fingerprint of the cases in their order."""
+    code: str = ""
+    """The code of a benchmark that is not shipped, as it was when the run was begun."""
     settings: Mapping[str, str] = {}
     """How judges are asked: wording, questions a call, what is done to pictures."""
     written_by: str
@@ -84,14 +86,16 @@ class Run:
         subset: str | None = None,
         settings: Mapping[str, str] | None = None,
         keep: Mapping[str, str] | None = None,
+        code: str = "",
     ) -> Self:
-        """Make the run, or open it for more work when it is there with the same cases."""
+        """Make the run, or open it for more work when it is there with the same cases and the same code."""
         info = RunInfo(
             schema_version=SCHEMA,
             benchmark=benchmark,
             subset=subset,
             n_cases=len(cases),
             cases=cases_fingerprint(cases),
+            code=code,
             settings=settings or {},
             written_by=__version__,
         )
@@ -109,7 +113,7 @@ class Run:
             # run.json comes last: its presence says that the cases are all there.
             write_whole(path / "cases.jsonl", b"".join(case.model_dump_json().encode() + b"\n" for case in cases))
             for name, text in (keep or {}).items():
-                write_whole(path / "benchmark" / name, text.encode())
+                write_whole(path / "benchmark" / name, text.encode("utf-8", "surrogateescape"))
             write_whole(path / "run.json", orjson.dumps(info.model_dump(), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise disk_error(error, path) from error
@@ -217,6 +221,12 @@ class Run:
     def _must_match(self, info: RunInfo, cases: Sequence[AnyCase]) -> None:
         here = self.info
         if (here.benchmark, here.cases, here.settings) == (info.benchmark, info.cases, info.settings):
+            if here.code != info.code:
+                raise RefBenchError(
+                    f"the code of the benchmark {here.benchmark} changed since {self.path} was begun ({here.code} "
+                    f"then, {info.code} now): choose another --out, or read what the run holds with the newer code: "
+                    f"refbench table {self.path} --benchmark FILE"
+                )
             return
         if (here.benchmark, here.cases) == (info.benchmark, info.cases):
             keys = sorted(k for k in {*here.settings, *info.settings} if here.settings.get(k) != info.settings.get(k))

@@ -79,6 +79,7 @@ def own_benchmark(
         measured=made.measured | set(further),
         measuring=measuring if most else None,
         derived=derived if further else None,
+        code=rubric.sha256[:16] if rubric is not None else "",
     )
 
 
