@@ -89,8 +89,8 @@ async def evaluate_async(
 
     `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none; own cases are
     measured by those that are named. With `batch`, calls are handed in as provider batches at half the price; without
-    `wait`, their results are left to a later command. With `replace`, outputs of a folder that changed take the place of those on record. With
-    `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
+    `wait`, their results are left to a later command. With `replace`, outputs of a folder that changed take the place
+    of those on record. With `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
     """
     out, data = Path(out), Path(data) if data is not None else None
     listed = [metrics] if isinstance(metrics, str) else metrics

@@ -94,7 +94,7 @@ def _changed_outputs(
     half a model replaced would be two models in one table."""
     cases: Mapping[str, AnyCase] = dataset.by_id()
     finders = {model.name: model for model in models if not isinstance(model, ImageModel)}
-    found = []
+    found: list[tuple[AnyModel, Output, tuple[Path, ...] | Failure]] = []
     for output in run.outputs():
         model = finders.get(output.model)
         if model is None or not output.pictures or output.step is not None or output.case not in cases:
