@@ -198,7 +198,8 @@ class LedgerWriter:
         `recorded` is the time at which another ledger first had it, when merging. `instead` is an act that was asked
         for once more on purpose: what is said now retires what it said before, unless it is a failure that will pass.
         """
-        act, digest, kind = evidence.id, _digest(evidence), evidence.failure and evidence.failure.kind
+        act, digest = evidence.id, _digest(evidence)
+        kind = evidence.failure.kind if evidence.failure is not None else None
         before = self._results.get(act)
         now = recorded or time.time()
         verdict: Verdict = "new"
