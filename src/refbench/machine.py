@@ -1,9 +1,14 @@
-"""What this process may use of the machine, and with how many threads it computes."""
+"""What this process may use of the machine: cores, threads, and folders for a moment's files."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import socket
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 THREADS = "OMP_NUM_THREADS"
@@ -44,6 +49,43 @@ def use_threads() -> None:
     number = threads()
     if torch is not None and torch.get_num_threads() != number:
         torch.set_num_threads(number)
+
+
+@contextlib.contextmanager
+def scratch_of(run: Path) -> Iterator[Path]:
+    """Where a command keeps what lasts a moment: in its run directory, because others clean the system's folder while
+    a run goes on. Gone at the end, or, after a kill, when the next command begins. Made by whoever needs it."""
+    mine = f".part-scratch-{socket.gethostname()}-"
+    for left in run.glob(f"{mine}*"):
+        if not _alive(left.name.removeprefix(mine)):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = run / f"{mine}{os.getpid()}"
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(inside: Path | None) -> Iterator[Path]:
+    """A folder for one request, in a run's scratch or, without a run, where the system has its own."""
+    if inside is not None:
+        inside.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="refbench-", dir=inside)).absolute()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _allowed() -> set[int]:

@@ -576,3 +576,58 @@ def test_a_refused_command_leaves_no_trace(work: Path, judge: JudgeServer) -> No
     with pytest.raises(RefBenchError):
         run(work, judge, seeds=3, judges=[f"j=openai:gpt-5?base_url={judge.url}/v1"])
     assert score_run(work / "run").table == before
+
+
+# --- scratch, and what a run was asked for -------------------------------------------------------------------------
+
+CLEANER = '''
+import shutil, tempfile
+from pathlib import Path
+
+def make():
+    def paint(request, seed):
+        """Paints while another program cleans the system's temporary folder."""
+        for left in Path(tempfile.gettempdir()).iterdir():
+            shutil.rmtree(left, ignore_errors=True)
+        return request.pictures[0].path.read_bytes()
+    return paint
+'''
+
+
+def test_a_run_needs_nothing_of_the_systems_temporary_folder(
+    work: Path, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (work / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(work / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (work / "paint.py").write_text(CLEANER)
+    (work / "run").mkdir()
+    (work / "run" / f".part-scratch-{os.uname().nodename}-999999999").mkdir()
+    copy = f"import shutil,sys;shutil.rmtree('{work / 'tmp'}',True);shutil.copy(*sys.argv[2:])"
+    (work / "copy.py").write_text(copy)
+    models = [
+        f"P=python:{work / 'paint.py'}:make",
+        f"C=command:python {work / 'copy.py'} {{instruction}} {{picture1}} {{output}}",
+    ]
+    done = run(work, judge, models=models)
+    assert {output.failure for output in done.run.outputs()} == {None}
+    assert not list((work / "run").glob(".part-scratch-*")), "nothing is left, not even of a command that was killed"
+
+
+def test_scratch_that_is_removed_all_the_same_is_said(work: Path, judge: JudgeServer) -> None:
+    removing = CLEANER.replace("Path(tempfile.gettempdir()).iterdir()", f'Path("{work}/run").glob(".part-scratch-*")')
+    (work / "paint.py").write_text(removing)
+    done = run(work, judge, models=[f"P=python:{work / 'paint.py'}:make"], limit=1)
+    (output,) = done.run.outputs()
+    assert output.failure is not None
+    assert output.failure.kind == "worker_died" and "somebody removed" in output.failure.detail
+
+
+def test_the_run_knows_how_many_seeds_each_model_was_asked_for(work: Path, judge: JudgeServer) -> None:
+    run(work, judge, limit=1, seeds=3)
+    run(work, judge, limit=1, seeds=1)
+    assert Run.open(work / "run").notes("seeds of ") == {"A": "3"}
+    run(work, judge, limit=1, seeds=2, models=[f"B=folder:{work / 'out'}"], out=work / "other")
+    run(work, judge, limit=1, seeds=1, out=work / "other")
+    merge([work / "run", work / "other"], work / "both")
+    assert Run.open(work / "both").notes("seeds of ") == {"A": "3", "B": "2"}

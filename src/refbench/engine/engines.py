@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from refbench.engine.embedded import EmbeddedExecutor
 from refbench.engine.task import Executor
+from refbench.machine import scratch_of
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
@@ -43,9 +45,11 @@ def make_executor(engine: str, address: str | None, shared: Path, visible: Seque
 
 @dataclass(frozen=True)
 class Engine:
-    """The executor of a run, and where its local models and judges are: None on this machine."""
+    """The executor of a run, where models keep what lasts a moment, and where local models and judges are: None on
+    this machine."""
 
     executor: Executor
+    scratch: Path
     cluster: Cluster | None = None
 
 
@@ -53,9 +57,11 @@ class Engine:
 async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[Engine]:
     """The engine, connected and checked before anything is paid for; closed at the end."""
     executor = make_executor(engine, address, out)
+    scratch = contextlib.ExitStack()
     try:
+        folder = scratch.enter_context(scratch_of(out))
         if engine == "embedded":
-            yield Engine(executor)
+            yield Engine(executor, folder)
         else:
             from refbench.engine.ray_executor import RayExecutor
             from refbench.engine.ray_models import Cluster
@@ -64,8 +70,9 @@ async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[
             await executor.connect()
             cluster = Cluster(executor, out)
             try:
-                yield Engine(executor, cluster)
+                yield Engine(executor, folder, cluster)
             finally:
                 await cluster.close()
     finally:
         await asyncio.to_thread(executor.close)
+        scratch.close()

@@ -114,6 +114,7 @@ async def evaluate_async(
             rubric=rubric,
             metrics=sorted({*columns, *named} - {"none"}),
             place=on.cluster,
+            scratch=on.scratch,
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)

@@ -70,6 +70,7 @@ async def generate_async(
             rubric=rubric,
             scored=False,
             place=on.cluster,
+            scratch=on.scratch,
         )
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):

@@ -151,10 +151,15 @@ class RemoteModel:
         await self._model.close()
 
     def _task(self) -> Task:
+        scratch: Path | None = getattr(self._model, "scratch", None)
         return Task(
             name=f"model {self.name}",
             factory="refbench.engine.ray_models:PaintWorker",
-            args={"spec": self._spec.model_dump(mode="json"), "blobs": self._blobs},
+            args={
+                "spec": self._spec.model_dump(mode="json"),
+                "blobs": self._blobs,
+                "scratch": str(scratch.absolute()) if scratch is not None else None,
+            },
             chunk=whole(self._spec, "batch") or 1,
             resources=self._resources(),
             retries=0,
@@ -164,9 +169,11 @@ class RemoteModel:
 class PaintWorker:
     """On a node: the model of a spec, whose pictures go into the run's blobs."""
 
-    def __init__(self, spec: Mapping[str, Any], blobs: str) -> None:
+    def __init__(self, spec: Mapping[str, Any], blobs: str, scratch: str | None = None) -> None:
         made = Spec.model_validate(spec)
         self._model = _maker(made.kind)(made)
+        if scratch is not None and hasattr(self._model, "scratch"):
+            self._model.scratch = Path(scratch)
         self._blobs = Blobs(Path(blobs))
         self._loop = asyncio.Runner()
 

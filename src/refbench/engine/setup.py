@@ -79,8 +79,12 @@ def set_up(
     metrics: Sequence[str] = (),
     scored: bool = True,
     place: Place | None = None,
+    scratch: Path | None = None,
 ) -> Setup:
-    """Load the data, find the outputs, make the judges, and complete the settings."""
+    """Load the data, find the outputs, make the judges, and complete the settings.
+
+    `scratch` is where models keep what lasts a moment.
+    """
     place = place or Here()
     vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric, metrics=metrics)
@@ -113,7 +117,7 @@ def set_up(
                 path=dataset.path,
                 transport=transport,
                 make_vlm=vlm,
-                folder=Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
+                folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
                 placed=place.model,
             )
             for spec in specs

@@ -5,7 +5,6 @@ of pure functions; sending, failures, checking of pictures and money are here, o
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from refbench.chat.http import error_message
 from refbench.chat.sent import PicturePolicy, SentPicture
 from refbench.chat.spec import Spec
 from refbench.failure import Failure, redact
+from refbench.machine import scratch_folder
 from refbench.models.api_cost import Usage, token_cost
 from refbench.models.api_options import Account, a_whole_number, parameters_of, settings_of, traits_of
 from refbench.models.api_pictures import checked, decoded, enclose
@@ -109,6 +109,9 @@ class ApiModel:
     `generate` waits for a place of the transport's limiter itself, since agents make several calls for one case.
     """
 
+    scratch: Path | None = None
+    """Where pictures lie that are re-encoded for a request; None for the system's folder."""
+
     def __init__(self, spec: Spec, wire: Wire, transport: Transport) -> None:
         self.name = spec.name
         self.wire = wire
@@ -135,8 +138,8 @@ class ApiModel:
             return Painted(failure=unsupported(f"{self.name} cannot be asked: {why}"))
         async with self.transport.limiter(self.endpoint).place():
             # What is re-encoded for a request lives as long as the request.
-            with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
-                letter = await asyncio.to_thread(self._letter, commission, seed, Path(folder))
+            with scratch_folder(self.scratch) as folder:
+                letter = await asyncio.to_thread(self._letter, commission, seed, folder)
                 if isinstance(letter, Failure):
                     return Painted(failure=letter)
                 return await self._deliver(letter, commission)

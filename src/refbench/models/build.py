@@ -73,10 +73,10 @@ def make_model(
         return TruthModel(tree, cases, path)
     if isinstance(tree, Nested):
         folder.mkdir(parents=True, exist_ok=True)
-    return build_model(tree, lambda spec: placed(spec, lambda leaf: _leaf(leaf, transport)), make_vlm, folder)
+    return build_model(tree, lambda spec: placed(spec, lambda leaf: _leaf(leaf, transport, folder)), make_vlm, folder)
 
 
-def _leaf(spec: Spec, transport: Transport) -> ImageModel:
+def _leaf(spec: Spec, transport: Transport, scratch: Path) -> ImageModel:
     added = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
     made: Any
     if spec.kind in _MAKERS:
@@ -92,5 +92,7 @@ def _leaf(spec: Spec, transport: Transport) -> ImageModel:
         near = difflib.get_close_matches(spec.kind, kinds, n=1)
         hint = f"did you mean {near[0]}:{spec.what}?" if near else f"there are {', '.join(kinds)}"
         raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
+    if hasattr(made, "scratch"):
+        made.scratch = scratch
     model: ImageModel = made
     return model

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +13,7 @@ import orjson
 
 from refbench.chat.spec import Spec
 from refbench.failure import Failure
+from refbench.machine import scratch_folder
 from refbench.models.command_line import CommandLine
 from refbench.models.function_lanes import Asked, Lanes
 from refbench.models.function_options import (
@@ -43,6 +42,9 @@ _FORMATS = ("png", "jpg", "webp")
 
 class CommandModel:
     """`command:python make.py {instruction} {output}`, or `command:python worker.py?mode=worker`."""
+
+    scratch: Path | None = None
+    """Where requests and results lie meanwhile; None for the system's folder."""
 
     def __init__(self, spec: Spec) -> None:
         only(spec, _OWN)
@@ -91,15 +93,15 @@ class CommandModel:
             commission = replace(one.commission, size=self.traits.size)
         else:
             commission = one.commission
-        folder = Path(tempfile.mkdtemp(prefix="refbench-"))
         start = time.perf_counter()
-        try:
+        with scratch_folder(self.scratch) as folder:
             if isinstance(place, LinesWorker):
                 made = self._asked(place, commission, one, folder)
             else:
                 made = self._run(place, commission, one, folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if made.failure is not None and not folder.exists():
+                told = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
+                made = Painted(failure=Failure(kind="worker_died", detail=told))
         return [replace(made, seconds=time.perf_counter() - start)]
 
     def _asked(self, worker: LinesWorker, commission: Commission, one: Asked, folder: Path) -> Painted:

@@ -8,9 +8,7 @@ import importlib.machinery
 import inspect
 import json
 import pickle
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import Any
 from refbench.chat.families import family_of
 from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.machine import THREADS, threads
+from refbench.machine import THREADS, scratch_folder, threads
 from refbench.models.function_call import called, end_loop, failed, paint, said
 from refbench.models.function_lanes import Asked, Lanes
 from refbench.models.function_options import (
@@ -115,6 +113,9 @@ class FunctionModel:
 class PythonModel:
     """`python:package.module:factory` or `python:./file.py:factory`, made once in each worker process."""
 
+    scratch: Path | None = None
+    """Where requests lie while they are painted; None for the system's folder."""
+
     def __init__(self, spec: Spec) -> None:
         self.name = spec.name
         self.traits = traits_of(spec)
@@ -141,7 +142,12 @@ class PythonModel:
             )
             for env in environments(spec)
         ]
-        self._lanes: Lanes[LinesWorker] = Lanes(workers, _in_process, end=LinesWorker.close, batch=batch or 1)
+        self._lanes: Lanes[LinesWorker] = Lanes(
+            workers,
+            lambda worker, asked: _in_process(worker, asked, self.scratch),
+            end=LinesWorker.close,
+            batch=batch or 1,
+        )
 
     def canonical(self) -> Mapping[str, str]:
         return self._identity
@@ -153,20 +159,26 @@ class PythonModel:
         await self._lanes.close()
 
 
-def _in_process(worker: LinesWorker, asked: list[Asked]) -> list[Painted]:
+def _in_process(worker: LinesWorker, asked: list[Asked], scratch: Path | None = None) -> list[Painted]:
     """What a worker paints; a batch that its worker did not survive is tried again one by one."""
-    folder = Path(tempfile.mkdtemp(prefix="refbench-"))
     start = time.perf_counter()
-    try:
-        (folder / REQUESTS).write_bytes(pickle.dumps([(one.commission, one.seed) for one in asked]))
-        answer = worker.ask({"folder": str(folder)}, lambda: all(one.gone.is_set() for one in asked), times=len(asked))
-        if not isinstance(answer, Failure):
-            answers: list[Painted] = pickle.loads((folder / ANSWERS).read_bytes())
-            return answers
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    answer: dict[str, Any] | Failure
+    with scratch_folder(scratch) as folder:
+        try:
+            (folder / REQUESTS).write_bytes(pickle.dumps([(one.commission, one.seed) for one in asked]))
+            answer = worker.ask(
+                {"folder": str(folder)}, lambda: all(one.gone.is_set() for one in asked), times=len(asked)
+            )
+            if not isinstance(answer, Failure):
+                answers: list[Painted] = pickle.loads((folder / ANSWERS).read_bytes())
+                return answers
+        except FileNotFoundError:
+            answer = Failure(kind="worker_died")
+        if not folder.exists():
+            told = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
+            answer = Failure(kind="worker_died", detail=told)
     if len(asked) > 1:
-        return [one for each in asked for one in _in_process(worker, [each])]
+        return [one for each in asked for one in _in_process(worker, [each], scratch)]
     return [Painted(failure=answer, seconds=time.perf_counter() - start)]
 
 
