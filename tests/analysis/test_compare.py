@@ -389,6 +389,7 @@ def test_a_large_family_is_resolved_where_its_gaps_are_clear(released: Data, cou
     assert found.family == count * (count - 1) // 2
     assert all(pair.resolved for pair in found.pairs)
     assert all(contradictions(parse(pair.sentence)) == [] for pair in found.pairs)
+    assert {driver.ci95 for pair in found.pairs for driver in pair.drivers} == {None}
 
 
 def test_a_p_that_no_flip_reaches_is_said_to_be_below_its_bound() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ from refbench.table import Aggregate, Slice, summaries
 
 _MOST_NUMBERS = 20_000_000
 """Scores (rows x cases x metrics) and values (rows x draws x measures) held at a time: 160 MB each."""
+_MOST_WITH_SLICES = 66
+"""Pairs (12 models) up to which what slices contribute has intervals: each slice costs as much as the gap itself."""
 _BOUND_DRAWS = 500
 """Enough for a standard error, which is all that an interval of bounds needs."""
 _CHECKED = 32
@@ -93,13 +96,14 @@ def draw_pairs(
     for numbers in groups.values():
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
-        rows = 2 + (len(slices) if by_slice else 0)
+        in_slices = by_slice and len(pairings) <= _MOST_WITH_SLICES
+        rows = 2 + (len(slices) if in_slices else 0)
         # Scores of all metrics, or every measure under every draw, whichever is more.
         at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept) * len(values), draws * (2 + len(aggregate.measures)))))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
-            found |= dict(zip(batch, group.drawn(draws, permutations, seed), strict=True))
+            found |= dict(zip(batch, group.drawn(draws, permutations, seed, in_slices), strict=True))
     return [found[number] for number in range(len(pairings))]
 
 
@@ -127,19 +131,24 @@ class _Group:
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
 
-    def drawn(self, draws: int, permutations: int, seed: int) -> list[Drawn]:
+    def drawn(self, draws: int, permutations: int, seed: int, in_slices: bool) -> list[Drawn]:
         design, n = self.design, len(self.kept)
         systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
         rows = self._rows()
         point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
-        drawn, influence = draws_of(lambda weights: self._statistics(rows, weights), design, draws, seed)
+        couples = {m: c.reshape(-1, n) for m, c in self.couples.items()}
+        statistics = partial(self._statistics, rows) if in_slices else partial(self._gaps, couples)
+        drawn, influence = draws_of(statistics, design, draws, seed)
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
         flipped, sums = self._flipped(point[:, 0], permutations, seed)
         found = []
         for pair in range(self.n_pairs):
             estimates = [
-                Estimate(float(value), interval_for(value, drawn[pair, k], influence[pair, k], n=clusters, df=df))
+                Estimate(
+                    float(value),
+                    interval_for(value, drawn[pair, k], influence[pair, k], n=clusters, df=df) if in_slices else None,
+                )
                 for k, (value, (clusters, df)) in enumerate(zip(point[pair, 1:], sizes, strict=True), 1)
             ]
             contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
@@ -189,6 +198,11 @@ class _Group:
                 both = found.reshape(self.n_pairs, 2, -1)
                 within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
+
+    def _gaps(self, couples: Mapping[str, Array], weights: Array) -> Array:
+        """pairs x 1 x draws."""
+        value = self._overall(couples, weights).reshape(self.n_pairs, 2, -1)
+        return value[:, :1] - value[:, 1:]
 
     def _flipped(self, gaps: Array, permutations: int, seed: int) -> tuple[list[FlipP], NDArray[np.bool_]]:
         """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), and which gaps are sums over
