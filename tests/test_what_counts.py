@@ -172,6 +172,22 @@ def test_without_a_worst_value_there_is_none_and_the_row_says_so() -> None:
     assert row(result(bench, SAID, [refused("c3")])).value == 7.0
 
 
+def test_a_run_measured_again_half_way_is_no_mixture_of_two_versions() -> None:
+    bench = simple_benchmark(
+        name="measured", load=lambda root: CASES, measure=lambda case: [], measured={"l1": (0.0, 1.0)}, lower=["l1"]
+    )
+
+    def measured(case: str, version: int, value: float) -> tuple[Purpose, Evidence]:
+        request = {"metric": "l1", "version": version, "case": case}
+        act = Evidence(kind="measure", request=request, reply=f'{{"value": {value}}}')
+        return Purpose(case=case, model="m", judge="", part="l1"), act
+
+    old = [measured(case.id, 1, 0.5) for case in CASES]
+    scores = score_evidence(bench, CASES, [*old, measured("c0", 2, 0.1)], ["corrected"], asked=Asked())
+    found = row(result_of(bench, CASES, scores, draws=0), "l1")
+    assert (found.value, found.n_scored, found.n_not_asked) == (0.1, 1, 3)
+
+
 @given(
     said=st.dictionaries(
         st.tuples(st.sampled_from([case.id for case in CASES]), st.integers(0, 2)),

@@ -217,23 +217,25 @@ State: TypeAlias = dict[str, Any]
 
 
 class _Measured:
-    """Measurements by where they belong; of several, that by the newest version of its metric, first with a value."""
+    """Measurements by where they belong. Only those by the newest version of a metric that the run holds count: a run
+    that was measured again half way is no mixture of two versions."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, str, int], tuple[tuple[int, bool], Evidence]] = {}
+        self._found: dict[tuple[str, str, str, str, int], tuple[int, Evidence]] = {}
+        self._newest: dict[tuple[str, str], int] = {}
 
     def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
-        version = (int(act.request.get("version", 0)), act.failure is None)
+        version = int(act.request.get("version", 0))
         for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
             place = name, purpose.model, purpose.case, purpose.part, purpose.seed
             if place not in self._found or version > self._found[place][0]:
                 self._found[place] = version, act
+            self._newest[name, purpose.part] = max(version, self._newest.get((name, purpose.part), version))
 
     def get(self, protocol: str, model: str, case: str, part: str, seed: int) -> State | None:
-        found = self._found.get((protocol, model, case, part, seed))
-        if found is None:
+        version, act = self._found.get((protocol, model, case, part, seed), (0, None))
+        if act is None or version < self._newest[protocol, part]:
             return None
-        act = found[1]
         return {"failure": act.failure} if act.reply is None else {"value": orjson.loads(act.reply)["value"]}
 
 
