@@ -54,6 +54,11 @@ class Columns:
             no,
         )
 
+    def of_seed(self, place: int) -> Columns:
+        """One seed alone, by its place among all."""
+        fields = (self.drawn, self.kinds, self.away, self.waiting, self.own)
+        return Columns(self.systems, *({m: column[:, :, place : place + 1] for m, column in f.items()} for f in fields))
+
     @cached_property
     def values(self) -> dict[str, Array]:
         """The mean over the seeds that have a value, NaN where none has."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 from refbench.benchmarks import Benchmark, PublishedValue
 from refbench.case import AnyCase
+from refbench.case_values import case_values
 from refbench.columns import columns_of
 from refbench.comparison import Comparison, compare_columns
 from refbench.judges.panel import MEAN
@@ -196,10 +198,21 @@ class Result:
         )
 
     def items(self) -> Iterator[dict[str, Any]]:
-        """One row for each (case, model, seed, metric, protocol), failures included."""
+        """One row for each (case, model, seed, metric, protocol), in whatever state, with the groups of its case.
+
+        `total` is what the picture gives in the measure that models are ranked by (`total_of`), on the table's scale.
+        """
+        groups = {case.id: dict(case.groups) for case in self.cases}
+        totals: dict[tuple[str, str, str | None, str, int], float] = {}
+        names = {}
+        for protocol in dict.fromkeys(score.protocol for score in self.scores):
+            names[protocol] = self.summary(protocol)
+            totals |= self._totals(protocol, names[protocol])
         for score in self.scores:
-            row = {
+            yield {
                 "case": score.case,
+                "task": groups[score.case].get("task"),
+                "groups": groups[score.case],
                 "model": score.model,
                 "judge": score.judge,
                 "metric": score.metric,
@@ -208,12 +221,24 @@ class Result:
                 "score": score.value,
                 "answers": list(score.answers),
                 "failure": score.failure and score.failure.model_dump(),
+                "not_applicable": score.not_applicable,
+                "not_asked": score.not_asked,
+                "total": totals.get((score.protocol, score.model, score.judge, score.case, score.seed)),
+                "total_of": names[score.protocol],
             }
-            if score.not_asked:
-                row["not_asked"] = True
-            if score.not_applicable:
-                row["not_applicable"] = score.not_applicable
-            yield row
+
+    def _totals(self, protocol: str, measure: str) -> dict[tuple[str, str, str | None, str, int], float]:
+        """The measure of every picture by itself, where it has one."""
+        mine = [score for score in self.scores if score.protocol == protocol]
+        columns = columns_of(mine, self.cases)
+        found = {}
+        for place, seed in enumerate(sorted({score.seed for score in mine})):
+            of_seed = case_values(self.bench.protocols[protocol].aggregate, columns.of_seed(place), self.cases)
+            for (model, judge), values in zip(columns.systems, of_seed.get(measure, ()), strict=False):
+                for case, value in zip(self.cases, values.tolist(), strict=True):
+                    if math.isfinite(value):
+                        found[protocol, model, judge, case.id, seed] = value
+        return found
 
     def failures(self) -> list[dict[str, Any]]:
         """One row for each score that failed, with the kind and what is known about it."""

@@ -21,9 +21,10 @@ from refbench.score import Score
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run knows beyond its records: how many seeds of each model it was asked for, which parts cannot be
-    measured and why, and whether a request that a model cannot take counts against it."""
+    """What a run knows beyond its records: its judges, how many seeds of each model it was asked for, which parts
+    cannot be measured and why, and whether a request that a model cannot take counts against it."""
 
+    judges: tuple[str, ...] = ()
     seeds: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     unsupported_counts: bool = False
@@ -126,8 +127,15 @@ class _Reading:
                 self._unsendable[place] = act.failure or Failure(kind="undefined")
                 continue
             self._read(bench, case, purpose, act, protocols)
-        # Without any judge a model still has its measurements.
+        # Nobody was asked about a model that has given no picture at all: its failures stand beside the others' scores.
+        judges = sorted({judge for _, judge in expected if judge} | set(asked.judges if asked else ()))
         judged = {model for model, _ in expected}
+        for model in dict.fromkeys(output.model for output in final) if judges or models else ():
+            if model not in models:
+                expected |= {(model, judge): None for judge in judges}
+                models[model] = None
+        judged |= {model for model, _ in expected}
+        # Without any judge a model still has its measurements.
         expected |= {(model, None): None for model in models if model not in judged}
         self.systems = sorted(expected, key=lambda system: (system[0], system[1] or ""))
         unasked = bench.not_asked(settings or {})

@@ -203,7 +203,8 @@ def _pictures(run: Run, cases: Sequence[AnyCase]) -> str:
 def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:
     """What a run was asked for beyond its records."""
     seeds = {model: int(count) for model, count in run.notes("seeds of ").items()}
-    return Asked(seeds, run.notes("not measured "), refusals == "worst,unsupported")
+    judges = tuple(run.notes("family of "))
+    return Asked(judges, seeds, run.notes("not measured "), refusals == "worst,unsupported")
 
 
 def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
@@ -299,14 +300,31 @@ def _noted(
     judges: dict[str, dict[str, Any]],
     measured: dict[str, dict[str, Any]],
 ) -> Iterator[tuple[Purpose, Evidence]]:
-    """The evidence as it is, while noting who each judge was, and by what each part was measured."""
+    """The evidence as it is, while noting who each judge was, and by what each part was measured; not in the order in
+    which it was recorded, so that a table has one fingerprint. Of several versions of a metric the newest counts; of
+    several ways to ask one judge all are told."""
     for purpose, act in evidence:
         if act.kind == "measure":
             how = {key: act.request.get(key) for key in ("metric", "version", "networks")}
-            measured[f"{purpose.part} {act.request.get('protocol') or 'both'}"] = how
-        elif purpose.judge not in judges and act.asked is not None:
-            judges[purpose.judge] = {key: act.asked[key] for key in ("model", "parameters")}
+            part = f"{purpose.part} {act.request.get('protocol') or 'both'}"
+            if part not in measured or _newness(how) > _newness(measured[part]):
+                measured[part] = how
+        elif act.asked is not None:
+            who = {key: act.asked[key] for key in ("model", "parameters")}
+            judges[purpose.judge] = _asked_as(judges.get(purpose.judge), who)
         yield purpose, act
+
+
+def _newness(how: Mapping[str, Any]) -> tuple[int, str]:
+    return int(how["version"] or 0), content_key(how)
+
+
+def _asked_as(before: dict[str, Any] | None, who: dict[str, Any]) -> dict[str, Any]:
+    if before is None or before == who or who in before.get("also", ()):
+        return before or who
+    ways = [{"model": before["model"], "parameters": before["parameters"]}, *before.get("also", ()), who]
+    first, *others = sorted(({content_key(way): way for way in ways}).values(), key=content_key)
+    return {**first, "also": others} if others else first
 
 
 def result_of(
@@ -407,7 +425,7 @@ def _digest(scores: Sequence[Score]) -> str:
                 str(score.seed),
                 repr(score.value),
                 f"{score.failure.kind} {score.failure.by_model}" if score.failure else "",
-                str(score.not_asked or score.not_applicable is not None),
+                "not asked" if score.not_asked else "" if score.not_applicable is None else "not applicable",
             )
         )
         for score in scores

@@ -8,7 +8,7 @@ those columns into numbers, for the point estimate and every bootstrap draw alik
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -90,6 +90,13 @@ class Measure:
     high: float | None = 1.0
     any_part: bool = False
     """Whether a picture counts as scored when some of the parts are there, not only when all are."""
+    stands_for: Mapping[str, str] = field(default_factory=dict)
+    """Parts that belong to it only where another one does not apply."""
+
+    def aside(self, part: str, away: Mapping[str, Bools]) -> Bools:
+        """Where a part is none of this measure's: it does not apply, or what it stands for does."""
+        other = self.stands_for.get(part)
+        return away[part] if other is None else np.logical_or(away[part], ~away[other])
 
     def whole(self, part: str) -> str:
         """The column that has a part where all parts are there; it is left out where that makes no difference."""
@@ -192,7 +199,7 @@ def _where_whole(measure: Measure, drawn: Mapping[str, Array], away: Mapping[str
     parts = [part for part in measure.parts if part in drawn]
     if measure.any_part or len(parts) < 2:
         return {}
-    whole = np.all([~np.isnan(drawn[part]) | away[part] for part in parts], axis=0)
+    whole = np.all([~np.isnan(drawn[part]) | measure.aside(part, away) for part in parts], axis=0)
     if all((whole | np.isnan(drawn[part])).all() for part in parts):
         return {}
     return {measure.whole(part): np.where(whole, drawn[part], np.nan) for part in parts}
@@ -337,17 +344,25 @@ def has_value(values: Mapping[str, Array], measure: Measure) -> Bools:
 def _missing(
     aggregate: Aggregate, values: Mapping[str, Array], measure: Measure, where: Slice, system: int
 ) -> str | None:
+    """What a row is not about: what has no value at all, else what has none on the pictures that the number is over."""
+
+    def has(metric: str, members: NDArray[np.bool_]) -> bool:
+        return not np.isnan(values[metric][system, members]).all()
+
+    def has_whole(metric: str, members: NDArray[np.bool_]) -> bool:
+        return not np.isnan(values.get(measure.whole(metric), values[metric])[system, members]).all()
+
     if aggregate.gaps is None:
-        return _left_out(values, measure, where, system)
-    return aggregate.gaps(lambda m, members: not np.isnan(values[m][system, members]).all(), measure, where)
+        return _left_out(has_whole, measure, where)
+    return aggregate.gaps(has, measure, where) or aggregate.gaps(has_whole, measure, where)
 
 
-def _left_out(values: Mapping[str, Array], measure: Measure, where: Slice, system: int) -> str | None:
+def _left_out(has: Has, measure: Measure, where: Slice) -> str | None:
     """Names the parts of a macro average that nothing was scored in."""
     empty = [
         list(part.names.values())[-1]
         for part in where.parts
-        if any(np.isnan(values[m][system, part.members]).all() for m in measure.parts)
+        if not all(has(metric, part.members) for metric in measure.parts)
     ]
     return f"nothing scored in {', '.join(empty)}" if empty else None
 
@@ -370,7 +385,9 @@ def _without_a_worst(
     if aggregate.worst is None:
         return None
     endless = [
-        part for part in measure.parts if (columns.own[part][system] & ~stands_in[part][system])[where.members].any()
+        part
+        for part in measure.parts
+        if (columns.own[part] & ~stands_in[part] & ~measure.aside(part, columns.away))[system, where.members].any()
     ]
     return f"the model's own failures have no worst value in {', '.join(endless)}" if endless else None
 
@@ -392,13 +409,14 @@ def _coverage(
     imputed, out_of_scope = np.ones(shape, dtype=np.bool_), np.ones(shape, dtype=np.bool_)
     some, waits, own = (np.zeros(shape, dtype=np.bool_) for _ in range(3))
     for part in measure.parts:
-        kinds = columns.kinds[part][system, where.members]
+        aside = measure.aside(part, columns.away)[system, where.members]
+        kinds = np.where(aside, np.int8(-1), columns.kinds[part][system, where.members])
         own = np.where(failed >= 0, own, columns.own[part][system, where.members])
         failed = np.where(failed >= 0, failed, kinds)
         imputed &= (kinds < 0) | stands_in[part][system, where.members]
-        out_of_scope &= columns.away[part][system, where.members]
-        waits |= columns.waiting[part][system, where.members]
-        some |= ~np.isnan(columns.drawn[part][system, where.members])
+        out_of_scope &= aside
+        waits |= columns.waiting[part][system, where.members] & ~aside
+        some |= ~np.isnan(columns.drawn[part][system, where.members]) & ~aside
     if measure.any_part:
         failed[some] = -1
         waits &= ~some

@@ -296,7 +296,7 @@ def null_errors(
     random. With Holm, and without."""
     columns = columns_of(of(scores, *models), cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, sorted(models))]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]

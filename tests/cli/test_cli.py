@@ -158,6 +158,22 @@ def test_export_writes_what_other_tools_read(
     assert {row["model"] for row in rows} == {"alpha", "beta"}
 
 
+def test_export_has_the_cases_with_what_the_run_has_been_asked_for(
+    run_cli: Refbench, checkout: Path, tmp_path: Path
+) -> None:
+    from refbench.runs import Run
+
+    replies = ["--replies", checkout / "answer_gpt", "--out", tmp_path / "run", "--json"]
+    run_cli("rescore", "creval", "--data", checkout, *replies)
+    with Run.open(tmp_path / "run").writer() as writer:
+        writer.want(4)
+    assert run_cli("export", tmp_path / "run", "--what", "cases", "--out", tmp_path / "cases.jsonl")[0] == 0
+    rows = [json.loads(line) for line in (tmp_path / "cases.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == [f"item_{n:03d}.{n % 7}" for n in range(27)]
+    assert sum(row["wanted"] for row in rows) == 4
+    assert set(rows[0]) >= {"groups", "tags", "cluster", "stratum", "targets", "details", "request"}
+
+
 def test_merge_says_what_it_did(run_cli: Refbench, checkout: Path, tmp_path: Path) -> None:
     for model in ("alpha", "beta"):
         run_cli(

@@ -14,17 +14,21 @@ def export_command(
     run: Annotated[Path, Parameter(help="Run directory, as --out named it")],
     *,
     out: Annotated[Path, Parameter(help="File to write: .csv, .jsonl or .parquet")],
-    what: Annotated[Literal["scores", "evidence", "outputs", "annotations"], Parameter(help="Which rows")] = "scores",
+    what: Annotated[
+        Literal["scores", "cases", "evidence", "outputs", "annotations"], Parameter(help="Which rows")
+    ] = "scores",
 ) -> int:
-    """Write what a run holds for other tools: its scores in both protocols, the raw replies, the outputs, or what
-    was noted about cases in refbench view."""
-    from refbench.runs import Run, write_rows
+    """Write what a run holds for other tools: its scores in both protocols, the cases, the raw replies, the outputs,
+    or what was noted about cases in refbench view."""
+    from refbench.runs import Run, case_rows, write_rows
     from refbench.runs.annotations import read_annotations
     from refbench.scoring import score_run
 
     rows: Iterable[dict[str, Any]]
     if what == "scores":
         rows = score_run(run, draws=0).items()
+    elif what == "cases":
+        rows = case_rows(Run.open(run))
     elif what == "evidence":
         rows = (
             {**purpose.model_dump(), "evidence": act.id, **act.model_dump(mode="json")}

@@ -71,7 +71,7 @@ def compare_columns(
     couples = who_meets(columns.systems, models, against)
     if not couples:
         raise RefBenchError(f"there is one model to compare ({', '.join(models)}): name at least two")
-    pairs = Pairs(aggregate, columns, values, of)
+    pairs = Pairs(aggregate, columns, values, of, cases)
     judgeless = set(of.parts) <= set(measured)
     if judgeless:
         couples = measured_alone(columns.systems, couples, pairs.there)

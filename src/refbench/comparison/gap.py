@@ -56,7 +56,8 @@ def paired_gap(
     of = next(m for m in aggregate.measures if m.name == measure)
     columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
     values = aggregate.filled(columns)
-    pairing = Pairs(aggregate, columns, values, of).of(columns.systems.index(first), columns.systems.index(second))
+    pairs = Pairs(aggregate, columns, values, of, cases)
+    pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
     n = int(pairing.shared.sum())
     if n < 2:
         raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.case import AnyCase
 from refbench.columns import Columns, System
 from refbench.comparison.records import ABSENT, NOT_ASKED, OUT_OF_SCOPE
 from refbench.failure import KINDS
@@ -80,30 +81,43 @@ def _folded(judge: str | None) -> str:
 
 
 class Pairs:
-    """Pairs up the systems of some columns in one measure, `values` being what the aggregate makes of them."""
+    """Pairs up the systems of some columns in one measure, `values` being what the aggregate makes of them.
 
-    def __init__(self, aggregate: Aggregate, columns: Columns, values: Mapping[str, Array], measure: Measure) -> None:
+    A case that the overall number is not made of (a task outside of the official list) is none of a pair's.
+    """
+
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        columns: Columns,
+        values: Mapping[str, Array],
+        measure: Measure,
+        cases: Sequence[AnyCase],
+    ) -> None:
         self.systems = columns.systems
-        self.there = has_value(values, measure)
-        self._parts = [~np.isnan(values.get(measure.whole(part), values[part])) for part in measure.parts]
+        counted = np.any([where.members for where in aggregate.overall(cases)], axis=0)
+        self.there = has_value(values, measure) & counted
+        self._parts = [~np.isnan(values.get(measure.whole(part), values[part])) & counted for part in measure.parts]
         self._reasons = np.full(self.there.shape, ABSENT, dtype=object)
         waiting, away = np.zeros_like(self.there), np.ones_like(self.there)
         lost = np.zeros(next(iter(columns.drawn.values())).shape, dtype=np.bool_)
         some, own, imputed = np.zeros_like(lost), np.zeros_like(lost), np.zeros_like(lost)
         for part in measure.parts:
-            failed, stands_in = columns.kinds[part] >= 0, aggregate.stands_in(columns, part)
+            aside = measure.aside(part, columns.away)
+            failed, stands_in = (columns.kinds[part] >= 0) & ~aside, aggregate.stands_in(columns, part)
             without_value = failed & ~stands_in
             lost |= without_value
             imputed |= failed & stands_in
             own |= without_value & columns.own[part]
-            some |= ~np.isnan(columns.drawn[part])
-            waiting |= columns.waiting[part].any(axis=2)
+            some |= ~np.isnan(columns.drawn[part]) & ~aside
+            waiting |= (columns.waiting[part] & ~aside).any(axis=2)
             away &= columns.inapplicable[part]
         drawn = some | lost | imputed | np.any([columns.waiting[part] for part in measure.parts], axis=0)
         self.n_seeds: list[int] = drawn.any(axis=1).sum(axis=1).tolist()
         """With how many seeds each system was asked for the measure."""
         if measure.any_part:
             lost &= ~some
+        lost &= counted[:, None]
         self._lost = lost.sum(axis=2)
         """Pictures that failed and have no value, for each system and case."""
         self._imputed = (imputed & ~lost).sum(axis=2)
@@ -111,13 +125,14 @@ class Pairs:
         self._reasons[away] = OUT_OF_SCOPE
         self._reasons[waiting] = NOT_ASKED
         for part in reversed(measure.parts):
-            kinds = columns.kinds[part]
+            kinds = np.where(measure.aside(part, columns.away), np.int8(-1), columns.kinds[part])
             first = (kinds >= 0).argmax(axis=2)[:, :, None]
             kind = np.take_along_axis(kinds, first, axis=2)[:, :, 0]
             by_model = np.take_along_axis(columns.own[part], first, axis=2)[:, :, 0]
             for number in np.unique(kind[kind >= 0]):
                 for mine, word in ((False, KINDS[number]), (True, KINDS[number] + OWN)):
                     self._reasons[(kind == number) & (by_model == mine)] = word
+        self._reasons[:, ~counted] = OUT_OF_SCOPE
         self._reasons[self.there] = ""
 
     def of(self, first: int, second: int) -> Pairing:

@@ -8,9 +8,9 @@ RUN/blobs/ab/<sha256>.ext pictures, once each
 """
 
 from refbench.runs.blobs import Blobs
-from refbench.runs.export import write_rows
+from refbench.runs.export import case_rows, write_rows
 from refbench.runs.ledger import SCHEMA, LedgerWriter
 from refbench.runs.merge import MergeReport, merge
 from refbench.runs.run import Run, Shard
 
-__all__ = ["SCHEMA", "Blobs", "LedgerWriter", "MergeReport", "Run", "Shard", "merge", "write_rows"]
+__all__ = ["SCHEMA", "Blobs", "LedgerWriter", "MergeReport", "Run", "Shard", "case_rows", "merge", "write_rows"]

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import csv
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from refbench.case import AnyCase
+from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs.disk import disk_error
+from refbench.runs.run import Run
 
 Row = Mapping[str, Any]
+
+
+def case_rows(run: Run) -> Iterator[Row]:
+    """The cases of the run in their order, targets and details included; `wanted` says whether the run has been asked
+    for the case so far (`--limit`)."""
+    cases = run.cases(AnyCase)
+    wanted = {case.id for case in fair_order(cases)[: run.wanted()]}
+    for case in cases:
+        yield {**case.model_dump(mode="json"), "wanted": case.id in wanted}
 
 
 def write_rows(rows: Iterable[Row], path: Path) -> int:

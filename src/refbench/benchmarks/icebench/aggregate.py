@@ -42,6 +42,9 @@ _DIMENSION_RANGES: Mapping[str, tuple[float | None, float | None]] = {
     "controllability": (0.0, 1.0),
 }
 
+# Deblurring has no caption, and the imaging quality in its place; elsewhere that is no part of the dimension.
+_STANDS_FOR: Mapping[str, Mapping[str, str]] = {"prompt_following": {"img": "clip_cap"}}
+
 
 def _parts_of(dimension: str) -> tuple[str, ...]:
     """Every part that is a term of the dimension in some task."""
@@ -56,7 +59,12 @@ def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partia
     """Raw metrics, laptop metrics, dimensions, and last the score, by which models are ranked."""
     return (
         *(Measure(part, (part,), *ranges.get(part, _UNBOUNDED)) for part in PARTS),
-        *(Measure(name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED)) for name in DIMENSIONS),
+        *(
+            Measure(
+                name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED), stands_for=_STANDS_FOR.get(name, {})
+            )
+            for name in DIMENSIONS
+        ),
         *((Measure(PARTIAL, _SCORED, None, None, any_part=True),) if partial else ()),
         Measure(SCORE, _SCORED, None, None),
     )
