@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -56,8 +56,11 @@ class Columns:
 
     def of_seed(self, place: int) -> Columns:
         """One seed alone, by its place among all."""
-        fields = (self.drawn, self.kinds, self.away, self.waiting, self.own)
-        return Columns(self.systems, *({m: column[:, :, place : place + 1] for m, column in f.items()} for f in fields))
+        arrays = {
+            name: {metric: column[:, :, place : place + 1] for metric, column in getattr(self, name).items()}
+            for name in ("drawn", "kinds", "away", "waiting", "own")
+        }
+        return replace(self, **arrays)
 
     @cached_property
     def values(self) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ def export_command(
     from refbench.runs.annotations import read_annotations
     from refbench.scoring import score_run
 
-    rows: Iterable[dict[str, Any]]
+    rows: Iterable[Mapping[str, Any]]
     if what == "scores":
         rows = score_run(run, draws=0).items()
     elif what == "cases":
