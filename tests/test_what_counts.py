@@ -64,7 +64,7 @@ def result(
         state = {"failure": text} if isinstance(text, Failure) else {"reply": text}
         act = Evidence(kind="chat", request={"model": "j", "case": case, "seed": seed}, **state)
         evidence.append((Purpose(case=case, model="m", judge="j", part="verdict", seed=seed), act))
-    asked = Asked({"m": seeds}, {}, refusals == "worst,unsupported")
+    asked = Asked(seeds={"m": seeds}, unsupported_counts=refusals == "worst,unsupported")
     scores = score_evidence(bench, cases, evidence, ["corrected"], [("m", "j")], outputs, {}, asked)
     return result_of(bench, cases, scores, draws=0, refusals=refusals)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Columns:
 
     def of_seed(self, place: int) -> Columns:
         """One seed alone, by its place among all."""
-        arrays = {
+        arrays: dict[str, Any] = {
             name: {metric: column[:, :, place : place + 1] for metric, column in getattr(self, name).items()}
             for name in ("drawn", "kinds", "away", "waiting", "own")
         }
