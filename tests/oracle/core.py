@@ -131,6 +131,10 @@ def states(run: Exported, book: Book, protocol: str, refusals: str) -> dict[tupl
     known = {case["id"] for case in wanted}
     finals = {(o["model"], o["case"], o["seed"]): o for o in run.outputs if o["step"] is None}
     evidence = [e for e in run.evidence if e["case"] in known]
+    newest: dict[str, int] = {}
+    for act in evidence:
+        if act["protocol"] in ("", protocol):
+            newest[act["part"]] = max(version(act), newest.get(act["part"], 0))
     found: dict[tuple[System, str, int], Draw] = {}
     for system in systems(run):
         model, judge = system
@@ -139,7 +143,7 @@ def states(run: Exported, book: Book, protocol: str, refusals: str) -> dict[tupl
                 place = model, case["id"], seed
                 mine = [e for e in evidence if (e["model"], e["case"], e["seed"]) == place]
                 mine = [e for e in mine if e["protocol"] in ("", protocol)]
-                draw = _draw(run, book, protocol, case, judge, finals.get(place), mine, refusals)
+                draw = _draw(run, book, protocol, case, judge, finals.get(place), mine, newest, refusals)
                 found[system, case["id"], seed] = draw
     return found | (_judges_mean(found, book) if book.judges_mean else {})
 
@@ -172,6 +176,7 @@ def _draw(
     judge: str | None,
     output: Mapping[str, Any] | None,
     evidence: Sequence[Any],
+    newest: Mapping[str, int],
     refusals: str,
 ) -> Draw:
     """The metrics of one picture: what was read, else measured, else why there is nothing."""
@@ -181,7 +186,9 @@ def _draw(
     draw: Draw = {}
     for metric in book.metrics:
         measured = metric in book.measured
-        state = _measured(evidence, metric) if measured else _judged(book, protocol, case, judge, metric, evidence)
+        state = (
+            _measured(evidence, metric, newest) if measured else _judged(book, protocol, case, judge, metric, evidence)
+        )
         if metric in away:
             state = AWAY
         if state.unasked and gone:
@@ -195,15 +202,16 @@ def _draw(
     return draw | book.derive(case, draw)
 
 
-def _measured(evidence: Sequence[Any], metric: str) -> State:
-    """The measurement by the newest version of the metric."""
-    mine = [e for e in evidence if e["kind"] == "measure" and e["part"] == metric]
-    if not mine:
-        return UNASKED
-    newest = max(mine, key=lambda e: int(e["request"].get("version", 0)))
-    if newest["failure"]:
-        return failed(newest["failure"]["kind"])
-    return State(json.loads(newest["reply"])["value"])
+def _measured(evidence: Sequence[Any], metric: str, newest: Mapping[str, int]) -> State:
+    """The measurement by the newest version of the metric that the run has: older ones are still to be made again."""
+    for act in evidence:
+        if act["kind"] == "measure" and act["part"] == metric and version(act) == newest[metric]:
+            return failed(act["failure"]["kind"]) if act["failure"] else State(json.loads(act["reply"])["value"])
+    return UNASKED
+
+
+def version(act: Mapping[str, Any]) -> int:
+    return int(act["request"].get("version", 0))
 
 
 def _judged(book: Book, protocol: str, case: Case, judge: str | None, metric: str, evidence: Sequence[Any]) -> State:

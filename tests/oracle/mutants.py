@@ -118,6 +118,8 @@ def main() -> int:
     chosen = [m for m in chosen if not asked.names or any(name in m.what for name in asked.names)]
     survivors = []
     with tempfile.TemporaryDirectory() as name:
+        if is_caught(Mutant("nothing", "table.py", "", ""), Path(name) / "src", asked.runs):
+            sys.exit("the oracle's tests fail without any fault: mend that first")
         for mutant in chosen:
             caught = is_caught(mutant, Path(name) / "src", asked.runs)
             print(f"{'caught  ' if caught else 'SURVIVED'}  {mutant.file}: {mutant.what}", flush=True)
@@ -134,7 +136,8 @@ def is_caught(mutant: Mutant, copy: Path, runs: int) -> bool:
     text = file.read_text("utf-8")
     if mutant.right not in text:
         sys.exit(f"{mutant.file} has no {mutant.right!r}: the fault cannot be planted, write it anew")
-    file.write_text(text.replace(mutant.right, mutant.wrong), "utf-8")
+    if mutant.right:
+        file.write_text(text.replace(mutant.right, mutant.wrong), "utf-8")
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy),
