@@ -50,7 +50,7 @@ def score_evidence(
         for model, judge in read.systems
         for case in cases
         for seed in read.seeds(model)
-        for score in _with_derived(bench, case, name, mean_of_repeats(read.scores(name, model, judge, case.id, seed)))
+        for score in _of_picture(bench, read, case, name, (model, judge), seed)
     ]
     return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
 
@@ -77,6 +77,18 @@ def drawn_scores(
                     for case in cases:
                         found = read.scores(name, model, judge, case.id, seed, repeat)
                         yield from _with_derived(bench, case, name, found)
+
+
+def _of_picture(
+    bench: Benchmark, read: _Reading, case: AnyCase, protocol: str, system: System, seed: int
+) -> list[Score]:
+    """The scores of one picture: what follows from others follows in each repeat of the judge (a gate is open or
+    shut, not half open), and the repeats are averaged then."""
+    repeats = read.repeats_of(protocol, *system, case.id, seed) if bench.derived is not None else []
+    if len(repeats) < 2:
+        return _with_derived(bench, case, protocol, mean_of_repeats(read.scores(protocol, *system, case.id, seed)))
+    drawn = [read.scores(protocol, *system, case.id, seed, repeat) for repeat in repeats]
+    return mean_of_repeats([score for scores in drawn for score in _with_derived(bench, case, protocol, scores)])
 
 
 class _Reading:
@@ -167,6 +179,11 @@ class _Reading:
     def repeats(self, protocol: str, model: str, judge: str | None) -> list[int]:
         found = {n for key, place in self._found.items() if key[:3] == (protocol, model, judge) for n in place}
         return sorted(found) or [0]
+
+    def repeats_of(self, name: str, model: str, judge: str | None, case: str, seed: int) -> list[int]:
+        """The repeats that say anything of one picture."""
+        places = (self._found.get((name, model, judge, case, metric, seed), {}) for metric in self._metrics)
+        return sorted({repeat for place in places for repeat in place})
 
     def scores(
         self, name: str, model: str, judge: str | None, case: str, seed: int, repeat: int | None = None

@@ -179,7 +179,45 @@ def _draw(
     newest: Mapping[str, int],
     refusals: str,
 ) -> Draw:
-    """The metrics of one picture: what was read, else measured, else why there is nothing."""
+    """The metrics of one picture: the mean over the judge's repeats, each with what follows from it."""
+    repeats = sorted({e["repeat"] for e in evidence if e["kind"] == "chat" and e["judge"] == judge}) or [0]
+    drawn = [
+        _once(
+            run,
+            book,
+            protocol,
+            case,
+            judge,
+            output,
+            [e for e in evidence if e["repeat"] == repeat or e["kind"] == "measure"],
+            newest,
+            refusals,
+        )
+        for repeat in repeats
+    ]
+    return {metric: _of_repeats([draw[metric] for draw in drawn]) for metric in drawn[0]}
+
+
+def _of_repeats(states: Sequence[State]) -> State:
+    """The mean over those that have a value; without any a failure, then what is not asked, then what does not concern."""
+    values = [state.value for state in states if state.value is not None]
+    if values:
+        return State(sum(values) / len(values))
+    return next((s for s in states if s.failed), next((s for s in states if s.unasked), states[0]))
+
+
+def _once(
+    run: Exported,
+    book: Book,
+    protocol: str,
+    case: Case,
+    judge: str | None,
+    output: Mapping[str, Any] | None,
+    evidence: Sequence[Any],
+    newest: Mapping[str, int],
+    refusals: str,
+) -> Draw:
+    """The metrics of one picture in one repeat: what was read, else measured, else why there is nothing."""
     gone = output["failure"] if output else None
     away = book.away(case)
     files = any(e["judge"] == judge and "imported" in e["request"] for e in run.evidence)
@@ -215,18 +253,13 @@ def version(act: Mapping[str, Any]) -> int:
 
 
 def _judged(book: Book, protocol: str, case: Case, judge: str | None, metric: str, evidence: Sequence[Any]) -> State:
-    """The mean over the repeats that have a value; a failure only when all of them failed."""
+    """What the judge said of a metric in one repeat."""
     mine = [e for e in evidence if e["kind"] == "chat" and e["judge"] == judge]
-    told = []
-    for repeat in sorted({e["repeat"] for e in mine}):
-        said = [s for e in mine if e["repeat"] == repeat for s in _said(book, protocol, case, metric, e)]
-        if said:
-            told.append(_standing(said))
-    values = [state.value for state in told if state.value is not None]
-    if values:
-        return State(sum(values) / len(values))
+    said = [s for e in mine for s in _said(book, protocol, case, metric, e)]
+    if said:
+        return _standing(said)
     broken = [e for e in mine if e["part"] == "*"]
-    return next((s for s in told if s.failed), failed(broken[0]["failure"]["kind"]) if broken else UNASKED)
+    return failed(broken[0]["failure"]["kind"]) if broken else UNASKED
 
 
 def _said(book: Book, protocol: str, case: Case, metric: str, act: Mapping[str, Any]) -> Iterable[tuple[str, State]]:
