@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from refbench.benchmarks.ideabench.aggregate import BY_GROUPS, CORRECTED, PAPER
+from refbench.benchmarks.ideabench.benchmark import BENCHMARK
 from refbench.benchmarks.ideabench.details import CALLS, QUESTIONS, IdeaCase, IdeaDetails, Question, part
 from refbench.benchmarks.ideabench.failures import TOTAL, failure_table
 from refbench.benchmarks.ideabench.grade import call_score, derived, gated
@@ -16,9 +17,11 @@ from refbench.benchmarks.ideabench.marks import notes, regime_of
 from refbench.benchmarks.ideabench.published import category_from_groups, overall_from_categories, published
 from refbench.benchmarks.ideabench.taxonomy import groups
 from refbench.case import Request
+from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.output import Output, StoredPicture
 from refbench.score import Score
+from refbench.scorer import score_evidence
 from refbench.table import Row, tabulate
 
 REFUSED = Failure(kind="refused")
@@ -365,3 +368,16 @@ def test_a_rephrased_model_is_marked_by_category() -> None:
         Output(case="a", model="omni", pictures=(picture,)),
     ]
     assert notes(cases, outputs) == ["flux† was given rewritten prompts (unsupported): cases by category Is2I 2"]
+
+
+def test_a_gate_is_open_or_shut_in_each_repeat_of_the_judge() -> None:
+    """In one repeat the first question failed, so that five answers count 0; a gate half open would let them in."""
+    of, evidence = case(), []
+    for repeat, first in enumerate(("0", "1")):
+        for q, call in itertools.product(range(1, QUESTIONS + 1), range(1, CALLS + 1)):
+            purpose = Purpose(case=of.id, model="m", judge="j", part=part(q, call), repeat=repeat)
+            act = Evidence(kind="chat", request={"of": [q, call, repeat]}, reply=first if q == 1 else "1")
+            evidence.append((purpose, act))
+    found = score_evidence(BENCHMARK, [of], evidence, ["corrected"])
+    (score,) = [s.value for s in found if s.metric == "score"]
+    assert score == pytest.approx((1 / 6 + 1) / 2)
