@@ -376,7 +376,8 @@ def test_a_gate_is_open_or_shut_in_each_repeat_of_the_judge() -> None:
     for repeat, first in enumerate(("0", "1")):
         for q, call in itertools.product(range(1, QUESTIONS + 1), range(1, CALLS + 1)):
             purpose = Purpose(case=of.id, model="m", judge="j", part=part(q, call), repeat=repeat)
-            act = Evidence(kind="chat", request={"of": [q, call, repeat]}, reply=first if q == 1 else "1")
+            said = first if q == 1 else "1"
+            act = Evidence(kind="chat", request={"of": [q, call, repeat]}, reply=f'{{"score": {said}}}')
             evidence.append((purpose, act))
     found = score_evidence(BENCHMARK, [of], evidence, ["corrected"])
     (score,) = [s.value for s in found if s.metric == "score"]
