@@ -159,6 +159,9 @@ def run_result(
     left_out = _unmeasured(bench, asked)
     outputs = run.outputs()
     left_out += [*bench.notes(cases, outputs), *painting(outputs)]
+    if len(set(asked.seeds.values())) > 1:
+        counts = ", ".join(f"{count} of {model}" for model, count in sorted(asked.seeds.items()))
+        left_out.append(f"not as many seeds of every model: {counts}")
     if run.info.code and bench.code != run.info.code:
         left_out.append(f"read with other code ({bench.code}) than the run was begun with ({run.info.code})")
     if gone := run.left_out():

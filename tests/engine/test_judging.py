@@ -435,3 +435,33 @@ def test_who_judged_is_on_record_and_in_the_fingerprint(work: Path, judge: Judge
     assert evaluation.result.table.parts["asked"] == {"judge": {"model": "gpt-4o", "parameters": {"temperature": 0}}}
     (output,) = {o.provenance["family"] for o in Run.open(work / "run").outputs()}
     assert output == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [("a", "has no picture of a second seed"), ("a/{id}", r"the pattern .* has no \{seed\}: leave --seeds out")],
+)
+def test_one_picture_a_case_is_not_two_seeds(work: Path, judge: JudgeServer, what: str, why: str) -> None:
+    with pytest.raises(RefBenchError, match=why):
+        run(work, judge, seeds=2, limit=2, models=[f"A=folder:{work / what}"])
+    assert not judge.requests
+    assert not (work / "run").exists()
+
+
+def test_beside_a_model_with_seeds_a_folder_without_them_has_one(work: Path, judge: JudgeServer) -> None:
+    done = run(work, judge, seeds=2, limit=3, models=["C=baseline:copy", f"A=folder:{work / 'a'}"])
+    assert done.run.notes("seeds of ") == {"A": "1", "C": "2"}
+    rows = {row.model: row for row in done.result.table.rows if row.slice["level"] == "overall"}
+    assert (rows["A"].n_seeds, rows["A"].n_expected) == (1, 3)
+    assert (rows["C"].n_seeds, rows["C"].n_expected) == (2, 6)
+    assert "not as many seeds of every model: 1 of A, 2 of C" in done.result.notes
+
+
+def test_seeds_in_the_names_of_a_folder_are_pictures_of_their_own(work: Path, judge: JudgeServer) -> None:
+    """A picture without a seed in its name is the first seed's; a case that has no second one lost it."""
+    first, *others = sorted((work / "a").rglob("*.png"))
+    for path in others:
+        path.with_stem(f"{path.stem}_s1").write_bytes((work / "b" / path.relative_to(work / "a")).read_bytes())
+    done = run(work, judge, seeds=2, models=[f"A=folder:{work / 'a'}"])
+    lost = [(output.seed, output.case) for output in done.run.outputs() if output.failure is not None]
+    assert lost == [(1, first.stem)]

@@ -97,6 +97,8 @@ def test_precision_comes_from_released_scores_and_shrinks_with_more_cases(work: 
 def test_a_plan_is_for_the_family_the_seeds_and_the_repeats_of_its_run(work: Path) -> None:
     """Eight models are 28 pairs: what a single pair shows four times in five, the first of 28 does not."""
     one = plan(work, PRICED).precision
+    for path in sorted((work / "a").glob("*.png")):
+        path.with_stem(f"{path.stem}_s1").write_bytes(path.read_bytes())
     models = [f"m{i}=folder:{work / 'a'}" for i in range(8)]
     many = plan(work, PRICED, models=models, seeds=2, repeats=3)
     assert many.calls == 8 * 108 * 2 * 3
@@ -127,7 +129,10 @@ def test_seeds_of_an_earlier_run_say_what_more_of_them_would_sharpen(work: Path)
                 purpose = Purpose(case=item.stem, model=model, judge="j", part=metric, seed=seed)
                 request = {"of": [item.stem, model, metric, seed]}
                 writer.add(Evidence(kind="chat", request=request, reply=reply_text(answers)), purpose)
-    two, eight = (plan(work, PRICED, like=run.path, seeds=seeds).precision for seeds in (2, 8))
+    seeded = [f"A=folder:{work / 'a'}/{{id}}_s{{seed}}.png"]
+    for path in sorted((work / "a").glob("*.png")):
+        path.with_stem(f"{path.stem}_s0").write_bytes(path.read_bytes())
+    two, eight = (plan(work, PRICED, like=run.path, seeds=seeds, models=seeded).precision for seeds in (2, 8))
     assert two is not None
     assert eight is not None
     assert eight.gap_half_width < 0.8 * two.gap_half_width, "nothing but seeds differs between these pictures"

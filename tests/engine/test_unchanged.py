@@ -58,7 +58,8 @@ def lay_out(root: Path) -> Path:
     with (root / "cases.jsonl").open("w") as file:
         for n in range(CASES):
             (root / f"pics/{n}.png").write_bytes(picture(n))
-            (root / f"out/case{n}.png").write_bytes(picture(101 + n))
+            for name in (f"case{n}", f"case{n}_s1", f"case{n}_s2"):
+                (root / f"out/{name}.png").write_bytes(picture(101 + n))
             file.write(
                 json.dumps({"id": f"case{n}", "instruction": f"Do {n}.", "references": [f"pics/{n}.png"]}) + "\n"
             )
@@ -427,7 +428,8 @@ def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
         out = work / "run"
         for what, first, second in steps:
             if what == "paint":
-                (work / f"out/case{first}.png").write_bytes(picture(second))
+                for name in (f"case{first}", f"case{first}_s1"):
+                    (work / f"out/{name}.png").write_bytes(picture(second))
             elif what == "merge" and out.exists():
                 merge([out], work / f"merged-{out.name}")
                 out = work / f"merged-{out.name}"

@@ -34,7 +34,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS
 from refbench.judges.repair import repair_request
 from refbench.machine import threads
-from refbench.models import AnyModel, ImageModel
+from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.record import RefBenchError
 from refbench.result import Result
 from refbench.runs import Run, Shard
@@ -111,6 +111,7 @@ async def evaluate_async(
             settings=settings,
             limit=limit,
             shard=shard,
+            seeds=seeds,
             rubric=rubric,
             metrics=sorted({*columns, *named} - {"none"}),
             place=on.cluster,
@@ -181,7 +182,7 @@ async def evaluate_async(
             writer.want(limit)
             note_measured(writer, bench)
             for model in setup.models:
-                writer.note_seeds(model.name, seeds)
+                writer.note_seeds(model.name, len(seeds_for(model, seeds)))
             studio.note()
             # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
             writer.note_data(setup.dataset.root, setup.dataset.picture_root)

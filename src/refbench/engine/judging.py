@@ -22,7 +22,7 @@ from refbench.engine.recorder import Recorder
 from refbench.engine.unchanged import Before
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import AnyModel
+from refbench.models import AnyModel, seeds_for
 from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
@@ -153,7 +153,7 @@ class JudgingRun:
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
-        for model, seed in ((model, seed) for model in self.models for seed in range(self.seeds)):
+        for model, seed in ((model, seed) for model in self.models for seed in seeds_for(model, self.seeds)):
             asked = await self._asked(case, model, seed)
             for judge in self.judges:
                 for repeat in range(self.repeats):

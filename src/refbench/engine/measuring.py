@@ -27,7 +27,7 @@ from refbench.failure import TRANSIENT, Failure
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, why_not_measured
 from refbench.metrics.opened import decodes_alike
-from refbench.models import AnyModel
+from refbench.models import AnyModel, seeds_for
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.output import content_of
@@ -136,7 +136,7 @@ class MeasuringRun:
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
-        for model, seed in ((model, seed) for model in self.models for seed in range(self.seeds)):
+        for model, seed in ((model, seed) for model in self.models for seed in seeds_for(model, self.seeds)):
             planned = [] if self.stopped else await self._plan(case, model, seed)
             if planned:
                 key = f"{case.id}\n{model.name}\n{seed}"

@@ -119,6 +119,7 @@ async def make_plan(
             subset=subset,
             settings=settings,
             limit=limit,
+            seeds=seeds,
             rubric=rubric,
         )
     assert setup.bench.judging is not None

@@ -20,7 +20,7 @@ from refbench.chat.sent import PicturePolicy
 from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
-from refbench.models import AnyModel, ImageModel
+from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import make_model
 from refbench.models.function import FunctionModel
 from refbench.models.nested import name_of, parse_model
@@ -75,6 +75,7 @@ def set_up(
     settings: Mapping[str, str] | None = None,
     limit: int | None = None,
     shard: Shard | None = None,
+    seeds: int = 1,
     rubric: str | None = None,
     metrics: Sequence[str] = (),
     scored: bool = True,
@@ -103,25 +104,29 @@ def set_up(
     ordered = fair_order(dataset.cases)[:limit]
     if shard is not None:
         ordered = [case for i, case in enumerate(ordered) if i % shard.count == shard.index - 1]
+    made = [
+        spec
+        if isinstance(spec, ImageModel)
+        else make_model(
+            spec,
+            cases=dataset.cases,
+            names=bench.output_names,
+            path=dataset.path,
+            transport=transport,
+            make_vlm=vlm,
+            folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
+            placed=place.model,
+        )
+        for spec in specs
+    ]
+    if seeds > 1 and all(len(seeds_for(model, seeds)) == 1 for model in made):
+        reasons = [f"--model {one.name}: {one.one_seed}" for one in made if not isinstance(one, ImageModel)]
+        raise RefBenchError(f"--seeds {seeds}: {reasons[0]}")
     return Setup(
         bench=bench,
         dataset=dataset,
         cases=ordered,
-        models=[
-            spec
-            if isinstance(spec, ImageModel)
-            else make_model(
-                spec,
-                cases=dataset.cases,
-                names=bench.output_names,
-                path=dataset.path,
-                transport=transport,
-                make_vlm=vlm,
-                folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
-                placed=place.model,
-            )
-            for spec in specs
-        ],
+        models=made,
         judges=[vlm(spec) for spec in judge_specs],
         settings=chosen,
         policy=policy,

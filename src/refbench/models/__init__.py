@@ -16,10 +16,18 @@ class GivenOutputs(Protocol):
 
     name: str
     family: str
+    one_seed: str
+    """Why there is one picture for every request, whatever the seed; "" where seeds tell several apart."""
 
     def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure: ...
 
 
 AnyModel: TypeAlias = GivenOutputs | ImageModel
 
-__all__ = ["AnyModel", "FolderModel", "GivenOutputs", "ImageModel", "TruthModel"]
+
+def seeds_for(model: AnyModel, seeds: int) -> range:
+    """The seeds that a model is asked for when so many are wanted: the same picture twice would not be two."""
+    return range(seeds if isinstance(model, ImageModel) or not model.one_seed else 1)
+
+
+__all__ = ["AnyModel", "FolderModel", "GivenOutputs", "ImageModel", "TruthModel", "seeds_for"]

@@ -33,6 +33,7 @@ class TruthModel:
             raise _unknown(spec)
         self.name = spec.name
         self.family = ""
+        self.one_seed = "there is one golden output a case: leave --seeds out"
         self._path = path
         if not any(case.targets for case in cases):
             raise RefBenchError(f"--model {spec.name}: no case of this benchmark has a golden picture")

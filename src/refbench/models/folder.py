@@ -38,7 +38,9 @@ class FolderModel:
             raise RefBenchError(
                 f"--model {spec.name}: {what} is no directory, no list (.csv, .json, .jsonl) and no pattern with {{id}}"
             )
-        self._check(spec, list(cases))
+        known = list(cases)
+        self._check(spec, known)
+        self.one_seed = self._one_seed(spec.what, known)
 
     def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The output's files in order (one, unless the case asks for more), or `missing_output`."""
@@ -47,6 +49,16 @@ class FolderModel:
         if not found:
             return Failure(kind="missing_output", detail=f"{self.name} has no picture for {case.id}")
         return found
+
+    def _one_seed(self, what: str, cases: list[AnyCase]) -> str:
+        if _PLACE.search(what):
+            return (
+                "" if "{seed}" in what else f"the pattern {what} has no {{seed}}: leave --seeds out or write {{seed}}"
+            )
+        if any(self._find(case, 1, 1) is not None for case in cases):
+            return ""
+        names = "a column seed" if Path(what).is_file() else f"names such as {cases[0].id}_s1.png"
+        return f"{what} has no picture of a second seed: leave --seeds out or give it {names}"
 
     def _check(self, spec: Spec, cases: list[AnyCase]) -> None:
         """A folder in which nothing fits is a mistake in the command, not a model that failed everywhere."""
@@ -74,7 +86,8 @@ def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
     def find(case: AnyCase, seed: int, number: int) -> Path | None:
         plain = [case.id, case.id.replace("/", "_")]
         for stem in [*names(case), *plain]:
-            for way in (f"{stem}_s{seed}", f"seed_{seed}/{stem}", stem):
+            # A name without a seed is the first one's alone: one picture is not two.
+            for way in (f"{stem}_s{seed}", f"seed_{seed}/{stem}", *((stem,) if seed == 0 else ())):
                 for one in _numbered(way, number, case.request.n_pictures):
                     if one in found:
                         return found[one]
@@ -97,7 +110,7 @@ def _by_pattern(pattern: str) -> Finder:
     def find(case: AnyCase, seed: int, number: int) -> Path | None:
         values = {**case.groups, "id": case.id, "number": case.id.rsplit("/", 1)[-1], "seed": str(seed)}
         values["n"] = f"{number:04d}"
-        if number > 1 and "{n}" not in pattern:
+        if (number > 1 and "{n}" not in pattern) or (seed > 0 and "{seed}" not in pattern):
             return None
         for name in _PLACE.findall(pattern):
             if name not in values:
