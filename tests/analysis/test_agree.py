@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,16 @@ from cyclopts import App
 from rich.console import Console
 from scipy import stats as scipy_stats
 
+from oracle.runs import Plan, make
 from refbench.analysis.agreeing import agree
 from refbench.analysis.agreement import Question, agreement, agreement_rows
 from refbench.analysis.preference import self_preference
 from refbench.analysis.ratings import Item, Mark, Ratings, ratings_of
 from refbench.analysis.scales import Scale
 from refbench.cli.agree import agree_command
+from refbench.evidence import Purpose
+from refbench.failure import Failure
+from refbench.output import Output
 from refbench.record import RefBenchError
 from refbench.report.agreement import agreement_csv, print_agreement
 from refbench.result import Result
@@ -451,6 +455,114 @@ def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(judged:
     second = np.mean([v for (model, _), v in single.items() if model == "alpha"])
     assert row.standard_error == pytest.approx(abs(row.mean - second))  # of two means a and b: |a - b| / 2
     assert not [r for r in found.steadiness if r.rater == "qwen3-vl"]
+
+
+def drawn_twice(
+    judged: Path, out: Path, refuses: Callable[[Purpose], bool], *, absent: Sequence[Output] = (), repeats: int = 1
+) -> Path:
+    """The run with a second picture of each case, of which a judge says what the other one says of the first."""
+    run = Run.open(Path(shutil.copytree(judged, out)))
+    known = {(p.case, p.model, p.part, p.judge): (p, e) for p, e in run.evidence()}
+    gone = {(o.case, o.model, o.seed) for o in absent}
+    other = {"gpt-4o": "qwen3-vl", "qwen3-vl": "gpt-4o"}
+    with run.writer() as writer:
+        for output in absent:
+            writer.add_output(output)
+        for (case, model, part, judge), (first, act) in known.items():
+            for seed, repeat in [(s, r) for s in (0, 1) for r in range(repeats) if (s, r) != (0, 0)]:
+                purpose = first.model_copy(update={"seed": seed, "repeat": repeat})
+                if (case, model, seed) in gone:
+                    continue
+                said = known[case, model, part, other[judge] if seed != repeat else judge][1].reply
+                state = {"reply": None, "failure": Failure(kind="refused")} if refuses(purpose) else {"reply": said}
+                request = {**act.request, "seed": seed, "repeat": repeat}
+                writer.add(act.model_copy(update={"request": request, **state}), purpose)
+    return out
+
+
+def second_in(cases: Iterable[str], *, judge: str = "gpt-4o", part: str = "IF") -> Callable[[Purpose], bool]:
+    some = set(cases)
+    return lambda p: (p.seed, p.judge, p.part) == (1, judge, part) and p.case in some
+
+
+def test_a_judges_failures_are_counted_by_picture_and_are_no_models(judged: Path, tmp_path: Path) -> None:
+    cases = [case.id for case in score_run(judged, draws=0).cases]
+    absent = [Output(case=cases[0], model="beta", seed=1, failure=Failure(kind="refused"))]
+    absent += [Output(case=cases[1], model="beta", seed=1, failure=Failure(kind="api_error"))]
+    run = drawn_twice(judged, tmp_path / "run", second_in(cases[4:8]), absent=absent)
+    found = agree(run, question=Question(draws=0), failures=True)
+    counts = {(row.judge, row.model): (row.questions, row.failed) for row in found.failures}
+    everything = 27 * 2 * len(METRICS)
+    asked_of_beta = everything - 2 * len(METRICS)
+    for judge, lost in (("gpt-4o", 4), ("qwen3-vl", 0)):
+        assert counts[judge, "alpha"] == counts[judge, "gamma"] == (everything, lost)
+        assert counts[judge, "beta"] == (asked_of_beta, lost)
+        assert counts[judge, "Total"] == (2 * everything + asked_of_beta, 3 * lost)
+    assert {judge for judge, _ in counts} == {"gpt-4o", "qwen3-vl"}
+
+
+def test_judges_are_compared_on_the_pictures_that_both_marked(judged: Path, tmp_path: Path) -> None:
+    cases = [case.id for case in score_run(judged, draws=0).cases]
+    run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]))
+    result = score_run(run, protocol="corrected", draws=0)
+    sides: list[dict[tuple[str, str, int], float]] = [
+        {
+            (score.model, score.case, score.seed): 100 * score.value
+            for score in result.scores
+            if (score.judge, score.metric) == (judge, "IF") and score.value is not None
+        }
+        for judge in ("gpt-4o", "qwen3-vl")
+    ]
+    both = [key for key in sides[0] if key in sides[1]]
+    rows = agreement(ratings_of(result), FAST)
+    row = one(rows, level="item", metric="IF")
+    assert (row.n, row.n_cases) == (len(both), 27)
+    assert len(both) == 3 * (27 + 13)
+    x, y = ([side[key] for key in both] for side in sides)
+    assert row.figures["pearson"].value == pytest.approx(scipy_stats.pearsonr(x, y)[0])
+    means = [
+        [np.mean([side[key] for key in both if key[0] == model]) for model in ("alpha", "beta", "gamma")]
+        for side in sides
+    ]
+    system = one(rows, level="system", metric="IF")
+    assert system.figures["mse"].value == pytest.approx(np.mean(np.subtract(*means) ** 2))
+
+
+def test_people_mark_a_case_and_judges_its_pictures(judged: Path, tmp_path: Path) -> None:
+    cases = [case.id for case in score_run(judged, draws=0).cases]
+    run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]))
+    rng = np.random.default_rng(3)
+    rows = [(case, "alpha", "IF", "ann", rng.integers(1, 6)) for case in cases]
+    people = write(tmp_path / "people.csv", [("case", "model", "metric", "rater", "score"), *rows])
+    found = agree(run, humans=people, question=Question(draws=0, levels=["item"]))
+    assert one(found.rows, first="gpt-4o", kind="judge-human", metric="IF").n == 27
+    alone = agree(run, question=Question(draws=0, levels=["item"]))
+    assert [row for row in found.rows if row.kind == "judge-judge"] == list(alone.rows)
+
+
+def test_the_total_over_repeats_is_taken_of_each_picture_as_in_the_table(judged: Path, tmp_path: Path) -> None:
+    cases = [case.id for case in score_run(judged, draws=0).cases]
+    run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]), repeats=2)
+    found = agree(run, repeats="repeat", question=Question(draws=0))
+    row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="avg", group="")
+    assert (row.repeats, row.n_items) == (2, 27 + 13)
+    result = score_run(run, protocol="corrected", draws=0)
+    totals: dict[str, list[float]] = {}
+    scores = {(s.case, s.seed, s.metric): s.value for s in result.scores if (s.model, s.judge) == ("alpha", "gpt-4o")}
+    for case in cases:
+        for seed in (0, 1):
+            parts = [scores[case, seed, metric] for metric in METRICS]
+            if None not in parts:
+                weights = {"IF": 40, "VC": 40, "VQ": 20}
+                totals.setdefault(case, []).append(sum(weights[m] * v for m, v in zip(METRICS, parts, strict=True)))
+    assert row.mean == pytest.approx(np.mean([np.mean(of_case) for of_case in totals.values()]))
+
+
+def test_what_is_measured_once_has_no_standard_error_over_repeats(tmp_path: Path) -> None:
+    made = make(Plan("multiref", luck=4, n_cases=6, models=2, seeds=2, judges=1, repeats=2), tmp_path)
+    found = agree(made.run.path, repeats="repeat", question=Question(draws=0))
+    assert found.steadiness
+    assert {row.rater for row in found.steadiness} == {"strict"}
 
 
 def test_an_idea_bench_run_prints_its_judges_failures(tmp_path: Path) -> None:

@@ -93,6 +93,16 @@ def test_the_model_that_refuses_more_often_stands_out() -> None:
     assert found.n_left_out == 0
 
 
+def test_of_several_pictures_the_cases_with_a_failed_one_are_counted_and_called_so() -> None:
+    once = failing({"Bagel": set(range(12))})
+    other = failing({})
+    twice = [*once.scores, *(score.model_copy(update={"seed": 1}) for score in other.scores)]
+    found = failure_test(result_of(once.bench, once.cases, twice, draws=0), "paper", "gpt-4o")
+    assert "whether a case has a failed picture depends on the model" in found.statement
+    assert "Bagel failed more often than the others (12 cases with a failed picture, 6.0 if" in found.statement
+    assert found.counted == "cases with a failed picture"
+
+
 def test_failures_here_and_there_show_nothing() -> None:
     found = failure_test(failing({"Bagel": {0, 1, 2}, "OmniGen2": {7, 8}}), "paper", "gpt-4o")
     assert found.p is not None

@@ -232,6 +232,31 @@ def test_what_one_more_seed_buys_is_about_the_gap_and_leaves_what_a_cluster_shar
         assert one.error**2 - promised**2 == pytest.approx(2 * 225 * (1 / 2 - 1 / 3) / n, rel=0.1)
 
 
+def test_a_gap_has_one_error_whichever_model_has_fewer_cases(creval: Result) -> None:
+    """B has 40 cases of A's 200: what A adds to the error shrinks as 200 cases become 300."""
+    rng = np.random.default_rng(5)
+    cases = [c.model_copy(update={"cluster": c.id, "stratum": ""}) for c in creval.cases[:200]]
+    drawn = [
+        Score(case=case.id, model=model, judge="j", metric=metric, protocol="corrected", seed=seed, **state)
+        for i, case in enumerate(cases)
+        for model, level in (("a", 0.6), ("b", 0.4))
+        for seed in range(2)
+        for value in [level + rng.normal(0, 0.1)]
+        for metric in METRICS
+        for state in [{"value": value} if model == "a" or i < 40 else {"failure": Failure(kind="refused")}]
+    ]
+    found = variances(result_of(creval.bench, cases, drawn, draws=0), drawn, "corrected")
+    assert [(one.model, one.versus) for one in found] == [("a", "b"), ("b", "a")]
+    there, back = found
+    assert there.error == pytest.approx(back.error)
+    assert [more.error for more in there.one_more] == pytest.approx([more.error for more in back.one_more])
+    of_a, of_b = 100**2 * 0.1**2 / 2 / 200, 100**2 * 0.1**2 / 2 / 40
+    more = {more.of: more.error for more in there.one_more}
+    assert there.error == pytest.approx((of_a + of_b) ** 0.5, rel=0.3)
+    assert more["100 cases"] == pytest.approx((of_a * 200 / 300 + of_b * 40 / 140) ** 0.5, rel=0.3)
+    assert more["seed"] == pytest.approx(there.error * (2 / 3) ** 0.5, rel=0.2)
+
+
 def test_a_condition_selects_the_cases_and_nothing_else(creval: Result) -> None:
     """CREval's overall is the mean over items, so the conditional one can be computed in a line."""
     found = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +13,7 @@ from refbench.analysis.human_scores import read_people, read_scores
 from refbench.analysis.matching import with_humans
 from refbench.analysis.preference import Preferences, self_preference
 from refbench.analysis.ratings import Ratings, joined, ratings_of
-from refbench.analysis.repeats import Steadiness, failure_rates, repeated_ratings, steadiness
+from refbench.analysis.repeats import Answer, Steadiness, answers_of, failure_rates, repeated_ratings, steadiness
 from refbench.benchmarks.ideabench.failures import FailureRate, failure_table
 from refbench.record import Record, RefBenchError
 from refbench.result import Result
@@ -78,7 +78,7 @@ def agree(
         if result.bench.name == "ideabench":
             failed += failure_table(result.scores, protocol)
     if failures and not failed:
-        failed = failure_rates(ratings)
+        failed = failure_rates(_answers(ratings, paths, results, protocol))
     steady: list[Steadiness] = []
     if repeats is not None:
         again = [repeated_ratings(p, r, repeats, protocol) for p, r in zip(paths, results, strict=False)] or [ratings]
@@ -114,6 +114,20 @@ def _of_runs(paths: Sequence[Path], results: Sequence[Result], protocol: str) ->
     for path, result in zip(paths[1:], results[1:], strict=True):
         found = joined(found, ratings_of(result, protocol), (paths[0].name, path.name))
     return found
+
+
+def _answers(ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str) -> Iterator[Answer]:
+    """What the raters were asked for: judges as their runs say, others by the rows of their file."""
+    raters = set(ratings.raters)
+    for path, result in zip(paths, results, strict=False):
+        for answer in answers_of(path, result, protocol):
+            apart = f"{answer.rater} ({path.name})"
+            named = answer._replace(rater=apart) if apart in raters else answer
+            if named.rater in raters:
+                yield named
+    for mark in ratings.marks:
+        if not results or mark.rater in ratings.humans:
+            yield Answer(mark.rater, mark.item.model, mark.value is not None)
 
 
 def _families(path: Path) -> dict[str, str]:

@@ -1,13 +1,13 @@
 """Do raters agree: judges with judges, judges with people, people with people, by item, task and system.
 
-At item level a point is one model's output for one case; at task level the mean of a model over a task's cases, at
-system level over all cases, always over the items that both raters marked.
+At item level a point is one picture of a model; at task level the mean of a model over its pictures of a task's cases,
+at system level over all of them, always over the pictures that both raters marked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, TypeAlias
 
@@ -105,6 +105,12 @@ def agreement(ratings: Ratings, question: Question) -> list[AgreementRow]:
     task = task_group(ratings, question)
     levels = [level for level in question.levels if level != "task" or task is not None]
     rows = []
+    # People mark a case, whichever picture of it they saw: judges meet on pictures, and people on cases.
+    apart = bool(ratings.humans) and any(mark.item.seed is not None for mark in ratings.marks)
+    if apart:
+        judges = ratings.with_marks([mark for mark in ratings.marks if mark.rater not in ratings.humans])
+        rows = agreement(replace(judges, humans=frozenset()), question)
+        ratings = ratings.of_cases()
     for metric in ratings.metrics:
         items, marks = ratings.of_metric(metric)
         for group, members in _groups(ratings, items, question.by):
@@ -113,6 +119,8 @@ def agreement(ratings: Ratings, question: Question) -> list[AgreementRow]:
             for level in levels:
                 points = _points(ratings, chosen, level, task)
                 for pair in _pairs(ratings, here, metric, question.scale):
+                    if apart and pair.kind == "judge-judge":
+                        continue
                     row = _row(ratings, question, pair, chosen, points, metric, group, level)
                     if row is not None:
                         rows.append(row)

@@ -54,6 +54,8 @@ class FailureTest(Record):
     n_cases: int
     n_left_out: int
     """Cases that some model has not been asked for yet, or that do not concern it."""
+    counted: str
+    """What `failed` counts: cases, or where a case has several pictures, cases with a failed one."""
     models: tuple[Standing, ...]
     p: float | None
     statement: str
@@ -116,7 +118,9 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
         )
         for i, model in enumerate(models)
     )
+    several = lost.shape[2] > 1
     return FailureTest(
+        counted="cases with a failed picture" if several else "cases",
         protocol=protocol,
         judge=judge,
         measure=measure,
@@ -124,29 +128,34 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
         n_left_out=int((~asked).sum()),
         models=standings,
         p=None if found is None else found.p,
-        statement=_statement(standings, None if found is None else found.p, int(asked.sum())),
+        statement=_statement(standings, None if found is None else found.p, int(asked.sum()), several),
     )
 
 
-def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
+def _statement(models: tuple[Standing, ...], p: float | None, n: int, several: bool) -> str:
+    """`several`: a case has several pictures, and counts here when one of them failed."""
+    fails = "has a failed picture" if several else "fails"
     if n == 0:
         return "there is no case yet that every model was asked for"
     if len(models) < 2:
-        return f"{models[0].failed} of {n} cases failed; with one model there is nothing to compare"
+        failed = "have a failed picture" if several else "failed"
+        return f"{models[0].failed} of {n} cases {failed}; with one model there is nothing to compare"
     if p is None:
         if not any(model.failed for model in models):
-            return f"none of the {n} cases failed for any model"
-        return "the models failed on the same cases, so nothing depends on the model"
+            return f"none of the {n} cases {'has a failed picture' if several else 'failed'} for any model"
+        return f"the models {'have failed pictures' if several else 'failed'} on the same cases, so nothing depends on the model"
     said = _p(p)
     if p > _LEVEL:
-        return f"whether a case fails has not been shown to depend on the model ({said}, {n} cases)"
+        return f"whether a case {fails} has not been shown to depend on the model ({said}, {n} cases)"
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
-        f"({model.failed} cases, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
+        f"({model.failed} cases{' with a failed picture' if several else ''}, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
-    return f"whether a case fails depends on the model ({said}, {n} cases)" + (f": {'; '.join(words)}" if words else "")
+    return f"whether a case {fails} depends on the model ({said}, {n} cases)" + (
+        f": {'; '.join(words)}" if words else ""
+    )
 
 
 def _p(p: float) -> str:

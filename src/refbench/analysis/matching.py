@@ -16,14 +16,16 @@ def with_humans(judged: Ratings, humans: Ratings, where: str) -> Ratings:
     notes = list(judged.notes)
     marks = _named(judged, humans, notes)
     if humans.summaries:
-        judged = _means(judged, humans.group_names)
-    known = {mark.item for mark in judged.marks}
+        judged = _means(judged.of_cases(), humans.group_names)
+    known = {mark.item._replace(seed=None) for mark in judged.marks}
     there = [mark for mark in marks if mark.item in known]
     if not there:
         raise RefBenchError(_why_none(marks, known, where))
     lost = {mark.item for mark in marks} - known
     if lost:
-        notes.append(f"{len(lost)} items of {where} are not in the run (first: {', '.join(filter(None, min(lost)))})")
+        notes.append(
+            f"{len(lost)} items of {where} are not in the run (first: {', '.join(filter(None, min(lost)[:3]))})"
+        )
     clash = set(judged.raters) & set(humans.raters)
     if clash:
         there = [mark._replace(rater=f"{mark.rater} (human)") if mark.rater in clash else mark for mark in there]

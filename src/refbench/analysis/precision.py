@@ -21,6 +21,7 @@ from refbench.table import DRAWS, SEED, ranked, summaries
 MORE_CASES = 100
 _DEFINED = 0.95
 """The share of draws with a value that a standard error needs."""
+_NO_ERROR = "there is no standard error"
 
 
 class Rank(Record):
@@ -157,16 +158,19 @@ def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure:
     sign = 1 if name in result.bench.lower else -1
     order = sorted((m for m in panels if np.isfinite(values[m])), key=lambda m: (sign * values[m], m))
     found = []
-    for model, panel in panels.items():
+    for model in panels:
         versus = next((other for other in order if other != model), None)
-        error = _spread(joint[model] - joint[versus] if versus else joint[model])
-        found.append(_variance(result, protocol, name, panel, panels.get(versus or ""), error))
+        both = [model, *([versus] if versus else [])]
+        found.append(_variance(result, protocol, name, [panels[m] for m in both], np.stack([joint[m] for m in both])))
     return found
 
 
-def _spread(draws: Array) -> float | None:
-    defined = draws[np.isfinite(draws)]
-    return float(np.std(defined)) if len(defined) >= _DEFINED * len(draws) else None
+def _covariance(draws: Array) -> Array | None:
+    """Of the numbers of one or two models; None where too few draws have all of them."""
+    defined = draws[:, np.isfinite(draws).all(axis=0)]
+    if defined.shape[1] < _DEFINED * draws.shape[1]:
+        return None
+    return np.atleast_2d(np.cov(defined, ddof=0))
 
 
 def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
@@ -178,20 +182,27 @@ def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
     return {source: float(np.mean([one.share[source] for one in alike])) for source in most.share}, len(alike)
 
 
-def _variance(
-    result: Result, protocol: str, measure: str, mine: Panel, theirs: Panel | None, error: float | None
-) -> Variance:
+def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Panel], draws: Array) -> Variance:
+    """Of the first of the panels, with its gap to the second, where there is one."""
+    mine, theirs = panels[0], panels[1] if len(panels) > 1 else None
     found = mine.found
-    there = np.any([~np.isnan(marks) for marks in mine.by_judge.values()], axis=0)
     (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
-    worth = effective_n([int((part.members & there).sum()) for part in overall.parts or (overall,)])
-    apart = _apart(result, mine, theirs)
+    there = [np.any([~np.isnan(marks) for marks in panel.by_judge.values()], axis=0) for panel in panels]
+    shared = np.all(there, axis=0)
+    worth = [
+        effective_n([int((part.members & has).sum()) for part in overall.parts or (overall,)])
+        for has in (*there, shared)
+    ]
+    judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
+    apart = _apart(result, mine, theirs, judges)
     level = apart.variance.get("judge") if apart is not None else None
+    covariance = _covariance(draws)
+    error = None if covariance is None else _error_of(covariance)
     return Variance(
         model=mine.model,
         versus=theirs.model if theirs else None,
         measure=measure,
-        n_cases=int(there.sum()),
+        n_cases=int(there[0].sum()),
         n_judges=mine.counts[0],
         n_seeds=mine.counts[1],
         n_repeats=mine.counts[2],
@@ -201,15 +212,24 @@ def _variance(
         negative=found.negative,
         remarks=_remarks(found, mine.counts[0]),
         error=error,
-        level_error=None if level is None else (level / len(mine.by_judge)) ** 0.5,
-        one_more=_one_more(mine, theirs, apart, worth, int(there.sum()), error),
+        level_error=None if level is None else (level / len(judges)) ** 0.5,
+        one_more=(
+            *_one_more(panels, apart, len(judges), worth, error),
+            _more_cases(covariance, [int(has.sum()) for has in there], int(shared.sum())),
+        ),
     )
 
 
-def _apart(result: Result, mine: Panel, theirs: Panel | None) -> Components | None:
+def _error_of(covariance: Array) -> float | None:
+    """The standard error of the number of one model, or of the gap of two."""
+    signs = np.array([1.0, -1.0])[: len(covariance)]
+    variance = float(signs @ covariance @ signs)
+    return variance**0.5 if variance >= 0 else None
+
+
+def _apart(result: Result, mine: Panel, theirs: Panel | None, judges: Sequence[str | None]) -> Components | None:
     """Components of the gap's marks (of the model's own, without another) by case and judge: what judges share about
     both models is in none of them."""
-    judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
     marks = [mine.by_judge[j] - (0.0 if theirs is None else theirs.by_judge[j]) for j in judges]
     if not marks:
         return None
@@ -222,35 +242,45 @@ def _apart(result: Result, mine: Panel, theirs: Panel | None) -> Components | No
 
 
 def _one_more(
-    mine: Panel,
-    theirs: Panel | None,
-    apart: Components | None,
-    worth: float,
-    n_cases: int,
-    error: float | None,
+    panels: Sequence[Panel], apart: Components | None, judges: int, worth: Sequence[float], error: float | None
 ) -> tuple[OneMore, ...]:
-    """What of the error would go: of two models a seed or a repeat more takes its part from both. What cases of one
-    cluster share stays, so the change is taken from the error's square and does not scale it."""
-    panels = [panel for panel in (mine, theirs) if panel is not None]
-    judges = len(mine.by_judge)
+    """What of the error would go: of two models a seed or a repeat more takes its part from each, over the cases that
+    this model has; a judge, from those that both have. What cases of one cluster share stays, so the change is taken
+    from the error's square and does not scale it. `worth` is how many cases each panel, then all of them, count as."""
+    *own, shared = worth
     by_judge = apart.variance.get("case_by_judge") if apart is not None else None
-    gains: dict[str, tuple[float | None, str]] = {
-        "seed": (gain_of(panels, seeds=1), "two seeds"),
-        "judge": (None if by_judge is None else by_judge / judges / (judges + 1), "two judges"),
-        "repeat": (gain_of(panels, repeats=1), "two repeats"),
-    }
+
+    def gain(**more: float) -> float | None:
+        if gain_of(panels, **more) is None or not all(own):
+            return None
+        return sum((gain_of([panel], **more) or 0.0) / n for panel, n in zip(panels, own, strict=True))
+
+    of_judge = None if by_judge is None or not shared else by_judge / judges / (judges + 1) / shared
+    gains = {"seed": gain(seeds=1), "judge": of_judge, "repeat": gain(repeats=1)}
     more = []
-    for of, (gain, needs) in gains.items():
-        if error is None or not worth:
-            more.append(OneMore(of=of, error=None, why="there is no standard error"))
-        elif gain is None:
-            more.append(OneMore(of=of, error=None, why=f"a run with at least {needs} can tell"))
-        elif gain / worth >= error**2:
+    for of, less in gains.items():
+        if error is None or not all(own):
+            more.append(OneMore(of=of, error=None, why=_NO_ERROR))
+        elif less is None:
+            more.append(OneMore(of=of, error=None, why=f"a run with at least two {of}s can tell"))
+        elif less >= error**2:
             more.append(OneMore(of=of, error=None, why="too few cases to tell"))
         else:
-            more.append(OneMore(of=of, error=(error**2 - gain / worth) ** 0.5))
-    fewer = None if error is None else error * (n_cases / (n_cases + MORE_CASES)) ** 0.5
-    return (*more, OneMore(of=f"{MORE_CASES} cases", error=fewer))
+            more.append(OneMore(of=of, error=(error**2 - less) ** 0.5))
+    return tuple(more)
+
+
+def _more_cases(covariance: Array | None, own: Sequence[int], shared: int) -> OneMore:
+    """With cases more for each model: its variance shrinks by its own number of cases, and what two models have in
+    common by the number that they share."""
+    of = f"{MORE_CASES} cases"
+    if covariance is None:
+        return OneMore(of=of, error=None, why=_NO_ERROR)
+    shrink = [n / (n + MORE_CASES) for n in own]
+    then = covariance * np.outer(shrink, shrink) * ((shared + MORE_CASES) / shared if shared else 1.0)
+    np.fill_diagonal(then, np.diag(covariance) * shrink)
+    error = _error_of(then)
+    return OneMore(of=of, error=error, why=None if error is not None else "too few cases to tell")
 
 
 def _remarks(found: Components, judges: int) -> tuple[str, ...]:

@@ -31,6 +31,8 @@ class Item(NamedTuple):
     case: str
     model: str
     metric: str
+    seed: int | None = None
+    """Which of the model's pictures; None where that is not known, or the mean over all of them is meant."""
 
 
 class Mark(NamedTuple):
@@ -105,13 +107,24 @@ class Ratings:
         kept = {*judges, *self.humans}
         return self.with_marks([mark for mark in self.marks if mark.rater in kept])
 
+    def of_cases(self) -> Ratings:
+        """The marks of cases: each rater's mean over the pictures of a case that it marked."""
+        values: dict[tuple[Item, str, str], list[float]] = {}
+        for mark in self.marks:
+            found = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
+            found += [] if mark.value is None else [mark.value]
+        return self.with_marks(
+            Mark(item, rater, float(np.mean(found)) if found else None, repeat)
+            for (item, rater, repeat), found in values.items()
+        )
+
     def with_marks(self, marks: Iterable[Mark], **changed: object) -> Ratings:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return Ratings(**{**values, "marks": tuple(marks), **changed})
 
 
 def ratings_of(result: Result, protocol: str | None = None) -> Ratings:
-    """The judges of a result as raters: each measure of its table, on each single case, in the table's units."""
+    """The judges of a result as raters: each measure of its table, of each single picture, in the table's units."""
     chosen = protocol or next(iter(dict.fromkeys(score.protocol for score in result.scores)))
     scores = [score for score in result.scores if score.protocol == chosen]
     return Ratings(
@@ -130,13 +143,16 @@ def groups_of(cases: Sequence[AnyCase]) -> dict[str, dict[str, str]]:
 def marks_of(
     bench: Benchmark, protocol: str, scores: Sequence[Score], cases: Sequence[AnyCase], repeat: str = ""
 ) -> Iterable[Mark]:
-    """Marks from scores of one protocol, one for each system, case and measure.
+    """Marks from scores of one protocol, one for each system, picture and measure; none of what was not asked for yet.
 
     What is measured without a judge is listed once, under a rater of its own: every judge would agree on it.
     """
     aggregate = bench.protocols[protocol].aggregate
     columns = columns_of(scores, cases)
-    values = case_values(aggregate, columns, cases)
+    seeds = sorted({score.seed for score in scores})
+    drawn = [columns.of_seed(place) for place in range(len(seeds))]
+    found = [case_values(aggregate, one, cases) for one in drawn]
+    values = {name: np.stack([of_seed[name] for of_seed in found], axis=2) for name in found[0]}
     measured = {measure.name for measure in aggregate.measures if set(measure.parts) <= bench.measured}
     seen: set[tuple[str, str]] = set()
     for name in _different(values):
@@ -149,14 +165,16 @@ def marks_of(
             elif judge is None:
                 continue
             rater = MEASURED if name in measured else str(judge)
-            outside = np.all([columns.inapplicable[part][s] for part in parts], axis=0)
-            for i in np.flatnonzero(~outside).tolist():
-                value = values[name][s, i]
-                yield Mark(Item(cases[i].id, model, name), rater, float(value) if np.isfinite(value) else None, repeat)
+            there = np.isfinite(values[name][s])
+            expected = there & ~np.all([columns.away[part][s] for part in parts], axis=0)
+            expected |= ~there & np.any([columns.kinds[part][s] >= 0 for part in parts], axis=0)
+            for i, k in np.argwhere(expected).tolist():
+                item = Item(cases[i].id, model, name, seeds[k])
+                yield Mark(item, rater, float(values[name][s, i, k]) if there[i, k] else None, repeat)
 
 
 def _different(values: Mapping[str, Array]) -> list[str]:
-    """Measures that differ on single cases: two ways of averaging over cases are one there; the last is kept."""
+    """Measures that differ on single pictures: two ways of averaging over cases are one there; the last is kept."""
     names: list[str] = []
     for name, column in values.items():
         names = [other for other in names if not np.array_equal(values[other], column, equal_nan=True)]

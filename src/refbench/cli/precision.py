@@ -200,9 +200,14 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
     _rows(out, ("model", "to", "now", *titles, *(["judges' level"] if level else [])), rows)
     if level:
         _say("judges' level: what another panel of as many judges would add", out)
-    for one_more in report.variances[0].one_more:
-        if one_more.of not in told:
-            _say(f"+1 {one_more.of}: {one_more.why}", out)
+    lacking: dict[str, list[str]] = {}
+    for one in report.variances:
+        for one_more in one.one_more:
+            if one_more.error is None:
+                name = f"+1 {one_more.of}" if one_more.of in _PLURAL else f"+{one_more.of}"
+                lacking.setdefault(f"{name}: {one_more.why}", []).append(one.model)
+    for reason, models in lacking.items():
+        _say(reason if len(models) == len(report.variances) else f"{reason} ({', '.join(models)})", out)
     said: dict[str, list[str]] = {}
     for one in report.variances:
         for remark in one.remarks:
