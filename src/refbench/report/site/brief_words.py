@@ -47,15 +47,27 @@ def headline(view: View, verdict: Verdict | None) -> str:
             "that both have"
         )
     if all(lead.clear or lead.undone for lead in verdict.leads):
-        over = _listed(_short(lead.over) for lead in verdict.leads if lead.undone)
-        return f"{_short(verdict.first)} comes first, but what failed could undo its lead over {over}"
+        undone = [lead for lead in verdict.leads if lead.undone]
+        what = min(lead.undone for lead in undone)  # "what failed" alone, where that is enough for one of them
+        return f"{_short(verdict.first)} comes first, but {what} could undo its lead over {_listed_models(undone)}"
     if len(verdict.rivals) == len(verdict.leads):
+        undone = [lead for lead in verdict.leads if lead.undone]
+        if undone:
+            others = [lead for lead in verdict.leads if not lead.undone]
+            return (
+                f"No model stands out: {_short(verdict.first)} comes first, but its lead over {_listed_models(others)} "
+                f"may be chance, and {min(lead.undone for lead in undone)} could undo that over {_listed_models(undone)}"
+            )
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
         names = [_short(name) for name in (verdict.first, *verdict.rivals)]
         return f"Choose {', '.join(names[:-1])} or {names[-1]}: these cases cannot tell them apart"
     others = f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
     return f"No single best: {_short(verdict.first)} comes first, but {others} cannot be told from it"
+
+
+def _listed_models(leads: Iterable[Lead]) -> str:
+    return _listed(_short(lead.over) for lead in leads)
 
 
 def any_value(view: View) -> bool:
@@ -105,8 +117,10 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
-    if lead.undone:
+    if lead.undone == "what failed":
         text += ", but what failed could have scored so that nothing is left of it"
+    elif lead.undone and lead.together is not None:
+        text += f", but with what failed and chance together {span(view, lead.together)} does"
     elif not lead.clear and not lead.behind and not lead.ci95[0] <= 0 <= lead.ci95[1]:
         text += f", which may still be luck when {pairs} pairs of models are looked at"
     return f"{text}."
