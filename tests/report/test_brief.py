@@ -491,3 +491,35 @@ def test_pages_give_the_true_reason_why_a_pair_is_not_resolved(tmp_path: Path, b
     assert "○ what failed could undo it" in str(page.text_content("table.pairs"))
     assert "cannot tell" not in str(page.text_content("main"))
     assert site.complaints == []
+
+
+def lacking(board: Board, models: str, failures: dict[str, Failure], refusals: str = "conditional") -> View:
+    """The board with failures of models in place of their scores of some cases."""
+    scores = [
+        s.model_copy(update={"value": None, "failure": failures[s.case]})
+        if s.model in models and s.case in failures
+        else s
+        for s in board.result.scores
+    ]
+    result = result_of(board.bench, board.cases, scores, draws=0, refusals=refusals)
+    return open_view(replace(board, result=result), draws=DRAWS)
+
+
+def test_a_sheet_tells_the_models_own_failures_from_those_of_judges_and_cases(board: Board) -> None:
+    own, judge = Failure(kind="refused", by_model=True), Failure(kind="refused")
+    lost = Failure(kind="unreadable_picture", detail="4.png: No such file or directory")
+    view = lacking(board, "ruby", {"case00": own, "case01": own, "case02": judge, "case04": lost, "case05": lost})
+    text = " ".join(words.failures(view))
+    assert "ruby 5 (2 a picture of the case is missing or broken, 2 declined, 1 declined by the judge)" in text
+    assert "Had the failed ones of ruby all been worst" in text or view.ranked[0].model != "ruby"
+
+
+def test_bounds_on_a_sheet_are_about_failures_that_have_no_value(board: Board) -> None:
+    own, judge = Failure(kind="refused", by_model=True), Failure(kind="refused")
+    view = lacking(board, "ruby jade", {"case00": own}, "worst")
+    text = " ".join(words.failures(view))
+    assert "Counted as the worst value: " in text and "ruby 1" in text
+    assert "all been worst, or all best" not in text
+    view = lacking(board, "ruby jade", {"case00": own, "case01": judge}, "worst")
+    text = " ".join(words.failures(view))
+    assert f"Had the other failed ones of {view.ranked[0].model} all been worst, or all best" in text

@@ -100,8 +100,8 @@ class Pair(Record):
 
     @property
     def undone_by(self) -> str:
-        """What could undo a gap that chance alone does not explain: what failed, or, where its bounds leave out zero and
-        only their interval holds it, what failed and chance together; "" where nothing could."""
+        """What could undo a gap that chance alone does not explain: what failed, or, where its bounds leave out zero
+        and only their interval holds it, what failed and chance together; "" where nothing could."""
         if not self.undone:
             return ""
         alone = self.bounds is None or self.bounds[0] <= 0 <= self.bounds[1]

@@ -28,8 +28,14 @@ KINDS = {
     "unparsable": "reply not readable",
     "empty_reply": "empty reply",
     "unreadable_picture": "broken picture",
+    "refused": "declined",
 }
 """Kinds of failure in the fewest words; others are called what they are called."""
+_NOT_THE_MODELS = {
+    "refused": "declined by the judge",
+    "unreadable_picture": "a picture of the case is missing or broken",
+}
+"""Kinds that mean something else where the failure is not the model's own."""
 
 
 def headline(view: View, verdict: Verdict | None) -> str:
@@ -53,10 +59,11 @@ def headline(view: View, verdict: Verdict | None) -> str:
     if len(verdict.rivals) == len(verdict.leads):
         undone = [lead for lead in verdict.leads if lead.undone]
         if undone:
-            others = [lead for lead in verdict.leads if not lead.undone]
+            others = _listed_models(lead for lead in verdict.leads if not lead.undone)
+            what = min(lead.undone for lead in undone)
             return (
-                f"No model stands out: {_short(verdict.first)} comes first, but its lead over {_listed_models(others)} "
-                f"may be chance, and {min(lead.undone for lead in undone)} could undo that over {_listed_models(undone)}"
+                f"No model stands out: {_short(verdict.first)} comes first, but its lead over {others} may be chance, "
+                f"and {what} could undo that over {_listed_models(undone)}"
             )
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
@@ -173,7 +180,7 @@ def failures(view: View) -> list[str]:
         return ["Every picture that was asked for has a score.", *found]
     if not lacking:
         return [*found, "Nothing failed."]
-    listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking)
+    listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(row)})" for row in lacking)
     found.append(f"{'Pictures' if lacking[0].n_seeds > 1 else 'Cases'} that failed: {listed}.")
     test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
     if test.p is not None and test.p <= _LEVEL:
@@ -184,10 +191,15 @@ def failures(view: View) -> list[str]:
             if one.p is not None and one.p <= _LEVEL
         ][:2]
     first = view.ranked[0] if view.ranked else None
-    if first is not None and first.failures and first.bounds is not None:
+    counted_in = [row for row in lacking if row.n_imputed]
+    if counted_in:
+        how = "by the protocol" if view.board.result.refusals == "conditional" else "as the worst value"
+        found.append(f"Counted {how}: {_listed(f'{_short(row.model)} {row.n_imputed}' for row in counted_in)}.")
+    if first is not None and first.bounds is not None and sum(first.failures.values()) > first.n_imputed:
         low, high = (number(view, end) for end in first.bounds)
+        which = "other failed ones" if first.n_imputed else "failed ones"
         found.append(
-            f"Had the failed ones of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
+            f"Had the {which} of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
         )
     return found
 
@@ -198,17 +210,15 @@ def _listed(said: Iterable[str]) -> str:
     return ", ".join(listed[:_NAMED]) + more
 
 
-def _kinds(view: View, row: Row) -> str:
-    """What kept cases from having a score, the most frequent first."""
-    ordered = sorted(row.failures.items(), key=lambda place: (-place[1], place[0]))
-    declined = any(
-        output.model == model.of_run and output.failure is not None and output.failure.kind == "refused"
-        for model in view.board.models
-        if model.name == row.model
-        for output in view.board.outputs[model.run]
-    )
-    names = {**KINDS, "refused": "declined" if declined else "declined by the judge"}
-    said = [(n, names.get(kind, kind.replace("_", " "))) for kind, n in ordered]
+def _kinds(row: Row) -> str:
+    """What kept cases from having a score, the most frequent first; the model's own failures apart from others'."""
+    said: list[tuple[int, str]] = []
+    for kind, n in row.failures.items():
+        own = row.own_failures.get(kind, 0)
+        name = KINDS.get(kind, kind.replace("_", " "))
+        said += [(own, name)] if own else []
+        said += [(n - own, _NOT_THE_MODELS.get(kind, name))] if n > own else []
+    said.sort(key=lambda place: (-place[0], place[1]))
     return said[0][1] if len(said) == 1 else ", ".join(f"{n} {kind}" for n, kind in said)
 
 

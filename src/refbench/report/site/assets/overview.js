@@ -87,7 +87,7 @@
     const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
     const remarks = [...new Set(all.map((line) => line.main?.remark).filter(Boolean))]
       .map((remark) => `${all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model)).join(", ")}: ${remark}`);
-    const bounded = all.some((line) => line.main?.bounds && Object.keys(line.main.failures).length);
+    const bounded = all.some((line) => line.main?.bounds && leaderboard.leftOpen(line.main) > 0);
     const headline = leaderboard.headline(ctx, all);
     addDoubt(ctx, all, headline);
     const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
