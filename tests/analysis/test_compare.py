@@ -467,6 +467,24 @@ def test_a_model_gains_nothing_by_refusing_its_worst_cases(released: Data) -> No
     assert "90 failed pictures counted as the worst value (Flux1-Kontext-Pro 90)" in worst.sentence
 
 
+def test_bounds_that_leave_out_zero_are_undone_by_failures_and_chance_together_only(released: Data) -> None:
+    cases, scores = released
+    names = "gpt-image-1", "Bagel"
+    for share in np.arange(0.01, 0.3, 0.005):
+        broken = refusing(of(scores, *names), "gpt-image-1", share, by_model=False)
+        (pair,) = compared(CORRECTED, cases, broken, models=names).pairs
+        if not pair.resolved:
+            break
+    assert pair.bounds is not None and pair.bounds_ci95 is not None
+    assert pair.bounds_ci95[0] <= 0 < pair.bounds[0], "the first share at which it is undone"
+    low, high = pair.bounds_ci95
+    assert pair.sentence.endswith(
+        f"; on the cases both have it is more than chance explains, but with those that failed and chance together the "
+        f"gap could be {low:+.2f} to {high:+.2f}."
+    )
+    assert contradictions(parse(pair.sentence)) == []
+
+
 def test_failures_of_a_judge_widen_the_bounds_whatever_refusals_count_as(released: Data) -> None:
     cases, scores = released
     names = "gpt-image-1", "Bagel"

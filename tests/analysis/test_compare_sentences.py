@@ -121,6 +121,9 @@ def check(pair: Pair, found: Comparison) -> None:
     assert said.unbounded == (pair.bounds is None and pair.n_failed > 0)
     assert said.refusals == found.refusals
     assert said.symmetric == pair.symmetric
+    if said.together is not None:
+        assert pair.bounds_ci95 is not None
+        assert said.together == tuple(as_shown(end, found.digits) for end in pair.bounds_ci95)
     assert said.hopeless == (pair.hopeless is not None)
     if said.detectable is not None:
         assert said.detectable == pytest.approx(pair.detectable, rel=0.05)

@@ -128,9 +128,8 @@ def test_a_models_own_failures_have_bounds_beside_them_and_count_as_the_worst_on
     assert read_head(plain).refusals == "conditional"
     counted = numbers(worst)["avg"]
     assert (counted.value, counted.n) == (low, "18/27")
-    assert (
-        "shy: 9 of 27 cases failed (9 missing_output by the model), 9 of them count with a value all the same" in worst
-    )
+    assert "shy: 9 of 27 cases failed (9 missing_output by the model), 9 of them counted as the worst value." in worst
+    assert "would be between" not in worst, "none is left that may have scored anything"
     assert read_head(worst).refusals == "worst"
     assert read_head(worst).fingerprint != read_head(plain).fingerprint
     for form in ("--json", "--csv", "--markdown", "--latex"):

@@ -11,11 +11,13 @@ import pytest
 from PIL import Image, ImageDraw
 
 from refbench.cli.grid import grid_command
+from refbench.cli.view import view_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report.lettering import Lettering, plain
 from support.judge_server import JudgeServer
+from support.shown_numbers import site_chunk
 
 NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
 COLOURS = {"A": (200, 30, 30), "B": (30, 160, 40), "reference": (40, 60, 220)}
@@ -162,6 +164,29 @@ def test_references_that_are_not_at_hand_are_counted_and_empty(work: Path, capsy
     assert not has(Image.open(work / "sheet.png"), COLOURS["reference"])
     assert grid_command(work / "run", out=work / "sheet.png", cases="c1") == 0
     assert "not at hand" in capsys.readouterr().err
+
+
+def test_a_reference_that_was_replaced_since_is_never_shown_in_place_of_the_one_that_was_judged(
+    work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFBENCH_CACHE", str(tmp_path / "cache"))
+    other = (250, 200, 10)
+    for n in range(6):
+        (work / f"refs/{n}.png").write_bytes(flat(other, n))
+    said = drawn(capsys, work, cases="c1", size=64)
+    assert not has(Image.open(work / "sheet.png"), other)
+    assert said["broken"] == ["refs/1.png is not the picture that was recorded"]
+    assert grid_command(work / "run", out=work / "sheet.png", cases="c1") == 0
+    assert "refs/1.png is not the picture" in capsys.readouterr().err
+    assert view_command(work / "run", out=work / "site") == 0
+    assert "refs/1.png cannot be shown: it is not the picture that was recorded" in capsys.readouterr().err
+    assert [p["thumb"] for p in site_chunk(work / "site", "b0/cases/0")["cases"][1]["references"]] == [""]
+    assert view_command(work / "run", out=work / "b.html", brief=True) == 0
+    assert "cannot be shown: it is not the picture that was recorded" in capsys.readouterr().err
+    assert "reference 1 is not at hand, or is not the one that was used" in (work / "b.html").read_text()
+    (work / "refs").rename(work / "moved")
+    assert view_command(work / "run", out=work / "b.html", brief=True) == 0
+    assert "pictures of the cases are not at hand (first: refs/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

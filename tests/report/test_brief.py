@@ -33,7 +33,7 @@ from refbench.scoring import result_of
 from refbench.table import names_of
 from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
 from support.shown_numbers import brief_numbers, brief_texts, site_chunk, site_numbers
-from support.site_browser import start_browser
+from support.site_browser import Site, start_browser
 
 DRAWS = 200
 
@@ -351,7 +351,18 @@ def test_a_model_with_few_scores_is_not_chosen_and_its_count_is_said(board: Boar
 
 
 def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> None:
-    lead = Lead("jade", -0.08, (-0.3, 0.1), None, clear=False, behind=False, undone=False, n_cases=30, cases=(9, 1, 20))
+    lead = Lead(
+        "jade",
+        -0.08,
+        (-0.3, 0.1),
+        None,
+        clear=False,
+        behind=False,
+        undone="",
+        together=None,
+        n_cases=30,
+        cases=(9, 1, 20),
+    )
     view = open_view(board, draws=DRAWS)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
@@ -368,13 +379,27 @@ def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> 
 
 
 def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> None:
-    lead = Lead("slate", 0.5, (0.3, 0.7), None, clear=False, behind=False, undone=True, n_cases=30, cases=(20, 1, 9))
+    lead = Lead(
+        "slate", 0.5, (0.3, 0.7), None, False, False, "what failed", together=(-0.5, 1.2), n_cases=30, cases=(20, 1, 9)
+    )
     view = open_view(board, draws=DRAWS)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     assert words.headline(view, verdict) == "ruby comes first, but what failed could undo its lead over slate"
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
     assert "ahead fits the data, but what failed could have scored so that nothing is left of it." in text
     assert "luck" not in text and "redrawn" not in text
+    together = replace(lead, undone="what failed and chance together", together=(-0.27, 1.99))
+    verdict = Verdict(view.overall, "ruby", 5.0, (together,))
+    text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
+    assert "but with what failed and chance together anything from 0.27 behind to 1.99 ahead does." in text
+    assert words.headline(view, verdict) == (
+        "ruby comes first, but what failed and chance together could undo its lead over slate"
+    )
+    chance = replace(lead, over="jade", undone="", ci95=(-0.1, 0.4))
+    assert words.headline(view, Verdict(view.overall, "ruby", 5.0, (chance, lead))) == (
+        "No model stands out: ruby comes first, but its lead over jade may be chance, and what failed could undo that "
+        "over slate"
+    )
 
 
 def test_a_lead_in_a_measure_of_which_less_is_better_is_called_ahead(board: Board) -> None:
@@ -450,3 +475,51 @@ def test_cases_without_a_tag_are_called_so() -> None:
     assert names_of({"level": "tag", "tag": "text", "has": "no"}) == ["without text"]
     assert names_of({"level": "tag", "tag": "text", "has": "yes"}) == ["text"]
     assert names_of({"level": "dimension", "category": "a", "dimension": "b"}) == ["a", "b"]
+
+
+def test_pages_give_the_true_reason_why_a_pair_is_not_resolved(tmp_path: Path, browser: Any) -> None:
+    """Far ahead on the cases that both have, and a third of its own are gone."""
+    run = evaluated(tmp_path / "w", {"ruby": (0.7, 0.5, 12), "jade": (0.5, 0.5, 0)}, red=True)
+    write_site([run], tmp_path / "site", draws=DRAWS)
+    (pair,) = site_chunk(tmp_path / "site", "b0/compare", as_text=False)["pairs"]
+    assert pair["p_adjusted"] < 0.05 and not pair["resolved"]
+    assert pair["undone"] == "what failed"
+    site = Site(tmp_path / "site", None, browser.new_page())
+    site.open("overview")
+    site.page.wait_for_selector(".headline >> text=What failed could undo its lead over jade.")
+    page = site.open("compare")
+    assert "○ what failed could undo it" in str(page.text_content("table.pairs"))
+    assert "cannot tell" not in str(page.text_content("main"))
+    assert site.complaints == []
+
+
+def lacking(board: Board, models: str, failures: dict[str, Failure], refusals: str = "conditional") -> View:
+    """The board with failures of models in place of their scores of some cases."""
+    scores = [
+        s.model_copy(update={"value": None, "failure": failures[s.case]})
+        if s.model in models and s.case in failures
+        else s
+        for s in board.result.scores
+    ]
+    result = result_of(board.bench, board.cases, scores, draws=0, refusals=refusals)
+    return open_view(replace(board, result=result), draws=DRAWS)
+
+
+def test_a_sheet_tells_the_models_own_failures_from_those_of_judges_and_cases(board: Board) -> None:
+    own, judge = Failure(kind="refused", by_model=True), Failure(kind="refused")
+    lost = Failure(kind="unreadable_picture", detail="4.png: No such file or directory")
+    view = lacking(board, "ruby", {"case00": own, "case01": own, "case02": judge, "case04": lost, "case05": lost})
+    text = " ".join(words.failures(view))
+    assert "ruby 5 (2 a picture of the case is missing or broken, 2 declined, 1 declined by the judge)" in text
+    assert "Had the failed ones of ruby all been worst" in text or view.ranked[0].model != "ruby"
+
+
+def test_bounds_on_a_sheet_are_about_failures_that_have_no_value(board: Board) -> None:
+    own, judge = Failure(kind="refused", by_model=True), Failure(kind="refused")
+    view = lacking(board, "ruby jade", {"case00": own}, "worst")
+    text = " ".join(words.failures(view))
+    assert "Counted as the worst value: " in text and "ruby 1" in text
+    assert "all been worst, or all best" not in text
+    view = lacking(board, "ruby jade", {"case00": own, "case01": judge}, "worst")
+    text = " ".join(words.failures(view))
+    assert f"Had the other failed ones of {view.ranked[0].model} all been worst, or all best" in text

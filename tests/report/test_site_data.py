@@ -432,7 +432,7 @@ def test_broken_and_changed_pictures_are_named_and_stay_empty(work: Path, tmp_pa
 def test_pictures_that_browsers_do_not_show_are_shown_as_png(tmp_path: Path, album: Album) -> None:
     pixels = np.random.default_rng(2).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     cv2.imwrite(str(tmp_path / "a.tiff"), pixels[:, :, ::-1])
-    view = album.inputs([Picture(name="a.tiff", role="source")], tmp_path)[0]
+    view = album.inputs([Picture(name="a.tiff", role="source")], tmp_path, {})[0]
     assert view["full"].endswith(".png") and (view["width"], view["height"]) == (60, 40)
     data = full_picture(album.full[view["full"]])
     assert isinstance(data, bytes) and np.array_equal(decode(data), pixels)

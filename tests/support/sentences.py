@@ -59,6 +59,8 @@ class Said:
     detectable: float | None = None
     hopeless: bool = False
     undone: bool = False
+    together: tuple[float, float] | None = None
+    """What the gap could be with failures and chance together, where only both undo it."""
     why: str = ""
 
 
@@ -90,6 +92,7 @@ def _read(state: Literal["resolved", "unresolved", "incomparable"], found: re.Ma
     if state == "resolved":
         gap = abs(gap) if said["side"] == "above" else -abs(gap)
     detectable = re.search(rf"a true difference of ({_NUMBER}) would be found at least 4 times in 5", why)
+    together = re.search(rf"failed and chance together the gap could be ({_NUMBER}) to ({_NUMBER})$", why)
     numbers: dict[str, object] = {}
     for fact in rest:
         numbers |= _fact(fact)
@@ -103,6 +106,7 @@ def _read(state: Literal["resolved", "unresolved", "incomparable"], found: re.Ma
         detectable=float(detectable.group(1)) if detectable else None,
         hopeless="cannot show a difference whatever the data" in why,
         undone="what failed could undo it" in why,
+        together=(float(together[1]), float(together[2])) if together else None,
         **numbers,  # type: ignore[arg-type]
     )
 
@@ -168,10 +172,14 @@ def contradictions(said: Said) -> list[str]:
             found.append("resolved, and what failed could undo it")
         if said.gap == 0:
             found.append("resolved, and the gap is zero")
-    elif said.p <= 0.05 and not holds_zero(said.interval) and not (said.undone or said.hopeless):
+    elif said.p <= 0.05 and not holds_zero(said.interval) and not (said.undone or said.together or said.hopeless):
         found.append("not resolved, and nothing says why")
     elif said.family == 1 and said.p > 0.05 and said.interval and not holds_zero(said.interval) and not said.hopeless:
         found.append("p above 0.05 beside an interval without zero, of one pair")
+    if said.undone and said.bounds and not holds_zero(said.bounds):
+        found.append("what failed could undo it, and its bounds leave out zero")
+    if said.together and not holds_zero(said.together):
+        found.append("undone by failures and chance together, which leave out zero")
     if said.verdict and (said.verdict == "better") != ((said.gap < 0) == said.lower):
         found.append("better and worse confused")
     if sum(said.left_out.values()) != said.n_left_out:

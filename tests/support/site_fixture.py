@@ -215,6 +215,7 @@ def _compare(n_models: int) -> dict[str, Any]:
             "p": 0.01,
             "p_adjusted": 0.02,  # small for all pairs: whether one is claimed takes its interval, too
             "resolved": second - first > 1,
+            "undone": "",
             "effect": 0.3,
             "n": 50,
             "sentence": f"The gap of {MODELS[first]} and {MODELS[second]}, in a sentence.",

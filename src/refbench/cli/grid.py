@@ -74,6 +74,8 @@ def grid_command(
     finally:
         board.close()
     absent = sum(shot.path is None and shot.failure is None for row in rows for shot in row.references)
+    changed = [shot.failure.detail for row in rows for shot in row.references if shot.failure]
+    broken = list(dict.fromkeys([*changed, *sheet.broken]))
     if json:
         write_file(out, sheet_bytes(pages, out), quiet=True)
         said = {
@@ -83,7 +85,7 @@ def grid_command(
             "caption": caption,
             "pages": len(pages),
             "references_not_at_hand": absent,
-            "broken": sheet.broken,
+            "broken": broken,
             "characters_without_a_font": list(sheet.missing),
         }
         print(orjson.dumps(said).decode())
@@ -92,7 +94,7 @@ def grid_command(
     print(caption)
     if absent:
         print(f"{absent} references are not at hand and stay empty boxes: give --data DIR", file=sys.stderr)
-    for line in sheet.broken:
+    for line in broken:
         print(f"cannot be shown: {line}", file=sys.stderr)
     if sheet.missing:
         print(f"{sheet.unwritten()}; give --font FILE, for example of Noto Sans", file=sys.stderr)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -54,12 +56,7 @@ def view_command(
             runs, out, data=data, protocol=protocol, refusals=refusals, pictures=pictures, said=status.update
         )
     print(f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB. Open {done.index.resolve()}")
-    if done.absent:
-        print(f"{len(done.absent)} pictures of the cases are not at hand (first: {done.absent[0]}): give --data")
-    for name, why in list(done.broken.items())[:5]:
-        print(f"{name} cannot be shown: {why}")
-    if len(done.broken) > 5:
-        print(f"and {len(done.broken) - 5} more")
+    _name_missing(done.absent, done.broken)
     return 0
 
 
@@ -71,9 +68,19 @@ def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol
         done = write_brief(runs, out, data=data, protocol=protocol, refusals=refusals, said=status.update)
     sheets = "1 A4 page" if done.sheets == 1 else f"{done.sheets} A4 pages, one for each set of cases"
     print(f"{sheets} to print. Open {done.path.resolve()}")
-    for name, why in list(done.broken.items())[:5]:
-        print(f"{name} cannot be shown: {why}")
+    _name_missing(done.absent, done.broken)
     return 0
+
+
+def _name_missing(absent: Sequence[str], broken: Mapping[str, str]) -> None:
+    """Say which pictures stay empty, and why."""
+    if absent:
+        said = f"{len(absent)} pictures of the cases are not at hand (first: {absent[0]}): give --data"
+        print(said, file=sys.stderr)
+    for name, why in list(broken.items())[:5]:
+        print(f"{name} cannot be shown: {why}", file=sys.stderr)
+    if len(broken) > 5:
+        print(f"and {len(broken) - 5} more", file=sys.stderr)
 
 
 def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str, refusals: str) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from refbench.failure import Failure
 from refbench.record import Record
+from refbench.stats.effect import LEVEL
 
 ABSENT = "not among its cases"
 OUT_OF_SCOPE = "not applicable"
@@ -96,6 +97,21 @@ class Pair(Record):
     sentence: str = ""
     drivers: tuple[Driver, ...] = ()
     """Every slice of the table, the largest contribution first."""
+
+    @property
+    def undone_by(self) -> str:
+        """What could undo a gap that chance alone does not explain: what failed, or, where its bounds leave out zero
+        and only their interval holds it, what failed and chance together; "" where nothing could."""
+        if not self.undone:
+            return ""
+        alone = self.bounds is None or self.bounds[0] <= 0 <= self.bounds[1]
+        return "what failed" if alone else "what failed and chance together"
+
+    @property
+    def only_failures(self) -> bool:
+        """Whether nothing but what failed keeps the pair from being resolved."""
+        tested = self.p_adjusted is not None and self.p_adjusted <= LEVEL and self.hopeless is None
+        return tested and self.undone and not (self.ci95 is not None and self.ci95[0] <= 0 <= self.ci95[1])
 
     @property
     def n_failed(self) -> int:

@@ -32,17 +32,20 @@ def sentence(
     said = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
     if pair.hopeless:
         return f"{said}; {pair.hopeless}."
-    if _only_failures(pair):
-        return f"{said}; on the cases both have it is more than chance explains, but what failed could undo it."
+    if pair.only_failures:
+        return f"{said}; on the cases both have it is more than chance explains, but {_doubt(pair, digits)}."
     if pair.detectable is None:
         return f"{said}."
     return f"{said}; a true difference of {_rough(pair.detectable)} would be found at least 4 times in 5 with this n."
 
 
-def _only_failures(pair: Pair) -> bool:
-    """Whether nothing but what was left out keeps the pair from being resolved."""
-    assert pair.p_adjusted is not None
-    return pair.p_adjusted <= LEVEL and not holds_zero(pair.ci95)
+def _doubt(pair: Pair, digits: int) -> str:
+    """What keeps a gap from being resolved that chance does not explain. Bounds that leave out zero are undone only
+    together with chance, and their interval says how far."""
+    if pair.undone_by == "what failed":
+        return "what failed could undo it"
+    assert pair.bounds_ci95 is not None
+    return f"with those that failed and chance together the gap could be {between(pair.bounds_ci95, digits)}"
 
 
 def holds_zero(interval: tuple[float, float] | None) -> bool:

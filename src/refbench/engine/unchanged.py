@@ -73,10 +73,7 @@ class _Looks:
 
 
 def _check_inputs(run: Run, dataset: Dataset, looks: _Looks) -> None:
-    first: dict[str, str] = {}
-    for picture in run.pictures():
-        if picture.name:
-            first.setdefault(picture.name, picture.sha256)
+    first = run.inputs()
     now = {name: looks.sha256(dataset.picture_root / name, name) for name in first}
     changed = [name for name, sha256 in first.items() if now[name] != sha256]
     if changed:

@@ -11,6 +11,7 @@ from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.report.grid_choice import Chosen, Marks, state_of
 from refbench.report.grid_sheet import SheetCell, SheetRow, Shot
+from refbench.report.site.album import hashes_of
 from refbench.report.site.boards import Board, open_boards
 from refbench.report.site.sources import picture_root
 from refbench.version import __version__
@@ -37,19 +38,19 @@ def sheet_rows(
         SheetRow(
             case=case.id,
             instruction=case.request.instruction,
-            references=tuple(_reference(picture, root) for picture in case.request.pictures),
+            references=tuple(_reference(board, picture, root) for picture in case.request.pictures),
             cells=tuple(_cell(board, marks, case, position[case.id], model, seed) for model in models),
         )
         for case in chosen.cases
     ]
 
 
-def _reference(picture: Picture, root: Path | None) -> Shot:
+def _reference(board: Board, picture: Picture, root: Path | None) -> Shot:
     path = root / picture.name if root is not None else None
     if path is None or not path.is_file():
         return Shot(picture.role)
-    if picture.sha256 not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
-        other = Failure(kind="unreadable_picture", detail=f"{path.name} is not the picture that the case is about")
+    if hashes_of(picture, board.inputs) - {hashlib.sha256(path.read_bytes()).hexdigest()}:
+        other = Failure(kind="unreadable_picture", detail=f"{picture.name} is not the picture that was recorded")
         return Shot(picture.role, failure=other)
     return Shot(picture.role, path)
 

@@ -262,7 +262,7 @@ def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
         name = row.model if names.count(row.model) == 1 else f"{row.model} ({row.judge})"
         if row.own_failures or row.n_not_asked:
             digits = table.digits(next(c for c, column in enumerate(table.columns) if column.summary))
-            notes += [f"{name}: {sentence}" for sentence in failures_said(row, digits)]
+            notes += [f"{name}: {sentence}" for sentence in failures_said(row, digits, result.refusals)]
     if imputed and result.refusals == "conditional":
         said = ", ".join(f"{n} of {name}" for name, n in imputed.items())
         notes.append(f"The aggregate of the paper puts values in place of failures: {said}")

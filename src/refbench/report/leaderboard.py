@@ -173,7 +173,7 @@ def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
         name, row = called(line, lines), line.main
         remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
         said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
-        said += failures_said(row, line.digits)
+        said += failures_said(row, line.digits, result.refusals)
         further = _further(result, line, states)
         said += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
         found += [f"{name}: {sentence}." for sentence in said]
@@ -214,7 +214,7 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
     return found
 
 
-def failures_said(row: Row, digits: int) -> list[str]:
+def failures_said(row: Row, digits: int, refusals: str = "conditional") -> list[str]:
     """Sentences, without the model's name, about what a row's number is not of: what failed and what that may have
     changed, and what was not asked for yet."""
     said = []
@@ -222,10 +222,12 @@ def failures_said(row: Row, digits: int) -> list[str]:
     if row.failures:
         text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({kinds_said(row)})"
         if row.n_imputed:
-            text += f", {row.n_imputed} of them count with a value all the same"
-        if row.bounds:
+            how = "with the value that the protocol gives them" if refusals == "conditional" else "as the worst value"
+            text += f", {row.n_imputed} of them counted {how}"
+        if row.bounds and (open_ := sum(row.failures.values()) - row.n_imputed):
             low, high = (number(end, digits) for end in row.bounds)
-            text += f": whatever they had scored, {row.metric} would be between {low} and {high}"
+            they = f"the other {open_}" if row.n_imputed else "they"
+            text += f": whatever {they} had scored, {row.metric} would be between {low} and {high}"
         said.append(text)
     if row.n_not_asked:
         said.append(

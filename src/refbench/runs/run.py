@@ -214,6 +214,14 @@ class Run:
         """How many results are on record for outputs that were replaced since."""
         return left_out(self.ledgers())
 
+    def inputs(self) -> dict[str, str]:
+        """The hash of each picture of the cases, by name, as it was when it was first opened."""
+        first: dict[str, str] = {}
+        for picture in self.pictures():
+            if picture.name:
+                first.setdefault(picture.name, picture.sha256)
+        return first
+
     def pictures(self) -> list[KnownPicture]:
         """What the pictures of cases and models were when they were opened, earliest first."""
         return pictures_on_record(self.ledgers())

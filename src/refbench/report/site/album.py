@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,9 +82,13 @@ class Album:
         """Look at many pictures at once, in threads; what is asked for afterwards is known."""
         list(self._pool.map(self._shot, dict.fromkeys(path for path in paths if path not in self._known)))
 
-    def inputs(self, pictures: Sequence[Picture], root: Path | None) -> list[PictureView]:
-        """Pictures of a case. Those that are not at hand, or are not the ones that the case is about, stay empty."""
-        return [self._view(picture.role, picture.name, self.input_shot(picture, root)) for picture in pictures]
+    def inputs(
+        self, pictures: Sequence[Picture], root: Path | None, recorded: Mapping[str, Collection[str]]
+    ) -> list[PictureView]:
+        """Pictures of a case. Those that are not at hand, or are not the ones that were used, stay empty."""
+        return [
+            self._view(picture.role, picture.name, self.input_shot(picture, root, recorded)) for picture in pictures
+        ]
 
     def outputs(self, pictures: Sequence[StoredPicture], run: Run, name: str) -> list[PictureView]:
         """Pictures that a model made, from the run's blobs."""
@@ -104,25 +108,26 @@ class Album:
     def close(self) -> None:
         self._pool.shutdown()
 
-    def input_shot(self, picture: Picture, root: Path | None) -> Shot | None:
-        """A picture of a case, if it is at hand and can be shown."""
+    def input_shot(self, picture: Picture, root: Path | None, recorded: Mapping[str, Collection[str]]) -> Shot | None:
+        """A picture of a case, if it is at hand, can be shown, and is the one that was used: `recorded` has the hashes
+        that runs noted when they opened it, by name."""
         path = root / picture.name if root is not None else None
         if path is None or not path.is_file():
             self.absent.add(picture.name)
             return None
-        return self._same(picture.name, self._shot(path), picture.sha256)
+        return self._same(picture.name, self._shot(path), hashes_of(picture, recorded))
 
     def output_shot(self, picture: StoredPicture, run: Run) -> Shot | None:
         """A picture that a model made, if its blob is there and whole."""
         path = run.blobs.path(picture.sha256, picture.format)
-        return self._same(path.name, self._shot(path), picture.sha256)
+        return self._same(path.name, self._shot(path), {picture.sha256})
 
-    def _same(self, name: str, shot: Shot | Failure, sha256: str | None) -> Shot | None:
+    def _same(self, name: str, shot: Shot | Failure, hashes: Collection[str]) -> Shot | None:
         """The picture, if it can be shown and is the one that was recorded: another one would be a wrong answer."""
         if isinstance(shot, Failure):
             self.broken[name] = shot.detail
             return None
-        if sha256 not in (None, shot.sha256):
+        if any(sha256 != shot.sha256 for sha256 in hashes):
             self.broken[name] = "it is not the picture that was recorded: its content has another hash"
             return None
         return shot
@@ -166,6 +171,11 @@ class Album:
             full = shot.full
             self.full[full] = shot
         return PictureView(role=role, name=name, thumb=shot.thumb, full=full, width=shot.width, height=shot.height)
+
+
+def hashes_of(picture: Picture, recorded: Mapping[str, Collection[str]]) -> set[str]:
+    """Every hash that a picture of a case must have: what its benchmark says, and what the runs noted."""
+    return {*recorded.get(picture.name, ()), *([picture.sha256] if picture.sha256 else [])}
 
 
 def thumbnail(shot: Shot) -> bytes | Failure:

@@ -59,6 +59,15 @@ class Board:
         return self.result.cases
 
     @cached_property
+    def inputs(self) -> dict[str, set[str]]:
+        """The hashes that the runs recorded of each picture of the cases when they opened it, by name."""
+        found: dict[str, set[str]] = {}
+        for run in self.runs:
+            for name, sha256 in run.inputs().items():
+                found.setdefault(name, set()).add(sha256)
+        return found
+
+    @cached_property
     def judges(self) -> tuple[str | None, ...]:
         names = {score.judge for score in self.result.scores}
         return (*sorted(name for name in names if name is not None), *([None] if None in names else []))

@@ -258,7 +258,10 @@ def _pictures(view: View, pictures: Gallery) -> Markup:
 def _scene(view: View, scene: Scene) -> Markup:
     asked = scene.case.request.instruction
     references = [
-        tag("img", src=jpeg(data), alt=f"reference {number}") for number, data in enumerate(scene.references, 1)
+        tag("p", f"reference {number} is not at hand, or is not the one that was used", cls="soft")
+        if data is None
+        else tag("img", src=jpeg(data), alt=f"reference {number}")
+        for number, data in enumerate(scene.references, 1)
     ]
     return tag(
         "figure",

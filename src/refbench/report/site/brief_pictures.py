@@ -38,7 +38,8 @@ class Scene:
 
     why: str
     case: AnyCase
-    references: tuple[bytes, ...]
+    references: tuple[bytes | None, ...]
+    """None where a picture is not at hand or is not the one that was used."""
     shown: tuple[Shown, ...]
 
 
@@ -142,13 +143,12 @@ def _place_of(model: str, lead: float) -> str:
     return f"{clipped(model, 22)} {'furthest ahead' if lead > 0 else 'least behind' if lead < 0 else 'level'}"
 
 
-def _references(view: View, album: Album, case: AnyCase) -> tuple[bytes, ...]:
+def _references(view: View, album: Album, case: AnyCase) -> tuple[bytes | None, ...]:
     found = []
     for picture in case.request.pictures[:_MOST_REFERENCES]:
-        shot = album.input_shot(picture, view.board.picture_root)
+        shot = album.input_shot(picture, view.board.picture_root, view.board.inputs)
         data = None if shot is None else thumbnail(shot)
-        if isinstance(data, bytes):
-            found.append(data)
+        found.append(data if isinstance(data, bytes) else None)
     return tuple(found)
 
 

@@ -26,8 +26,10 @@ class Lead:
     together."""
     behind: bool
     """Whether on the shared cases it is the other that is ahead, by more than chance explains."""
-    undone: bool
-    """Whether it is ahead by more than chance explains, but what failed could undo that."""
+    undone: str
+    """What could undo a lead that is more than chance explains: what failed, or that and chance together; else ""."""
+    together: tuple[float, float] | None
+    """What the lead could be with what failed and chance together, where something failed."""
     n_cases: int
     cases: tuple[int, int, int]
     """In how many of them it is above, level and below."""
@@ -133,13 +135,17 @@ def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
     over = pair.second if pair.first == first else pair.first
     turn = sign if pair.first == first else -sign
     gap = None if pair.gap is None else turn * pair.gap
-    ci95 = None
-    if pair.ci95 is not None:
-        low, high = sorted((turn * pair.ci95[0], turn * pair.ci95[1]))
-        ci95 = low, high
+    ci95, together = _turned(pair.ci95, turn), _turned(pair.bounds_ci95, turn)
     chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
     sure = not (gap is None or chance or pair.hopeless)
     ahead, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
-    clear, undone, behind = ahead and not pair.undone, ahead and pair.undone, behind and not pair.undone
+    clear, undone, behind = ahead and not pair.undone, pair.undone_by if ahead else "", behind and not pair.undone
     cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
-    return Lead(over, gap, ci95, pair.detectable, clear, behind, undone, pair.n_cases, cases)
+    return Lead(over, gap, ci95, pair.detectable, clear, behind, undone, together, pair.n_cases, cases)
+
+
+def _turned(interval: tuple[float, float] | None, turn: int) -> tuple[float, float] | None:
+    if interval is None:
+        return None
+    low, high = sorted((turn * interval[0], turn * interval[1]))
+    return low, high

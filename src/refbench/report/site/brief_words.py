@@ -28,8 +28,14 @@ KINDS = {
     "unparsable": "reply not readable",
     "empty_reply": "empty reply",
     "unreadable_picture": "broken picture",
+    "refused": "declined",
 }
 """Kinds of failure in the fewest words; others are called what they are called."""
+_NOT_THE_MODELS = {
+    "refused": "declined by the judge",
+    "unreadable_picture": "a picture of the case is missing or broken",
+}
+"""Kinds that mean something else where the failure is not the model's own."""
 
 
 def headline(view: View, verdict: Verdict | None) -> str:
@@ -47,15 +53,28 @@ def headline(view: View, verdict: Verdict | None) -> str:
             "that both have"
         )
     if all(lead.clear or lead.undone for lead in verdict.leads):
-        over = _listed(_short(lead.over) for lead in verdict.leads if lead.undone)
-        return f"{_short(verdict.first)} comes first, but what failed could undo its lead over {over}"
+        undone = [lead for lead in verdict.leads if lead.undone]
+        what = min(lead.undone for lead in undone)  # "what failed" alone, where that is enough for one of them
+        return f"{_short(verdict.first)} comes first, but {what} could undo its lead over {_listed_models(undone)}"
     if len(verdict.rivals) == len(verdict.leads):
+        undone = [lead for lead in verdict.leads if lead.undone]
+        if undone:
+            others = _listed_models(lead for lead in verdict.leads if not lead.undone)
+            what = min(lead.undone for lead in undone)
+            return (
+                f"No model stands out: {_short(verdict.first)} comes first, but its lead over {others} may be chance, "
+                f"and {what} could undo that over {_listed_models(undone)}"
+            )
         return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
     if len(verdict.rivals) < _NAMED:
         names = [_short(name) for name in (verdict.first, *verdict.rivals)]
         return f"Choose {', '.join(names[:-1])} or {names[-1]}: these cases cannot tell them apart"
     others = f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
     return f"No single best: {_short(verdict.first)} comes first, but {others} cannot be told from it"
+
+
+def _listed_models(leads: Iterable[Lead]) -> str:
+    return _listed(_short(lead.over) for lead in leads)
 
 
 def any_value(view: View) -> bool:
@@ -105,8 +124,10 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
-    if lead.undone:
+    if lead.undone == "what failed":
         text += ", but what failed could have scored so that nothing is left of it"
+    elif lead.undone and lead.together is not None:
+        text += f", but with what failed and chance together {span(view, lead.together)} does"
     elif not lead.clear and not lead.behind and not lead.ci95[0] <= 0 <= lead.ci95[1]:
         text += f", which may still be luck when {pairs} pairs of models are looked at"
     return f"{text}."
@@ -159,7 +180,7 @@ def failures(view: View) -> list[str]:
         return ["Every picture that was asked for has a score.", *found]
     if not lacking:
         return [*found, "Nothing failed."]
-    listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(view, row)})" for row in lacking)
+    listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(row)})" for row in lacking)
     found.append(f"{'Pictures' if lacking[0].n_seeds > 1 else 'Cases'} that failed: {listed}.")
     test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
     if test.p is not None and test.p <= _LEVEL:
@@ -170,10 +191,15 @@ def failures(view: View) -> list[str]:
             if one.p is not None and one.p <= _LEVEL
         ][:2]
     first = view.ranked[0] if view.ranked else None
-    if first is not None and first.failures and first.bounds is not None:
+    counted_in = [row for row in lacking if row.n_imputed]
+    if counted_in:
+        how = "by the protocol" if view.board.result.refusals == "conditional" else "as the worst value"
+        found.append(f"Counted {how}: {_listed(f'{_short(row.model)} {row.n_imputed}' for row in counted_in)}.")
+    if first is not None and first.bounds is not None and sum(first.failures.values()) > first.n_imputed:
         low, high = (number(view, end) for end in first.bounds)
+        which = "other failed ones" if first.n_imputed else "failed ones"
         found.append(
-            f"Had the failed ones of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
+            f"Had the {which} of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
         )
     return found
 
@@ -184,17 +210,15 @@ def _listed(said: Iterable[str]) -> str:
     return ", ".join(listed[:_NAMED]) + more
 
 
-def _kinds(view: View, row: Row) -> str:
-    """What kept cases from having a score, the most frequent first."""
-    ordered = sorted(row.failures.items(), key=lambda place: (-place[1], place[0]))
-    declined = any(
-        output.model == model.of_run and output.failure is not None and output.failure.kind == "refused"
-        for model in view.board.models
-        if model.name == row.model
-        for output in view.board.outputs[model.run]
-    )
-    names = {**KINDS, "refused": "declined" if declined else "declined by the judge"}
-    said = [(n, names.get(kind, kind.replace("_", " "))) for kind, n in ordered]
+def _kinds(row: Row) -> str:
+    """What kept cases from having a score, the most frequent first; the model's own failures apart from others'."""
+    said: list[tuple[int, str]] = []
+    for kind, n in row.failures.items():
+        own = row.own_failures.get(kind, 0)
+        name = KINDS.get(kind, kind.replace("_", " "))
+        said += [(own, name)] if own else []
+        said += [(n - own, _NOT_THE_MODELS.get(kind, name))] if n > own else []
+    said.sort(key=lambda place: (-place[0], place[1]))
     return said[0][1] if len(said) == 1 else ", ".join(f"{n} {kind}" for n, kind in said)
 
 

@@ -144,8 +144,8 @@ def _case(board: Board, album: Album, case: AnyCase, replies: Sequence[Sequence[
     return CaseView(
         id=case.id,
         instruction=case.request.instruction,
-        references=album.inputs(case.request.pictures, board.picture_root),
-        targets=album.inputs(case.targets, board.picture_root),
+        references=album.inputs(case.request.pictures, board.picture_root, board.inputs),
+        targets=album.inputs(case.targets, board.picture_root, board.inputs),
         groups=case.groups,
         tags=case.tags,
         questions=[

@@ -174,6 +174,8 @@ class GapRow(TypedDict):
     p_adjusted: float | None
     resolved: bool
     """Whether the sentence claims a difference: it needs the adjusted p and the interval to say so."""
+    undone: str
+    """What could undo a gap that chance alone does not explain, in words; "" for all other pairs."""
     effect: float | None
     n: int
     sentence: str

@@ -67,9 +67,9 @@ def _of_case(board: Board, album: Album, case: AnyCase) -> list[tuple[int, Copy 
     given: dict[bool, list[Any]] = {True: [], False: []}
     missing: str | None = None
     for picture in case.request.pictures:
-        shot = album.input_shot(picture, board.picture_root)
+        shot = album.input_shot(picture, board.picture_root, board.inputs)
         if shot is None:
-            missing = f"{picture.name} is not at hand"
+            missing = f"{picture.name} cannot be opened, or is another picture than was used"
         else:
             given[picture.role == "source"].append(album.small(shot))
     found: list[tuple[int, Copy | Failure | None]] = []

@@ -63,6 +63,7 @@ def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
                     p=pair.p,
                     p_adjusted=pair.p_adjusted,
                     resolved=bool(pair.resolved),
+                    undone=pair.undone_by if pair.only_failures else "",
                     effect=pair.effect,
                     n=pair.n_cases,
                     sentence=pair.sentence,

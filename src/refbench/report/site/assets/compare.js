@@ -6,7 +6,7 @@
   const { h, route, format, charts, controls } = rb;
 
   /** Which side of a pair is ahead, as a shape and a word; a claim only where the sentence makes it too. */
-  const verdict = (pair, lower) => (!pair.resolved ? "○ cannot resolve" : (lower ? pair.gap < 0 : pair.gap > 0) ? "▲ ahead" : "▼ behind");
+  const verdict = (pair, lower) => (!pair.resolved ? (pair.undone ? `○ ${pair.undone} could undo it` : "○ cannot resolve") : (lower ? pair.gap < 0 : pair.gap > 0) ? "▲ ahead" : "▼ behind");
 
   /** The pair seen from the other side. */
   function turned(pair) {
@@ -48,7 +48,7 @@
       const now = chosen && [chosen.first, chosen.second].includes(row) && [chosen.first, chosen.second].includes(column);
       return h("a", {
         class: `gap ${sure ? (ahead ? "ahead" : "behind") : "open"}`, href: route.changed({ pair: `${pair.first}-${pair.second}` }), "aria-current": now ? "true" : null,
-        title: `${rb.modelName(ctx, row)} minus ${rb.modelName(ctx, column)}: ${format.signed(pair.gap, digits)}, ${sure ? "resolved" : "not resolved"}`,
+        title: `${rb.modelName(ctx, row)} minus ${rb.modelName(ctx, column)}: ${format.signed(pair.gap, digits)}, ${sure ? "resolved" : verdict(pair, lower).slice(2)}`,
       }, format.signed(pair.gap, digits), h("span", { class: "shape", "aria-hidden": "true" }, sure ? (ahead ? "▲" : "▼") : "○"));
     };
     return h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": "Matrix of pairs" }, h("table", { class: "matrix" },
@@ -113,7 +113,7 @@
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.choice("measure", "Measure", metrics.map((value) => ({ value, text: format.words(value) })), metric, { otherwise: ctx.summary })),
       h("p", { class: "measured" }, rb.measuredBy(ctx, pairs)),
       pairs.length ? [
-        h("div", { class: "two" }, h("div", {}, matrix(about, pairs, chosen), h("ul", { class: "legend" }, h("li", {}, "▲ ahead, resolved"), h("li", {}, "▼ behind, resolved"), h("li", {}, "○ these cases cannot tell the two apart"))), chosen && detail(about, chosen)),
+        h("div", { class: "two" }, h("div", {}, matrix(about, pairs, chosen), h("ul", { class: "legend" }, h("li", {}, "▲ ahead, resolved"), h("li", {}, "▼ behind, resolved"), h("li", {}, "○ not resolved: chance could explain it, or what failed could undo it, as the sentence of the pair says"))), chosen && detail(about, chosen)),
         rb.section("All pairs", list(about, pairs)),
       ] : rb.note("There are no two models with shared cases under this protocol and judge."),
       chunk.limits.length > 0 && rb.section("Before you believe a pair", h("ul", { class: "remarks" }, chunk.limits.map((text) => h("li", {}, text)))));

@@ -88,13 +88,13 @@
         main.value === null && h("small", {}, "no value")),
       h("td", { class: "chart", role: "cell" }, row),
       h("td", { class: "num small interval", role: "cell", "data-title": "95 % interval" }, format.interval(main.ci95, digits),
-        main.bounds && Object.keys(main.failures).length > 0 && h("small", { title: "whatever the cases that failed had scored" }, `bounds ${format.interval(main.bounds, digits)}`)),
+        main.bounds && leftOpen(main) > 0 && h("small", { title: main.n_imputed > 0 ? `whatever the other ${leftOpen(main)} that failed had scored` : "whatever the cases that failed had scored" }, `bounds ${format.interval(main.bounds, digits)}`)),
       h("td", { class: "num small rank", role: "cell", "data-title": "rank" }, main.rank95 ? (main.rank95[0] === main.rank95[1] ? main.rank95[0] : `${main.rank95[0]} to ${main.rank95[1]}`) : format.NONE),
       measures.map((measure) => h("td", { class: "num small other", role: "cell", "data-title": format.words(measure.name) },
         format.number(line.of(measure.name)?.value, measure.digits))),
       h("td", { class: "covered", role: "cell" }, charts.coverage(main),
         main.n_seeds > 1 && h("small", {}, `${format.count(main.n_cases, "case")}, ${main.n_seeds} seeds`),
-        main.n_imputed > 0 && h("small", {}, `${format.whole(main.n_imputed)} of the failed count with a value`),
+        main.n_imputed > 0 && h("small", {}, `${format.whole(main.n_imputed)} of the failed count with a value, and are not in the bounds`),
         main.n_not_applicable > 0 && h("small", {}, `${format.whole(main.n_not_applicable)} do not apply`)),
       h("td", { class: "num small paper", role: "cell", "data-title": "published" }, line.published.map((one) => h("span", { title: source(ctx, one) }, `◇ ${format.number(one.value, digits)}`, h("small", {}, `Table ${one.table}`)))));
   }
@@ -140,6 +140,11 @@
       bodies);
   }
 
+  /** How many failures have no value, and so may have scored anything. */
+  function leftOpen(main) {
+    return Object.values(main.failures).reduce((sum, n) => sum + n, 0) - main.n_imputed;
+  }
+
   /** What the table says about its leader, in a sentence. */
   function headline(ctx, all) {
     const own = all.filter((line) => !line.printed && line.main.rank !== null);
@@ -161,5 +166,5 @@
       main.ci95 && ` (95 % interval ${format.interval(main.ci95, ctx.measure.digits)})`, ".", ranks);
   }
 
-  rb.leaderboard = { lines, draw, headline, same };
+  rb.leaderboard = { lines, draw, headline, leftOpen, same };
 })();

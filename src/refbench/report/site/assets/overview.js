@@ -53,6 +53,23 @@
     return /[.!?]$/.test(text) ? text : `${text}.`;
   }
 
+  /** Adds to the headline what could undo the lead that it names; pairs are of the summary only, and may take a while. */
+  async function addDoubt(ctx, all, headline) {
+    const own = all.filter((line) => !line.printed && line.main.rank !== null);
+    if (!headline || own.length < 2 || ctx.measure.name !== ctx.summary) {
+      return;
+    }
+    const first = own[0].model;
+    const chunk = await rb.load(`${ctx.board.id}/compare`);
+    const sign = ctx.measure.better === "lower" ? -1 : 1;
+    const leads = (pair) => sign * pair.gap * (pair.first === first ? 1 : pair.second === first ? -1 : 0) > 0;
+    const pairs = rb.judged(ctx, chunk.pairs.filter((pair) => pair.protocol === ctx.protocol)).filter((pair) => pair.undone && leads(pair));
+    for (const what of [...new Set(pairs.map((pair) => pair.undone))].sort()) {
+      const over = pairs.filter((pair) => pair.undone === what).map((pair) => rb.modelName(ctx, pair.first === first ? pair.second : pair.first));
+      headline.append(` ${what[0].toUpperCase()}${what.slice(1)} could undo its lead over ${over.join(", ")}.`);
+    }
+  }
+
   /** The board, and where it leaves other measures than the summary apart, those too when one is chosen. */
   async function boardOf(ctx) {
     const chunk = await rb.load(`${ctx.board.id}/board`);
@@ -70,9 +87,11 @@
     const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
     const remarks = [...new Set(all.map((line) => line.main?.remark).filter(Boolean))]
       .map((remark) => `${all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model)).join(", ")}: ${remark}`);
-    const bounded = all.some((line) => line.main?.bounds && Object.keys(line.main.failures).length);
+    const bounded = all.some((line) => line.main?.bounds && leaderboard.leftOpen(line.main) > 0);
+    const headline = leaderboard.headline(ctx, all);
+    addDoubt(ctx, all, headline);
     const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
-      leaderboard.headline(ctx, all),
+      headline,
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.measures(ctx),
         elsewhere && controls.choice("published", "Published", [{ value: "yes", text: "shown" }, { value: "no", text: "hidden" }], ctx.params.get("published") ?? "yes", { otherwise: "yes" })),
       h("p", { class: "measured" }, rb.measuredBy(ctx, all.map((line) => line.main).filter(Boolean))),
