@@ -78,7 +78,8 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
     hints.append(f"--allow-failures {math.ceil(1000 * failed / there) / 1000:g} accepts them")
     explain(
         1,
-        f"{failed} of {there} {result.pieces_said()} failed, {100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
+        f"{failed} of {there} {result.pieces_said()} failed, "
+        f"{100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
         f"that --allow-failures allows ({said}). What to do: {'; '.join(hints)}",
     )
     return 1
