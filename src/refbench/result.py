@@ -120,6 +120,8 @@ class Result:
             said.append("protocol paper")
         if value.subset is not None and value.subset != self.table.parts.get("subset"):
             said.append(f"subset {value.subset}")
+        elif len(self.cases) < (whole := self.bench.published_on.get(value.subset, 0)):
+            said.append(f"all cases ({len(self.cases)} of {whole} here)")
         return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
     def _papers(self) -> list[PublishedValue]:
