@@ -114,6 +114,25 @@ def test_what_nobody_has_asked_for_yet_is_no_failure() -> None:
     assert {item["case"] for item in found.items() if item.get("not_asked")} == {"c2", "c3"}
 
 
+def test_a_reply_counts_once_whatever_is_read_from_it_and_a_mean_of_judges_is_no_reply() -> None:
+    """Two judges mark two measures of four cases in eight replies, of which one cannot be read."""
+    bench = replace(pair("mean"), judges_mean=True, measured=frozenset({"l1"}), parts={**pair().parts, "l1": ("l1",)})
+    evidence = []
+    for case in CASES:
+        act = Evidence(kind="measure", request={"metric": "l1", "case": case.id}, reply='{"value": 0.5}')
+        evidence.append((Purpose(case=case.id, model="m", judge="", part="l1"), act))
+        for judge in ("j1", "j2"):
+            said = "no marks here" if (case.id, judge) == ("c0", "j1") else "5 5"
+            act = Evidence(kind="chat", request={"model": judge, "case": case.id}, reply=said)
+            evidence.append((Purpose(case=case.id, model="m", judge=judge, part="verdict"), act))
+    asked = Asked(judges=("j1", "j2"), seeds={"m": 1})
+    found = result_of(bench, CASES, score_evidence(bench, CASES, evidence, ["corrected"], asked=asked), draws=0)
+    assert found.failed() == ({"unparsable": 1}, 8 + 4)
+    assert found.failure_share() == 1 / 12
+    fewer = result_of(bench, CASES, score_evidence(bench, CASES, evidence[:-2], ["corrected"], asked=asked), draws=0)
+    assert (fewer.waiting(), fewer.pieces_said()) == (2, "replies and measurements")
+
+
 def test_a_reply_that_is_not_among_imported_ones_is_missing() -> None:
     """Nobody will ask for it: the release is what it is."""
     act = Evidence(kind="chat", request={"imported": "x"}, reply="5 5")

@@ -120,6 +120,8 @@ class Result:
             said.append("protocol paper")
         if value.subset is not None and value.subset != self.table.parts.get("subset"):
             said.append(f"subset {value.subset}")
+        elif len(self.cases) < (whole := self.bench.published_on.get(value.subset, 0)):
+            said.append(f"all cases ({len(self.cases)} of {whole} here)")
         return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
     def _papers(self) -> list[PublishedValue]:
@@ -276,25 +278,45 @@ class Result:
         valued = [row.metric for row in rows if row.value is not None]
         return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
 
-    def failed(self, *, missing: bool = False) -> tuple[Counter[tuple[str, str]], int]:
-        """Failed scores under the first protocol of the table by metric and kind, and among how many: the replies and
-        measurements there are, or (`missing`) all that a judge was asked for. Metrics that cannot run here, and what
-        was not asked for yet, count in neither."""
-        protocol = self.table.rows[0].protocol if self.table.rows else ""
+    def failed(self, *, missing: bool = False) -> tuple[Counter[str], int]:
+        """Replies and measurements that failed under the first protocol of the table by kind, and among how many: those
+        there are, or (`missing`) all that a judge was asked for. What was not asked for yet counts in neither."""
         there = [
-            score
-            for score in self.scores
-            if score.protocol == protocol
-            and score.not_applicable is None
-            and not score.not_asked
-            and not _is_absent(score, missing and score.judge is not None)
+            [score.failure.kind for score in scores if score.failure]
+            for place, scores in self._pieces().items()
+            if not any(score.not_asked or _is_absent(score, missing and place[3] is not None) for score in scores)
         ]
-        return Counter((score.metric, score.failure.kind) for score in there if score.failure), len(there)
+        return Counter(kinds[0] for kinds in there if kinds), len(there)
+
+    def waiting(self) -> int:
+        """Replies and measurements that were not asked for yet."""
+        return sum(any(score.not_asked for score in scores) for scores in self._pieces().values())
+
+    def pieces_said(self) -> str:
+        """What `failed` and `waiting` count, in words."""
+        judged = {place[3] is not None for place in self._pieces()}
+        return {frozenset({True}): "replies", frozenset({False}): "measurements"}.get(
+            frozenset(judged), "replies and measurements"
+        )
 
     def failure_share(self, *, missing: bool = False) -> float:
-        """Share of failed scores, as `failed` counts them."""
+        """Share of replies and measurements that failed, as `failed` counts them."""
         kinds, there = self.failed(missing=missing)
         return kinds.total() / there if there else 0.0
+
+    def _pieces(self) -> dict[tuple[str, str, int, str | None, str], list[Score]]:
+        """The scores under the first protocol by what they were read from: a judge's reply gives several measures, and
+        a measurement stands beside every judge. What is made of other scores, the judges' mean too, is no piece."""
+        protocol = self.table.rows[0].protocol if self.table.rows else ""
+        part_of = {metric: part for part, of_part in self.bench.parts.items() for metric in of_part}
+        found: dict[tuple[str, str, int, str | None, str], list[Score]] = {}
+        for score in self.scores:
+            part = part_of.get(score.metric, score.metric)
+            made = (part == "derived" and self.bench.derived) or (self.bench.judges_mean and score.judge == MEAN)
+            if score.protocol == protocol and score.not_applicable is None and not made:
+                judge = None if part in self.bench.measured else score.judge
+                found.setdefault((score.case, score.model, score.seed, judge, part), []).append(score)
+        return found
 
 
 def _is_absent(score: Score, asked: bool) -> bool:

@@ -146,6 +146,8 @@ class Aggregate:
     imputed: Mapping[str, float]
     gaps: Callable[[Has, Measure, Slice], str | None] | None = None
     per_case: Callable[[Mapping[str, Array], Mapping[str, Bools]], Mapping[str, Array]] | None = None
+    turned: frozenset[str] = frozenset()
+    """Metrics that `per_case` turns round: the less of them, the more there is of a total."""
     worst: Mapping[str, float] | None = None
     """With it, a model's own failures count as the worst value of each metric; NaN where none is known."""
 
@@ -175,23 +177,30 @@ class Aggregate:
         worst = self.worst is not None and np.isfinite(self.worst.get(metric, np.nan))
         return official | columns.own[metric] if worst else official
 
-    def filled(self, columns: Columns, side: str = "") -> dict[str, Array]:
+    def filled(self, columns: Columns, side: str = "", *, scored_too: bool = False) -> dict[str, Array]:
         """What each case's pictures give in each metric, systems x cases, with what stands in for failures; or as it
-        would be if all failures had led to the lowest ("low") or highest ("high") value, where that is known."""
-        found = {metric: drawn.copy() for metric, drawn in columns.drawn.items()}
-        ends = self.ends(side) if side else {}
-        for metric, drawn in found.items():
-            if metric in ends:
-                drawn[columns.kinds[metric] >= 0] = ends[metric]
-            if self.worst is not None:
-                drawn[columns.own[metric]] = self.worst.get(metric, np.nan)
-            for kind, value in self.imputed.items() if not side else ():
-                drawn[columns.kinds[metric] == KINDS.index(kind)] = value
+        would be if all failures had led to the lowest ("low") or highest ("high") value, where that is known; or
+        (`scored_too`) all that was scored as well."""
+        found = {metric: self._drawn(columns, metric, side, scored_too) for metric in columns.drawn}
         if self.per_case is not None:
-            found |= self.per_case(found, columns.away)
+            other = {"low": "high", "high": "low"}.get(side, "")
+            turned = {m: self._drawn(columns, m, other, scored_too) for m in self.turned if m in found and other}
+            found |= self.per_case({**found, **turned}, columns.away)
         for measure in self.measures:
             found |= _where_whole(measure, found, columns.away)
         return {metric: mean_over_seeds(drawn) for metric, drawn in found.items()}
+
+    def _drawn(self, columns: Columns, metric: str, side: str, scored_too: bool) -> Array:
+        """A metric of each picture, with what stands in for failures."""
+        drawn = columns.drawn[metric].copy()
+        end = self.ends(side).get(metric) if side else None
+        if end is not None:
+            drawn[(columns.kinds[metric] >= 0) | (scored_too & ~np.isnan(drawn))] = end
+        if self.worst is not None:
+            drawn[columns.own[metric]] = self.worst.get(metric, np.nan)
+        for kind, value in self.imputed.items() if not side else ():
+            drawn[columns.kinds[metric] == KINDS.index(kind)] = value
+        return drawn
 
 
 def _where_whole(measure: Measure, drawn: Mapping[str, Array], away: Mapping[str, Bools]) -> dict[str, Array]:
@@ -279,10 +288,14 @@ def summaries(
     return found
 
 
-def _bound(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str) -> dict[tuple[int, str], Array]:
-    """The table if every failure had been the lowest (or highest) score; nothing for measures without such an end."""
+def _bound(
+    aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str, *, scored_too: bool = False
+) -> dict[tuple[int, str], Array]:
+    """The table if every failure (or every score at all) had been the lowest (or highest); nothing for measures without
+    such an end."""
     bounded = {m.name for m in aggregate.measures if (m.low if side == "low" else m.high) is not None}
-    found = summaries(aggregate, aggregate.filled(columns, side), np.ones((1, len(slices[0].members))), slices)
+    filled = aggregate.filled(columns, side, scored_too=scored_too)
+    found = summaries(aggregate, filled, np.ones((1, len(slices[0].members))), slices)
     return {place: value for place, value in found.items() if place[1] in bounded}
 
 
@@ -304,7 +317,7 @@ def _intervals(
 
     drawn, influence = draws_of(table, design, draws, seed)
     there = {measure.name: has_value(values, measure) for measure in aggregate.measures if measure.parts[0] in values}
-    least, most = (_ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
+    least, most = (_bound(aggregate, columns, slices, side, scored_too=True) for side in ("low", "high"))
     found = {}
     for place, (i, name) in enumerate(point):
         ends = least.get((i, name)), most.get((i, name))
@@ -323,16 +336,6 @@ def _intervals(
             )
             found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
     return found
-
-
-def _ends_of(
-    aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str
-) -> dict[tuple[int, str], Array]:
-    """The end of each number's scale: the table if every score were the lowest (or highest); nothing for measures
-    without such an end."""
-    ends = aggregate.ends(side)
-    drawn = {m: np.where(np.isnan(v), v, ends[m]) if m in ends else v for m, v in columns.drawn.items()}
-    return _bound(aggregate, replace(columns, drawn=drawn), slices, side)
 
 
 def has_value(values: Mapping[str, Array], measure: Measure) -> Bools:

@@ -49,8 +49,11 @@ def test_failures_of_a_part_that_the_summary_does_without_are_shown_and_explaine
         code, out, err = run_cli(*ice(tmp_path, judge.url))
     assert code == 1
     assert "m: scored apart from partial: qa 0/8 (8 unparsable)." in out
-    assert "Exit code 1: 8 of 16 scores failed, 50.0 %, which is more than the 2 % that --allow-failures allows" in err
-    assert "(unparsable: 8 in qa)" in err
+    assert (
+        "Exit code 1: 8 of 16 replies and measurements failed, 50.0 %, which is more than the 2 % that --allow-failures allows"
+        in err
+    )
+    assert "(8 unparsable)" in err
     assert "--retry unparsable asks again" in err
     table = run_cli("table", tmp_path / "run")[1]
     assert "qa 0/8 (8 unparsable)" in table
@@ -79,7 +82,10 @@ def test_a_budget_that_is_spent_is_said_with_what_is_left(run_cli: Refbench, tmp
         words[at] = f"{words[at]}&price=1000,1000"
         code, out, err = run_cli(*words, "--budget", "0.000001usd")
     assert code == 3
-    assert "Exit code 3: the budget is spent; 8 scores are not asked for yet. The same command with a larger" in err
+    assert (
+        "Exit code 3: the budget is spent; 8 of the replies and measurements are not asked for yet. The same command with a larger"
+        in err
+    )
     assert "m: scored apart from partial: qa 0/8 (8 not asked yet)." in out
     assert "missing_reply" not in out
 
@@ -89,8 +95,8 @@ def test_unreadable_replies_that_were_imported_are_explained(run_cli: Refbench, 
         path.write_text("I'm sorry, I can't help with that.")
     code, _, err = run_cli("rescore", "creval", "--data", checkout, "--replies", checkout / "answer_gpt", "--json")
     assert code == 1
-    assert "Exit code 1: 10 of 162 scores failed, 6.2 %" in err
-    assert "(refused: 10 in IF)" in err
+    assert "Exit code 1: 10 of 162 replies failed, 6.2 %" in err
+    assert "(10 refused)" in err
     assert "--retry" not in err, "nobody is asked here"
 
 

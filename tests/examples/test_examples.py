@@ -178,6 +178,20 @@ def test_a_total_over_unlike_directions_is_refused_unless_its_author_says_how(ge
     assert table(turned, gedit[1], replies).value(metric="total", level="overall") == pytest.approx((0.8 + 0.9) / 2)
 
 
+def test_a_total_with_measures_turned_round_has_true_bounds(gedit: tuple[Benchmark, Path]) -> None:
+    """The case that failed would have had between quality 0 at distance 1 and quality 10 at distance 0."""
+    turned = two(Total("mean", range=(0, 1), turn_lower=True))
+    replies = {name: {"all": '{"quality": 8, "distance": 0.1}'} for name in ("k0", "k1")}
+    (row,) = table(turned, gedit[1], replies | {"k2": {"all": "{}"}}).rows(metric="total", level="overall")
+    assert row.bounds == pytest.approx((2 * 0.85 / 3, (2 * 0.85 + 1) / 3))
+    (distance,) = table(turned, gedit[1], replies | {"k2": {"all": "{}"}}).rows(metric="distance", level="overall")
+    assert distance.bounds == pytest.approx((0.2 / 3, 1.2 / 3))
+    whole = table(turned, gedit[1], {name: {"all": '{"quality": 10, "distance": 0}'} for name in ("k0", "k1", "k2")})
+    drawn = result_of(turned, whole.cases, whole.scores, draws=40)
+    (best,) = drawn.rows(metric="total", level="overall")
+    assert best.ci95 is not None and best.ci95[0] < best.ci95[1] == 1, "an interval of scores with two ends"
+
+
 def test_a_total_over_distances_is_a_distance() -> None:
     assert two(Total("mean", over=("distance",))).lower == {"distance", "total"}
     assert two(Total("mean", over=("quality",))).lower == {"distance"}

@@ -191,6 +191,29 @@ def test_coverage_is_shown_where_it_is_not_complete() -> None:
     assert "failures are in no mean" in text
 
 
+def test_a_count_is_of_the_protocol_whose_number_it_stands_beside() -> None:
+    """Five of six cases have a value under `corrected`, all of them under `paper`: in one panel and in two."""
+    lost, whole = made({"a": (None, 0.1, 0.1)}), made({"a": (0.5, 0.1, 0.1)}, protocol="paper")
+    both = result_of(lost.bench, lost.cases, [*lost.scores, *whole.scores], draws=0)
+    narrow = to_latex(both, published="none", interval="none")
+    (line,) = [line for line in narrow.splitlines() if line.startswith("{}a")]
+    assert r"scored \\ (corrected)" in narrow
+    assert line.endswith(r"{\tiny (6/6)} & 5/6 \\"), line
+    long = [score.model_copy(update={"model": "a name that takes the room of most columns"}) for score in both.scores]
+    wide = to_latex(result_of(lost.bench, lost.cases, long, draws=40), published="none", interval="range")
+    last = wide.split(r"\begin{tabular}")[-1]
+    assert "avg (paper)" in last and "IF" not in last.split(r"\midrule")[0]
+    assert r"scored \\ (paper)" in last
+    assert "6/6" in last and "5/6" not in last.split(r"\bottomrule")[0]
+
+
+def test_the_footnote_gives_every_models_failures_and_names_the_interval_truly(released: Result) -> None:
+    text = to_latex(made({"a": (None, 0.1, 0.1), "b": (0.2, 0.2, 0.2)}))
+    assert "a: 1 of 6 cases failed (1 unparsable): whatever they had scored, avg would be between" in text
+    assert "Korn and Graubard's, from 40 bootstrap draws over clusters of cases" in to_latex(released)
+    assert "BCa" not in to_latex(released)
+
+
 def test_the_footnote_says_what_the_table_rests_on(released: Result) -> None:
     text = to_latex(released)
     assert f"fingerprint {released.table.fingerprint}" in text

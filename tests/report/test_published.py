@@ -64,7 +64,8 @@ def test_marks_under_our_own_rubric_have_no_published_numbers_beside_them(capsys
     printed = shown(result, capsys, by="group")
     lines = [line for line in printed.splitlines() if "Nano Banana 7.817" in line]
     assert lines
-    head = f"{HEADING} and judge mean(GPT-5,Gemini-2.5): not the same measurement (Table 3 of "
+    said = f"judge mean(GPT-5,Gemini-2.5) and all cases ({len(result.cases)} of 3769 here)"
+    head = f"{HEADING}, {said}: not the same measurement (Table 3 of "
     assert all(line.startswith(head) for line in lines)
     assert not any(line.startswith("published:") for line in printed.splitlines())
 
@@ -93,6 +94,23 @@ def test_the_same_judge_in_other_words_is_not_the_same_measurement(capsys: pytes
 def test_what_differs_is_said(result: Result, differs: str) -> None:
     assert {said for said, _ in result.published_apart()} == ({differs} if differs else set())
     assert bool(result.published()) == (not differs)
+
+
+def test_numbers_of_a_part_of_the_cases_are_not_those_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = creval()
+    some = {case.id for case in whole.cases[:116]}
+    few = result_of(
+        whole.bench,
+        whole.cases[:116],
+        [score for score in whole.scores if score.case in some],
+        subset="paper874",
+        draws=0,
+    )
+    assert few.published() == []
+    assert {said for said, _ in few.published_apart()} == {"all cases (116 of 874 here)"}
+    printed = shown(few, capsys)
+    assert "published, with all cases (116 of 874 here): not the same measurement (Table S1" in printed
+    assert "the same judge and wording" not in printed
 
 
 def test_a_judge_is_who_answers_not_what_it_is_called() -> None:

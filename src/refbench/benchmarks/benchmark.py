@@ -162,6 +162,8 @@ class Benchmark:
     protocols: Mapping[str, Protocol]
     import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
     published: Callable[[], list[PublishedValue]]
+    published_on: Mapping[str | None, int] = field(default_factory=dict)
+    """How many cases published numbers are about, by subset (None: all), where the paper says so."""
     official_replies: bool = True
     """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
     explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None

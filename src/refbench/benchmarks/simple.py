@@ -271,15 +271,14 @@ def _aggregate(
     """Means over cases, overall, by group and by tag; the total is taken of each picture and then averaged."""
     columns = tuple(Measure(measure, (measure,), *ends) for measure, ends in ranges.items())
     over = (total.over or tuple(ranges)) if total else ()
+    turned = frozenset(lower).intersection(over) if total and total.turn_lower else frozenset()
     inside: dict[str, Range] = {}
     ends: Range = None, None
     if total:
         ends = total.range or ranges[over[0]]
         # A range from its high end to its low one turns its measure round.
-        inside = {m: ranges[m][::-1] if total.turn_lower and m in lower else ranges[m] for m in over}
-        # The lowest value of a measure that is turned round is its best: no bounds from all lows or all highs.
-        turned = any(inside[measure] != ranges[measure] for measure in over)
-        columns += (Measure(total.name, over, *((None, None) if turned else ends)),)
+        inside = {m: ranges[m][::-1] if m in turned else ranges[m] for m in over}
+        columns += (Measure(total.name, over, *ends),)
 
     def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         found = [Slice("overall", {}, np.ones(len(cases), dtype=np.bool_))]
@@ -299,7 +298,7 @@ def _aggregate(
     def summarise(mean: Mean, where: Slice) -> Summary:
         return {measure.name: mean(measure.name, where.members) for measure in columns}
 
-    return Aggregate(columns, slices, summarise, imputed={}, per_case=totals)
+    return Aggregate(columns, slices, summarise, imputed={}, per_case=totals, turned=turned)
 
 
 def _total(

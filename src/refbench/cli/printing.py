@@ -66,13 +66,10 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
     failed = kinds.total()
     if not there or failed / there <= allowed:
         return 0
-    of_kind: dict[str, list[str]] = {}
-    for (metric, kind), n in kinds.most_common():
-        of_kind.setdefault(kind, []).append(f"{n} in {metric}")
-    said = "; ".join(f"{kind}: {', '.join(where)}" for kind, where in of_kind.items())
+    said = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     hints = []
-    passing = [kind for kind in of_kind if kind in TRANSIENT]
-    final = [kind for kind in of_kind if kind not in TRANSIENT]
+    passing = [kind for kind in kinds if kind in TRANSIENT]
+    final = [kind for kind in kinds if kind not in TRANSIENT]
     if again and passing:
         hints.append(f"the same command tries {', '.join(passing)} again")
     if again and final:
@@ -81,7 +78,8 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
     hints.append(f"--allow-failures {math.ceil(1000 * failed / there) / 1000:g} accepts them")
     explain(
         1,
-        f"{failed} of {there} scores failed, {100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
+        f"{failed} of {there} {result.pieces_said()} failed, "
+        f"{100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
         f"that --allow-failures allows ({said}). What to do: {'; '.join(hints)}",
     )
     return 1

@@ -82,7 +82,9 @@ def run_command(
     by: Level = "overall",
     refusals: Refusals | None = None,
     items: Items = None,
-    allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
+    allow_failures: Annotated[
+        float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
+    ] = 0.02,
     json: Json = False,
 ) -> int:
     """Judge and measure models' outputs on a benchmark, resumably, and print the table.
@@ -140,9 +142,13 @@ def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
     """What a run ends with, said in words where it is not 0."""
     from refbench.cli.printing import explain, failure_code
 
-    first = evaluation.result.table.rows[0].protocol if evaluation.result.table.rows else ""
-    waiting = sum(score.not_asked and score.protocol == first for score in evaluation.result.scores)
-    left = f"{waiting} scores are not asked for yet" if waiting else "all scores that were begun are there"
+    result, waiting = evaluation.result, evaluation.result.waiting()
+    are = "is" if waiting == 1 else "are"
+    left = (
+        f"{waiting} of the {result.pieces_said()} {are} not asked for yet"
+        if waiting
+        else "everything that was begun is there"
+    )
     if evaluation.stopped == "budget":
         explain(3, f"the budget is spent; {left}. The same command with a larger --budget goes on")
         return 3
@@ -151,7 +157,7 @@ def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
         return 130
     if evaluation.batches is not None and evaluation.batches.outstanding:
         return 0  # not finished, and not failed
-    return failure_code(evaluation.result, allow_failures, missing=True, again="--retry KIND")
+    return failure_code(result, allow_failures, missing=True, again="--retry KIND")
 
 
 def _arguments(benchmark: str, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -17,7 +17,9 @@ def steps_command(
     out: Annotated[Path, Parameter(help="Run directory for the scores of the steps; the same command resumes it")],
     judge: Annotated[list[str] | None, Parameter(help="Judges, as for refbench run")] = None,
     data: Data = None,
-    allow_failures: Annotated[float, Parameter(help="Share of failed scores above which the exit code is 1")] = 0.02,
+    allow_failures: Annotated[
+        float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
+    ] = 0.02,
     json: Json = False,
 ) -> int:
     """Score every step of a run's agents like a model of its own, print the table, and draw it by step.

@@ -11,6 +11,7 @@ from refbench.report.openness import Openness
 from refbench.report.paper_table import Block, Cell, Column, Entry, PaperTable, paper_table, said_missing
 from refbench.report.tex_text import WIDE, comment, is_wide, tex
 from refbench.result import Result
+from refbench.table import Row
 from refbench.version import __version__
 
 Interval = Literal["range", "half", "none"]
@@ -135,7 +136,11 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
     apart = [interval != "none" and table.columns[c].summary for c in panel]
     layout = "l" * len(titles) + "".join(r"r@{~}l" if both else "r" for both in apart) + ("r" if coverage else "")
     heads = [_title(table.columns[c], both) for c, both in zip(panel, apart, strict=True)]
-    heads += ["scored"] if coverage else []
+    protocols = dict.fromkeys(column.protocol for column in table.columns)
+    counted = next((c for c in panel if table.columns[c].summary), None)
+    about = table.columns[counted].protocol if counted is not None else next(iter(protocols))
+    scored = rf"\shortstack[r]{{scored \\ ({tex(about)})}}" if len(protocols) > 1 else "scored"
+    heads += [scored] if coverage else []
     across = len(titles) + len(panel) + sum(apart) + coverage
     lines = [rf"\begin{{tabular}}{{{layout}}}", r"\toprule", " & ".join([*titles, *heads]) + r" \\"]
     for block in table.blocks:
@@ -148,11 +153,13 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
             lines.append(rf"\multicolumn{{{across}}}{{l}}{{{_heading(block, across)}}} \\")
         for entry in entries:
             cells = [_name(table, entry), *([tex(entry.judge) or "none"] if judges else [])]
+            # Beside the other protocol's numbers alone stands its own count.
+            row = entry.cells[counted].row if counted is not None and about != next(iter(protocols)) else entry.main
             for c, both in zip(panel, apart, strict=True):
-                cells.append(_number(entry, entry.cells[c], table.digits(c)))
+                cells.append(_number(entry, entry.cells[c], table.digits(c), row))
                 cells += [_beside(entry.cells[c], table.digits(c), interval)] if both else []
             if coverage:
-                cells.append(f"{entry.main.n_scored}/{entry.main.n_expected}" if entry.main else "")
+                cells.append(f"{row.n_scored}/{row.n_expected}" if row else "")
             # A line that begins with a bracket or a star would be read as an argument of the line break before it.
             lines.append("{}" + " & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
@@ -199,15 +206,20 @@ def _letters(table: PaperTable) -> dict[str, str]:
     return {text: chr(ord("a") + n) for n, text in enumerate(text for text in said if text)}
 
 
-def _number(entry: Entry, cell: Cell, digits: int) -> str:
+def _number(entry: Entry, cell: Cell, digits: int, counted: Row | None) -> str:
+    """The number, with its own count where it is about fewer cases than the count at the end of the line says, or is
+    of another protocol with another count."""
     if cell.value is None:
         return "--"
     number = f"{cell.value:.{digits}f}"
     if entry.printed:
         return rf"\textit{{{number}}}"
     number = {"best": rf"\textbf{{{number}}}", "second": rf"\underline{{{number}}}", "": number}[cell.mark]
-    row, main = cell.row, entry.main
-    if row and main and row.n_scored * main.n_expected < main.n_scored * row.n_expected:
+    row = cell.row
+    if row and counted and (
+        row.n_scored * counted.n_expected < counted.n_scored * row.n_expected
+        or (row.protocol != counted.protocol and row.n_scored != counted.n_scored)
+    ):  # fmt: skip
         number += rf" {{\tiny ({row.n_scored}/{row.n_expected})}}"
     return number
 
@@ -235,15 +247,26 @@ def _notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
     has_interval = any(cell.row and cell.row.ci95 for entry in table.entries for cell in entry.cells)
     if interval != "none" and has_interval:
         what = r"$\pm$: half the width of the 95\,\% interval" if interval == "half" else r"Brackets: 95\,\% interval"
-        notes.append(rf"{what} (BCa bootstrap over clusters of cases, {drawn.get('draws')} draws).")
+        notes.append(
+            rf"{what} ({_interval_kind(result, table)} {drawn.get('draws')} bootstrap draws over clusters of cases)."
+        )
     notes += [tex(f"{text}.") for text in _coverage_notes(result, table)]
     for text, letter in _letters(table).items():
         notes.append(rf"$^{{{letter}}}${tex(f' Not about all: {text}.')}")
     return [*notes, *_published_note(result, table)]
 
 
+def _interval_kind(result: Result, table: PaperTable) -> str:
+    """How the intervals of the table were made (`stats.interval_for`), so far that its numbers follow."""
+    places = {(column.protocol, column.metric) for column in table.columns if column.summary}
+    measures = [m for p, name in places for m in result.bench.protocols[p].aggregate.measures if m.name == name]
+    if all(measure.low is not None and measure.high is not None for measure in measures):
+        return "Korn and Graubard's, from"
+    return "BCa, or Student's where there are fewer than five clusters, from"
+
+
 def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
-    """What was counted, and for whom the count is less than all: failures of the model's own, with what they may have
+    """What was counted, and for whom the count is less than all: failures, with what they may have
     changed, what the aggregate puts in their place, what was not asked for yet, and who is not ranked for that."""
     rows = [entry.main for entry in table.entries if entry.main]
     notes = []
@@ -260,7 +283,7 @@ def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
     names = [row.model for row in rows]
     for row in rows:
         name = row.model if names.count(row.model) == 1 else f"{row.model} ({row.judge})"
-        if row.own_failures or row.n_not_asked:
+        if row.failures or row.n_not_asked:
             digits = table.digits(next(c for c, column in enumerate(table.columns) if column.summary))
             notes += [f"{name}: {sentence}" for sentence in failures_said(row, digits, result.refusals)]
     if imputed and result.refusals == "conditional":

@@ -78,6 +78,7 @@ BENCHMARK = Benchmark(
     },
     import_replies=import_replies,
     published=published,
+    published_on={"paper874": 874},
     explain_changes=explain_changes,
     describe=describe,
     judging=judging,

@@ -73,6 +73,7 @@ BENCHMARK = Benchmark(
     },
     import_replies=import_replies,
     published=published,
+    published_on={None: 6538},
     describe=describe,
     judging=judging,
     measuring=measuring,

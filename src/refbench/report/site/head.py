@@ -10,7 +10,7 @@ from refbench.columns import Columns
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import BoardHead, MeasureHead, ModelHead, SiteHead
 from refbench.score import digits_of
-from refbench.table import Aggregate, Measure, Row, summaries
+from refbench.table import Aggregate, Row, summaries
 from refbench.version import __version__
 
 MOST_ROWS = 2500
@@ -103,9 +103,9 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     overall = aggregate.overall(board.cases)
     ends = []
     for side in ("low", "high"):
-        extreme = _extremes(aggregate.measures, side)
-        values = {m: np.full((1, len(board.cases)), extreme.get(m, np.nan)) for m in metrics}
-        filled = aggregate.filled(Columns.of_values([("", None)], values))
+        known = aggregate.ends(side)
+        values = {m: np.full((1, len(board.cases)), 0.0 if m in known else np.nan) for m in metrics}
+        filled = aggregate.filled(Columns.of_values([("", None)], values), side, scored_too=True)
         ends.append(summaries(aggregate, filled, np.ones((1, len(board.cases))), overall))
     found = {}
     for measure in aggregate.measures:
@@ -116,12 +116,3 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
         if np.isfinite(pair).all():
             found[measure.name] = pair[0], pair[1]
     return found
-
-
-def _extremes(measures: Sequence[Measure], side: str) -> dict[str, float]:
-    extreme: dict[str, float] = {}
-    for measure in measures:
-        value = measure.low if side == "low" else measure.high
-        for part in measure.parts if value is not None else ():
-            extreme.setdefault(part, value if value is not None else np.nan)
-    return extreme
