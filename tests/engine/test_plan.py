@@ -18,11 +18,12 @@ from refbench.engine import evaluate
 from refbench.engine.doctor import examine
 from refbench.engine.plan import Plan, make_plan
 from refbench.evidence import Evidence, Purpose
+from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.stats import detectable
 from support.checkout import METRICS, plain_items, reply_text, write_checkout, write_outputs
-from support.judge_server import JudgeServer
+from support.judge_server import Faults, JudgeServer
 
 
 @pytest.fixture
@@ -68,12 +69,72 @@ def test_what_is_on_record_is_not_planned_again_and_teaches_the_rest(work: Path)
     assert found.assumptions == ()
 
 
-def test_a_budget_says_how_many_cases_fit(work: Path) -> None:
-    whole = plan(work, PRICED)
-    assert whole.cost_usd is not None
-    half = plan(work, PRICED, budget=f"{whole.cost_usd / 2:.6f}usd")
-    assert half.fits_cases == pytest.approx(18, abs=1)
-    assert plan(work, PRICED, budget="100usd").fits_cases == 36
+@pytest.mark.parametrize("on_record", [40, 50])
+def test_what_an_earlier_run_left_out_is_counted_whatever_cases_it_began_with(tmp_path: Path, on_record: int) -> None:
+    items = plain_items(60)
+    write_checkout(tmp_path / "creval", items)
+    write_outputs(tmp_path / "a", items)
+    with JudgeServer() as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        arguments: dict[str, Any] = {"data": tmp_path / "creval", "models": [f"A=folder:{tmp_path / 'a'}"]}
+        evaluate("creval", **arguments, judges=[spec], out=tmp_path / "run", limit=on_record)
+        found = plan(tmp_path, spec, out=tmp_path / "run")
+        assert (found.calls, found.calls_known) == (180, 3 * on_record)
+        before = len(server.requests)
+        evaluate("creval", **arguments, judges=[spec], out=tmp_path / "run")
+        assert len(server.requests) - before == found.judges[0].calls
+
+
+def test_only_the_seeds_and_repeats_on_record_are_known(work: Path) -> None:
+    for path in sorted((work / "a").glob("*.png")):
+        path.with_stem(f"{path.stem}_s1").write_bytes(encode(np.full((8, 8, 3), len(path.stem), dtype=np.uint8)))
+    models = [f"A=folder:{work / 'a'}"]
+    with JudgeServer() as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        evaluate("creval", data=work / "creval", models=models, judges=[spec], out=work / "run")
+        repeats, seeds = (plan(work, spec, out=work / "run", **more) for more in ({"repeats": 3}, {"seeds": 2}))
+        assert (repeats.calls, repeats.calls_known) == (324, 108)
+        assert (seeds.calls, seeds.calls_known) == (216, 108)
+        assert plan(work, spec, like=work / "run").calls_known == 0, "an earlier run is not the one that is continued"
+
+
+def test_a_failure_that_stands_is_not_paid_for_again(work: Path) -> None:
+    with JudgeServer(faults=Faults(refused=0.3)) as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        done = evaluate(
+            "creval", data=work / "creval", models=[f"A=folder:{work / 'a'}"], judges=[spec], out=work / "run"
+        )
+        assert done.progress.failed["refused"]
+        assert plan(work, spec, out=work / "run").calls_known == 108
+
+
+def test_the_judging_of_pictures_that_are_still_to_be_made_is_planned(work: Path) -> None:
+    found = plan(work, PRICED, models=["C=baseline:copy", f"A=folder:{work / 'a'}"])
+    assert (found.calls, found.pictures, found.pictures_usd) == (216, 36, 0.0)
+    assert any("1024 x 1024" in assumed for assumed in found.assumptions)
+    with JudgeServer() as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        evaluate("creval", data=work / "creval", models=["C=baseline:copy"], judges=[spec], out=work / "run", limit=9)
+        begun = plan(work, spec, models=["C=baseline:copy"], out=work / "run")
+    assert (begun.calls, begun.calls_known, begun.pictures) == (108, 27, 27)
+
+
+def test_a_budget_covers_in_the_plan_what_it_covers_in_the_run(work: Path) -> None:
+    """Both begin a case only while the worst that it can cost is left."""
+    with JudgeServer() as server:
+        spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
+        arguments: dict[str, Any] = {"data": work / "creval", "models": [f"A=folder:{work / 'a'}"], "judges": [spec]}
+        evaluate("creval", **arguments, out=work / "like", limit=6)
+        whole = plan(work, spec, like=work / "like", budget="100usd")
+        assert whole.fits_cases == 36
+        assert whole.set_aside_usd is not None
+        for budget in (0.9 * whole.set_aside_usd, 1.5 * whole.set_aside_usd):
+            told = plan(work, spec, like=work / "like", budget=f"{budget:.6f}usd")
+            done = evaluate("creval", **arguments, out=work / f"run{budget}", budget=f"{budget:.6f}usd")
+            judged = {purpose.case for purpose, _ in done.run.evidence()}
+            assert told.fits_cases == pytest.approx(len(judged), rel=0.2)
+            assert (told.fits_cases == 0) == (budget < whole.set_aside_usd)
+            assert done.stopped == "budget" or len(judged) == 36
     with pytest.raises(RefBenchError, match="price"):
         plan(work, "j=openai:gpt-4o?base_url=http://127.0.0.1:9/v1", budget="1usd")
 
@@ -143,13 +204,13 @@ def test_the_plan_on_the_command_line(
     work: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["plan", "creval", "--data", str(work / "creval"), "--model", f"A=folder:{work / 'a'}", "--judge", PRICED]
-    for more in ([], ["--json"]):
+    for more in (["--metrics", "none"], ["--json"]):
         monkeypatch.setattr(sys, "argv", ["refbench", *words, *more])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 0
         out = capsys.readouterr().out
-        assert json.loads(out)["calls"] == 108 if more else "108 calls" in out
+        assert json.loads(out)["calls"] == 108 if "--json" in more else "108 calls" in out
 
 
 def examined(judge: str, pictures: int = 3) -> Any:

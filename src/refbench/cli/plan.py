@@ -30,6 +30,9 @@ def plan_command(
     concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
     setting: Setting = None,
     rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
+    metrics: Annotated[
+        list[str] | None, Parameter(help="The measured parts of the run, or none; measuring costs nothing")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say what a run will cost before it costs anything: calls, tokens, money, time, and what it can show."""
@@ -51,6 +54,7 @@ def plan_command(
             like=like,
             concurrency=concurrency,
             rubric=rubric,
+            metrics=[name.strip() for text in metrics or () for name in text.split(",") if name.strip()],
         )
     )
     if json:
@@ -64,11 +68,18 @@ def plan_command(
             money = f"about {one.cost_usd:.2f} usd, at most {one.worst_usd:.2f} ({one.price_source or 'free'})"
         tokens = f"{one.input_tokens:,} tokens in, {one.output_tokens:,} out"
         print(f"  {one.judge}: {one.calls} calls, {tokens}, {money}")
+    if plan.pictures:
+        money = "at prices that are not known" if plan.pictures_usd is None else f"for {plan.pictures_usd:.2f} usd"
+        print(f"  {plan.pictures} pictures are still to be made, {money}")
     print(f"  time: about {plan.seconds / 60:.0f} min with {concurrency} calls in flight")
     if plan.assumptions:
         print(f"  assumed: {', '.join(plan.assumptions)}")
     if plan.fits_cases is not None:
-        print(f"  {plan.budget_usd:g} usd cover {plan.fits_cases} of {plan.cases} cases")
+        spent = f", of which {plan.spent_usd:.4f} are spent," if plan.spent_usd else ""
+        print(
+            f"  {plan.budget_usd:g} usd{spent} cover {plan.fits_cases} of {plan.cases} cases: a run begins a case while"
+        )
+        print(f"  the most that all its calls can cost is left, and sets that aside ({plan.set_aside_usd:.4f} usd)")
     if plan.precision is None:
         print("  precision: no earlier scores to tell from; give --like RUN")
     else:

@@ -119,7 +119,7 @@ async def evaluate_async(
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
-        chosen = _chosen_metrics(bench, setup.dataset.cases, named)
+        chosen = chosen_metrics(bench, setup.dataset.cases, named)
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
             if chosen is not None and device != "cpu":
@@ -129,7 +129,7 @@ async def evaluate_async(
         )
         money = Budget.parse(budget, run.spent_usd())
         if money.cap is not None:
-            _prices_must_be_known(setup.judges, setup.models)
+            prices_must_be_known(setup.judges, setup.models)
         measured_before = run.notes("not measured ")
         progress = Progress()
         report: BatchReport | None = None
@@ -272,7 +272,7 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
     return frozenset(found)
 
 
-def _chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
+def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
     """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
     measured_by(bench, cases)
     if tuple(metrics) == ("none",) or (bench.measuring is None and not metrics):
@@ -280,7 +280,7 @@ def _chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequenc
     return parts_named(bench, metrics)
 
 
-def _prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
+def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
     for model in models:
         if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
             raise RefBenchError(

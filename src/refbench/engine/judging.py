@@ -28,6 +28,8 @@ from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 
 _MOST_REPEATS = 1000
+_MOST_ASKED = 2
+"""How often a judge is asked for one reply at the most: once more where it could not be read."""
 _AHEAD = 8
 """Cases whose pictures are prepared before they are asked about."""
 
@@ -128,7 +130,7 @@ class JudgingRun:
         for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
             for item, output, _ in await self._asked(by_id[case], models[model], seed):
                 for judge in self.judges if item.settled is None else ():
-                    purpose = _purpose(by_id[case], model, seed, judge, 0, item, output)
+                    purpose = purpose_of(by_id[case], model, seed, judge, 0, item, output)
                     self.before.known_as(purpose, judge.canonical(item.request, item.draw * _MOST_REPEATS))
 
     def _unrepaired(self) -> dict[str, Evidence]:
@@ -153,16 +155,16 @@ class JudgingRun:
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
-        for model, seed in ((model, seed) for model in self.models for seed in seeds_for(model, self.seeds)):
+        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
             asked = await self._asked(case, model, seed)
             for judge in self.judges:
                 for repeat in range(self.repeats):
                     for item, output, material in asked:
-                        purpose = _purpose(case, model.name, seed, judge, repeat, item, output)
+                        purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
                         if item.settled is not None:
                             await self._record_settled(purpose, item, material)
                             continue
-                        planned = await self._planned(purpose, judge, item, _pictures(material))
+                        planned = await self._planned(purpose, judge, item, pictures_of(material))
                         if planned is not None:
                             found.append(planned)
         return found
@@ -199,8 +201,7 @@ class JudgingRun:
             return None
         self._sharing[act] = []
         worst = judge.worst_cost(item.request, pictures) or 0.0
-        # A reply that cannot be read is asked for once more.
-        most = 2 * worst if self.repair else worst
+        most = _MOST_ASKED * worst if self.repair else worst
         if again:
             self._retried.add(act)
         return Planned(purpose, judge, item.request, pictures, act, number, most, instead=act if again else "")
@@ -283,12 +284,12 @@ class JudgingRun:
         await self.recorder.record((evidence, purposes), instead=instead)
 
 
-def _pictures(material: Material) -> Pictures:
+def pictures_of(material: Material) -> Pictures:
     made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
     return {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets, *made)}
 
 
-def _purpose(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, output: str) -> Purpose:
+def purpose_of(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, output: str) -> Purpose:
     return Purpose(
         case=case.id,
         model=model,

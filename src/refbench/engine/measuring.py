@@ -136,7 +136,7 @@ class MeasuringRun:
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
-        for model, seed in ((model, seed) for model in self.models for seed in seeds_for(model, self.seeds)):
+        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
             planned = [] if self.stopped else await self._plan(case, model, seed)
             if planned:
                 key = f"{case.id}\n{model.name}\n{seed}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,22 @@ from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.http import HttpVLM
 from refbench.chat.sent import SentPicture, prepare
-from refbench.chat.vlm import Pictures
+from refbench.chat.vlm import VLM, Pictures
 from refbench.comparison import paired_gap
 from refbench.comparison.gap import gain_of, panel_of
-from refbench.engine.judging import _MOST_REPEATS
+from refbench.engine.evaluation import chosen_metrics, prices_must_be_known
+from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.setup import Setup, set_up
-from refbench.evidence import Evidence
-from refbench.failure import Failure
-from refbench.models import GivenOutputs
-from refbench.record import Record, RefBenchError, content_key
+from refbench.engine.unchanged import Before
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import TRANSIENT, Failure
+from refbench.models import AnyModel, ImageModel, seeds_for
+from refbench.output import content_of
+from refbench.pictures import encode
+from refbench.record import Record, RefBenchError
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import run_draws, score_run
+from refbench.scoring import noted_metrics, run_draws, score_run
 from refbench.stats import Design, clusters_needed, detectable, effective_n, smallest_p
 from refbench.stats.effect import LEVEL
 from refbench.stats.quantiles import t_quantile
@@ -33,6 +39,8 @@ from refbench.table import Aggregate, tabulate
 
 _SAMPLE = 40
 """Cases whose requests are really laid out; the others are taken to be like them."""
+_SIZE = (1024, 1024)
+"""Of a picture that is still to be made, where its case does not say."""
 _MOST_PAIRS = 28
 """Pairs of earlier models that the width of a gap is read off."""
 _LEAST_LEFT = 0.01
@@ -73,7 +81,11 @@ class JudgePlan(Record):
 
 
 class Plan(Record):
-    """The whole plan. `calls_known` of the calls are on record already and cost nothing."""
+    """The whole plan. `calls_known` of the calls are on record already and cost nothing.
+
+    `cost_usd` and `worst_usd` are of the judges; `pictures_usd` is of the pictures that are still to be made, None
+    where a price is not known.
+    """
 
     benchmark: str
     cases: int
@@ -85,9 +97,15 @@ class Plan(Record):
     worst_usd: float | None
     seconds: float
     precision: Precision | None
+    pictures: int = 0
+    pictures_usd: float | None = 0.0
     budget_usd: float | None = None
+    spent_usd: float = 0.0
+    """What the run to be continued has cost so far: the budget is for all of it."""
     fits_cases: int | None = None
-    """How many cases (of the fair order) the budget covers, at the expected cost of a call."""
+    """How many cases (of the fair order) the budget covers: a run begins one while its worst case is left."""
+    set_aside_usd: float | None = None
+    """The worst case of the first case that does not fit, or of the dearest where all fit."""
     assumptions: tuple[str, ...] = ()
 
 
@@ -107,8 +125,11 @@ async def make_plan(
     like: Path | None = None,
     concurrency: int = 32,
     rubric: str | None = None,
+    metrics: Sequence[str] = (),
 ) -> Plan:
-    """Lay out a sample of the requests, count, and scale up. Sends nothing."""
+    """Lay out a sample of the requests, count, and scale up; all of them where a run is continued. Sends nothing."""
+    before = Run.open(out) if out is not None and (out / "run.json").exists() else None
+    columns = noted_metrics(before) if before is not None else {}
     async with Transport(concurrency=concurrency) as transport:
         setup = set_up(
             name,
@@ -121,96 +142,206 @@ async def make_plan(
             limit=limit,
             seeds=seeds,
             rubric=rubric,
+            metrics=sorted({*columns, *metrics} - {"none"}),
         )
+    chosen_metrics(setup.bench, setup.dataset.cases, metrics)
     assert setup.bench.judging is not None
-    judging = setup.bench.judging(setup.dataset.root, setup.settings)
-    asked = [found for case in setup.cases[:_SAMPLE] for found in _asked(setup, case, judging)]
-    if not asked:
-        raise RefBenchError("none of the first cases has an output that can be judged: check --model")
-    earlier = [act for path in (out, like) if path is not None and (path / "run.json").exists() for act in _acts(path)]
-    recorded = {act.id for act in earlier if act.failure is None}
     assumptions: list[str] = []
-    reply_tokens, seconds = _habits(earlier, assumptions)
-    scale = len(setup.cases) / min(_SAMPLE, len(setup.cases)) * seeds * repeats
-    plans = []
-    calls = known = 0
-    for judge in setup.judges:
-        keys = [
-            content_key({"kind": "chat", **judge.canonical(item.request, item.draw * _MOST_REPEATS)})
-            for item, _ in asked
-        ]
-        here = sum(key in recorded for key in keys)
-        new = [(item, pictures) for (item, pictures), key in zip(asked, keys, strict=True) if key not in recorded]
-        calls += round(len(asked) * scale)
-        known += round(here * scale)
-        plans.append(_judge_plan(judge, new, scale, reply_tokens))
-    cost, worst = (_total([getattr(plan, field) for plan in plans]) for field in ("cost_usd", "worst_usd"))
-    money = Budget.parse(budget).cap
-    fits = None
-    if money is not None:
-        if cost is None:
-            raise RefBenchError(
-                "--budget needs the price of every judge: add ?price=IN,OUT to the specs whose price is not known"
-            )
-        fits = len(setup.cases) if cost <= money else int(len(setup.cases) * money / cost)
+    reply_tokens, seconds = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
+    # What is on record is counted and not scaled: the first cases are those that an earlier run began with.
+    some = setup.cases if before is not None else setup.cases[:_SAMPLE]
+    with tempfile.TemporaryDirectory() as folder:
+        layout = _Layout(setup, setup.bench.judging(setup.dataset.root, setup.settings), seeds, before, Path(folder))
+        needs = [_needed(layout, case, repeats, reply_tokens) for case in some]
+    if not any(tally.calls for need in needs for tally in need.judges):
+        raise RefBenchError("none of the first cases has an output that can be judged: check --model")
+    scale = len(setup.cases) / len(some)
+    if layout.to_make:
+        width, height = _SIZE
+        assumptions.append(f"pictures of {width} x {height} pixels where they are still to be made and have no size")
+    plans = [
+        _judge_plan(judge, [need.judges[i] for need in needs], scale, reply_tokens)
+        for i, judge in enumerate(setup.judges)
+    ]
+    calls = round(sum(tally.calls for need in needs for tally in need.judges) * scale)
+    new = sum(plan.calls for plan in plans)
+    money = Budget.parse(budget, before.spent_usd() if before is not None else 0.0)
+    fits = aside = None
+    if money.cap is not None:
+        prices_must_be_known(setup.judges, setup.models)
+        fits, aside = _fits(needs, len(setup.cases), money.cap - money.spent)
     sized = fits if fits is not None else len(setup.cases)
     return Plan(
         benchmark=setup.bench.name,
         cases=len(setup.cases),
         models=len(setup.models),
         calls=calls,
-        calls_known=known,
+        calls_known=calls - new,
         judges=tuple(plans),
-        cost_usd=cost,
-        worst_usd=worst,
-        seconds=round((calls - known) * seconds / max(concurrency * len(setup.judges), 1) + seconds, 1),
+        cost_usd=_total([plan.cost_usd for plan in plans]),
+        worst_usd=_total([plan.worst_usd for plan in plans]),
+        pictures=round(layout.to_make * scale),
+        pictures_usd=None if None in layout.picture_usd else round(sum(layout.picture_usd) * scale, 4),
+        seconds=round(new * seconds / max(concurrency * len(setup.judges), 1) + seconds, 1),
         precision=_precision(setup, sized, seeds, repeats, like),
-        budget_usd=money,
+        budget_usd=money.cap,
+        spent_usd=money.spent,
         fits_cases=fits,
+        set_aside_usd=aside,
         assumptions=tuple(assumptions),
     )
 
 
-def _asked(setup: Setup, case: AnyCase, judging: Judging) -> list[tuple[Asked, Pictures]]:
-    found: list[tuple[Asked, Pictures]] = []
-    for model in setup.models:
-        paths = model.find(case) if isinstance(model, GivenOutputs) else Failure(kind="missing_output")
-        if isinstance(paths, Failure):
-            continue
-        places = [*paths, *(setup.dataset.path(p) for p in (*case.request.pictures, *case.targets))]
+@dataclass
+class _Tally:
+    """What one judge is still to be asked about a case: `calls` in all, `new` of them not on record."""
+
+    calls: int = 0
+    new: int = 0
+    input_tokens: int = 0
+    worst_usd: float | None = 0.0
+    """None when the price is not known."""
+
+
+@dataclass(frozen=True)
+class _Needed:
+    """What a case takes: of each judge, and in dollars, as expected and as set aside before it begins."""
+
+    judges: list[_Tally]
+    cost_usd: float
+    worst_usd: float
+
+
+class _Layout:
+    """The requests of a case as a run would make them, from pictures that are there or a grey one in their place."""
+
+    def __init__(self, setup: Setup, judging: Judging, seeds: int, before: Run | None, folder: Path) -> None:
+        self.setup, self.judging, self.seeds, self._folder = setup, judging, seeds, folder
+        self.to_make = 0
+        self.picture_usd: list[float | None] = []
+        self._before = Before.of(before, {}) if before is not None else None
+        self._settled = {act for acts in self._before.acts.values() for act in acts} if self._before else set()
+        self._run = before
+        self._made = {(o.case, o.model, o.seed): o for o in before.outputs() if o.step is None} if before else {}
+
+    def asked(self, case: AnyCase) -> Iterator[tuple[AnyModel, int, Asked, str, Pictures]]:
+        """What would be asked, with the output's content ("" where it is not made yet) and the pictures shown."""
+        for model in self.setup.models:
+            for seed in seeds_for(model, self.seeds):
+                paths, made = self._outputs(case, model, seed)
+                material = self._material(case, paths)
+                if material is None:
+                    continue
+                output = content_of(picture.original.sha256 for picture in material.outputs) if made else ""
+                if self.judging.compose is not None:
+                    material = self.judging.compose(case, material, self._store)
+                for item in self.judging.ask(case, material):
+                    if item.settled is None:
+                        yield model, seed, item, output, pictures_of(material)
+
+    def on_record(self, purpose: Purpose, canonical: Mapping[str, Any]) -> bool:
+        """Whether a run would not ask this again: it was answered, or failed in a way that does not pass."""
+        if self._before is None or not purpose.output:
+            return False
+        return self._before.known_as(purpose, canonical) in self._settled
+
+    def _outputs(self, case: AnyCase, model: AnyModel, seed: int) -> tuple[tuple[Path, ...], bool]:
+        """The files of an output, and whether they are really there."""
+        if not isinstance(model, ImageModel):
+            found = model.find(case, seed)
+            return (() if isinstance(found, Failure) else found), True
+        known = self._made.get((case.id, model.name, seed))
+        if known is not None and (known.failure is None or known.failure.kind not in TRANSIENT):
+            assert self._run is not None
+            return tuple(self._run.blobs.path(picture.sha256, picture.format) for picture in known.pictures), True
+        count, price = case.request.n_pictures, model.traits.usd_a_picture
+        self.to_make += count
+        self.picture_usd.append(None if price is None else price * count)
+        width, height = case.request.size or _SIZE
+        path = self._folder / f"{width}x{height}.png"
+        if not path.exists():
+            path.write_bytes(encode(np.full((height, width, 3), 128, dtype=np.uint8)))
+        return (path,) * count, False
+
+    def _material(self, case: AnyCase, outputs: Sequence[Path]) -> Material | None:
+        if not outputs:
+            return None
+        golden = case.targets if self.judging.shows_targets else ()
+        inputs = [self.setup.dataset.path(picture) for picture in (*case.request.pictures, *golden)]
         # Nothing is stored while planning: a re-encoded picture is counted by what it was.
-        sent = [prepare(place, setup.policy, lambda data, name, place=place: place) for place in places]  # type: ignore[misc]
+        sent = [prepare(place, self.setup.policy, lambda data, name, p=place: p) for place in (*outputs, *inputs)]  # type: ignore[misc]
         ready = [picture for picture in sent if isinstance(picture, SentPicture)]
         if len(ready) < len(sent):
-            continue
-        outputs, inputs = len(paths), len(paths) + len(case.request.pictures)
-        material = Material(tuple(ready[outputs:inputs]), tuple(ready[:outputs]), tuple(ready[inputs:]))
-        if judging.compose is not None:
-            material = judging.compose(case, material, lambda data, name: Path(name))
-        made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
-        pictures = {picture.sha256: picture for picture in (*ready, *made)}
-        found += [(item, pictures) for item in judging.ask(case, material) if item.settled is None]
-    return found
+            return None
+        first, last = len(outputs), len(outputs) + len(case.request.pictures)
+        return Material(tuple(ready[first:last]), tuple(ready[:first]), tuple(ready[last:]))
+
+    @staticmethod
+    def _store(data: bytes, name: str) -> Path:
+        return Path(name)
 
 
-def _judge_plan(judge: Any, new: Sequence[tuple[Asked, Pictures]], scale: float, reply_tokens: int) -> JudgePlan:
-    tokens = sum(judge.input_tokens(item.request, pics) for item, pics in new) if isinstance(judge, HttpVLM) else 0
+def _needed(layout: _Layout, case: AnyCase, repeats: int, reply_tokens: int) -> _Needed:
+    judges = layout.setup.judges
+    tallies = [_Tally() for _ in judges]
+    painted = len(layout.picture_usd)
+    for model, seed, item, output, pictures in layout.asked(case):
+        for judge, tally in zip(judges, tallies, strict=True):
+            tokens = judge.input_tokens(item.request, pictures) if isinstance(judge, HttpVLM) else 0
+            worst = judge.worst_cost(item.request, pictures)
+            for repeat in range(repeats):
+                tally.calls += 1
+                purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
+                if layout.on_record(purpose, judge.canonical(item.request, repeat + item.draw * _MOST_REPEATS)):
+                    continue
+                tally.new += 1
+                tally.input_tokens += tokens
+                tally.worst_usd = (
+                    None if worst is None or tally.worst_usd is None else tally.worst_usd + worst * _MOST_ASKED
+                )
+    expected = [_cost(judge, tally, reply_tokens) for judge, tally in zip(judges, tallies, strict=True)]
+    pictures_usd = sum(usd or 0.0 for usd in layout.picture_usd[painted:])
+    return _Needed(
+        tallies,
+        sum(usd or 0.0 for usd in expected) + pictures_usd,
+        sum(tally.worst_usd or 0.0 for tally in tallies) + pictures_usd,
+    )
+
+
+def _cost(judge: VLM, tally: _Tally, reply_tokens: int) -> float | None:
     price = getattr(judge, "price", None)
-    worst = [judge.worst_cost(item.request, pictures) for item, pictures in new]
-    replies = round(len(new) * scale) * reply_tokens
+    if price is not None:
+        return float(price.cost(tally.input_tokens, tally.new * reply_tokens))
+    return 0.0 if tally.worst_usd == 0.0 else None
+
+
+def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_tokens: int) -> JudgePlan:
+    worst = _total([tally.worst_usd for tally in tallies])
+    new = round(sum(tally.new for tally in tallies) * scale)
+    tokens = round(sum(tally.input_tokens for tally in tallies) * scale)
+    cost = _cost(judge, _Tally(new=new, input_tokens=tokens, worst_usd=worst), reply_tokens)
+    price = getattr(judge, "price", None)
     return JudgePlan(
         judge=judge.name,
-        calls=round(len(new) * scale),
-        input_tokens=round(tokens * scale),
-        output_tokens=replies,
-        cost_usd=round(price.cost(round(tokens * scale), replies), 4) if price else _free(worst),
-        worst_usd=None if None in worst else round(sum(w for w in worst if w is not None) * scale, 4),
+        calls=new,
+        input_tokens=tokens,
+        output_tokens=new * reply_tokens,
+        cost_usd=None if cost is None else round(cost, 4),
+        worst_usd=None if worst is None else round(worst * scale, 4),
         price_source=price.source if price else None,
     )
 
 
-def _free(worst: Sequence[float | None]) -> float | None:
-    return 0.0 if all(cost == 0.0 for cost in worst) else None
+def _fits(needs: Sequence[_Needed], n_cases: int, left: float) -> tuple[int, float]:
+    """How many cases begin before one does not fit any more, and what is set aside for that one (for the dearest,
+    where all fit): a run begins a case when the worst that it can cost is left, and then pays what it did cost."""
+    mean = statistics.fmean(need.cost_usd for need in needs), max(need.worst_usd for need in needs)
+    for number in range(n_cases):
+        cost, worst = (needs[number].cost_usd, needs[number].worst_usd) if number < len(needs) else mean
+        if worst > left + 1e-12:
+            return number, worst
+        left -= cost
+    return n_cases, mean[1]
 
 
 def _habits(earlier: Sequence[Evidence], assumptions: list[str]) -> tuple[int, float]:
@@ -227,8 +358,9 @@ def _habits(earlier: Sequence[Evidence], assumptions: list[str]) -> tuple[int, f
     )
 
 
-def _acts(path: Path) -> list[Evidence]:
-    return [evidence for _, evidence in Run.open(path).evidence()]
+def _acts(path: Path | None) -> list[Evidence]:
+    there = path is not None and (path / "run.json").exists()
+    return [evidence for _, evidence in Run.open(path).evidence()] if path is not None and there else []
 
 
 def _total(parts: Sequence[float | None]) -> float | None:
