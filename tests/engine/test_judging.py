@@ -465,3 +465,48 @@ def test_seeds_in_the_names_of_a_folder_are_pictures_of_their_own(work: Path, ju
     done = run(work, judge, seeds=2, models=[f"A=folder:{work / 'a'}"])
     lost = [(output.seed, output.case) for output in done.run.outputs() if output.failure is not None]
     assert lost == [(1, first.stem)]
+
+
+def start_command(work: Path, judge: JudgeServer, *more: str) -> subprocess.Popen[str]:
+    words = ["run", "creval", "--data", str(work / "creval"), "--model", f"A=folder:{work / 'a'}", "--out"]
+    words += [str(work / "run"), "--judge", f"j=openai:gpt-4o?base_url={judge.url}/v1&price=2,10", *more]
+    return subprocess.Popen(
+        [sys.executable, "-m", "refbench", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_the_first_interrupt_stops_new_calls_and_says_how_many_are_left(work: Path, judge: JudgeServer) -> None:
+    judge.latency = 1.0
+    with start_command(work, judge, "--concurrency", "4") as process:
+        while judge.in_flight < 4:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert "finishing 4 calls in flight; press Ctrl-C again to stop now" in said
+    assert len(judge.requests) == 4
+    assert process.returncode == 130
+    assert len({evidence.id for _, evidence in Run.open(work / "run").evidence()}) == 4, "what was paid for is kept"
+
+
+def test_the_second_interrupt_ends_at_once_in_a_sentence(work: Path, judge: JudgeServer) -> None:
+    judge.latency = 120.0
+    with start_command(work, judge, "--concurrency", "4") as process:
+        while judge.in_flight < 4:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        while "press Ctrl-C again" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "refbench: stopped; what was recorded is safe, run the same command again to go on" in said
+
+
+def test_a_budget_for_no_case_is_not_said_to_be_spent(work: Path, judge: JudgeServer) -> None:
+    with start_command(work, judge, "--budget", "0.01usd") as process:
+        _, said = process.communicate()
+    assert process.returncode == 3
+    assert not judge.requests
+    assert "0.0000 usd are spent, and before a case begins the most that it can cost is set aside, here 0." in said

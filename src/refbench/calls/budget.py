@@ -19,6 +19,8 @@ class Budget:
         self.cap = cap_usd
         self.spent = spent_usd
         self.reserved = 0.0
+        self.short: float | None = None
+        """The worst case that did not fit any more, once there was one."""
         self._changed = asyncio.Condition()
 
     @classmethod
@@ -38,6 +40,7 @@ class Budget:
         async with self._changed:
             while self.spent + self.reserved + worst_usd > self.cap + 1e-12:
                 if self.reserved <= 1e-12:
+                    self.short = worst_usd
                     raise BudgetSpentError
                 await self._changed.wait()
             self.reserved += worst_usd

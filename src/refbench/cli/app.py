@@ -18,6 +18,7 @@ app = App(
     "Add --debug to any command for the traceback of an error.",
     version=__version__,
     default_parameter=Parameter(negative=()),
+    suppress_keyboard_interrupt=False,  # else it ends without a word
 )
 
 COMMANDS = {

@@ -150,7 +150,13 @@ def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
         else "everything that was begun is there"
     )
     if evaluation.stopped == "budget":
-        explain(3, f"the budget is spent; {left}. The same command with a larger --budget goes on")
+        money = evaluation.budget
+        explain(
+            3,
+            f"{money.cap:g} usd do not cover what comes next: {money.spent:.4f} usd are spent, and before a case "
+            f"begins the most that it can cost is set aside, here {money.short or 0.0:.4f} usd; {left}. "
+            "The same command with a larger --budget goes on",
+        )
         return 3
     if evaluation.stopped == "interrupt":
         explain(130, f"interrupted; {left}. The same command goes on")

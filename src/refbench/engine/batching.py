@@ -176,6 +176,7 @@ class _Batching:
             # Not `reserve`: that waits for others to give back, and here nobody else would.
             short = budget.cap is not None and budget.spent + budget.reserved + worst > budget.cap + 1e-12
             if short:
+                budget.short = worst
                 break
             budget.reserved += worst
             for call in self._next:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -50,6 +51,7 @@ class Evaluation:
     stopped: str
     progress: Progress
     run: Run
+    budget: Budget
     batches: BatchReport | None = None
 
 
@@ -190,7 +192,7 @@ async def evaluate_async(
             for judge in setup.judges:
                 writer.note(f"family of {judge.name}", judge.family)
             printer = ProgressPrinter(progress) if show else None
-            async with _interruptible(work, measuring), shown(printer):
+            async with _interruptible(transport, work, measuring, studio), shown(printer):
                 try:
                     async with asyncio.TaskGroup() as group:
                         if chosen is not None:
@@ -214,7 +216,8 @@ async def evaluate_async(
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
     result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems, refusals=refusals)
-    return Evaluation(result=result, stopped=work.stopped or studio.stopped, progress=progress, run=run, batches=report)
+    stopped = work.stopped or studio.stopped
+    return Evaluation(result=result, stopped=stopped, progress=progress, run=run, budget=money, batches=report)
 
 
 def evaluate(name: str, **arguments: object) -> Evaluation:
@@ -295,20 +298,33 @@ def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> N
 
 
 @contextlib.asynccontextmanager
-async def _interruptible(*works: JudgingRun | MeasuringRun) -> AsyncIterator[None]:
-    """The first interrupt lets the calls in flight finish, the second ends at once."""
-    loop = asyncio.get_running_loop()
+async def _interruptible(transport: Transport, *works: JudgingRun | MeasuringRun | Studio) -> AsyncIterator[None]:
+    """The first interrupt lets the calls in flight finish and says so, the second ends at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    interrupts = 0
 
     def stop() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            loop.remove_signal_handler(signal.SIGINT)
+            task.cancel()
+            return
         for work in works:
             work.stopped = "interrupt"
-        loop.remove_signal_handler(signal.SIGINT)
+        flight = f"finishing {transport.in_flight} calls in flight"
+        print(f"\nrefbench: {flight}; press Ctrl-C again to stop now", file=sys.stderr, flush=True)
 
     handled = threading.current_thread() is threading.main_thread()
     if handled:
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
         yield
+    except asyncio.CancelledError:
+        if interrupts > 1:
+            raise KeyboardInterrupt from None
+        raise
     finally:
         if handled:
             loop.remove_signal_handler(signal.SIGINT)

@@ -256,7 +256,7 @@ class JudgingRun:
         limiter = self.transport.limiter(getattr(judge, "base_url", judge.name))
         async with limiter.place():
             self.progress.in_flight = self.transport.in_flight
-            if self.stopped == "error":  # another call has found that none can succeed
+            if self.stopped in ("error", "interrupt"):  # none can succeed, or none shall be begun
                 return
             try:
                 evidence = planned.unread or await judge.ask(planned.request, planned.pictures, planned.number)
@@ -268,7 +268,8 @@ class JudgingRun:
             purposes = (purpose, *self._sharing.pop(planned.act))
             if planned.unread is None:
                 await self._settle(evidence, purposes, instead=planned.instead)
-            again = self.repair(self._cases[purpose.case], purpose, evidence, planned.request) if self.repair else None
+            repair = self.repair if self.stopped != "interrupt" else None  # the next run makes up for it
+            again = repair(self._cases[purpose.case], purpose, evidence, planned.request) if repair else None
             if again is not None:
                 act = content_key({"kind": "chat", **judge.canonical(again, planned.number)})
                 second = tuple(p.model_copy(update={"part": f"{p.part}+repair"}) for p in purposes)

@@ -181,7 +181,7 @@ async def make_plan(
         cost_usd=_total([plan.cost_usd for plan in plans]),
         worst_usd=_total([plan.worst_usd for plan in plans]),
         pictures=round(layout.to_make * scale),
-        pictures_usd=None if None in layout.picture_usd else round(sum(layout.picture_usd) * scale, 4),
+        pictures_usd=_total(layout.picture_usd, scale),
         seconds=round(new * seconds / max(concurrency * len(setup.judges), 1) + seconds, 1),
         precision=_precision(setup, sized, seeds, repeats, like),
         budget_usd=money.cap,
@@ -316,7 +316,7 @@ def _cost(judge: VLM, tally: _Tally, reply_tokens: int) -> float | None:
 
 
 def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_tokens: int) -> JudgePlan:
-    worst = _total([tally.worst_usd for tally in tallies])
+    worst = _total([tally.worst_usd for tally in tallies], scale)
     new = round(sum(tally.new for tally in tallies) * scale)
     tokens = round(sum(tally.input_tokens for tally in tallies) * scale)
     cost = _cost(judge, _Tally(new=new, input_tokens=tokens, worst_usd=worst), reply_tokens)
@@ -327,7 +327,7 @@ def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_token
         input_tokens=tokens,
         output_tokens=new * reply_tokens,
         cost_usd=None if cost is None else round(cost, 4),
-        worst_usd=None if worst is None else round(worst * scale, 4),
+        worst_usd=worst,
         price_source=price.source if price else None,
     )
 
@@ -363,8 +363,8 @@ def _acts(path: Path | None) -> list[Evidence]:
     return [evidence for _, evidence in Run.open(path).evidence()] if path is not None and there else []
 
 
-def _total(parts: Sequence[float | None]) -> float | None:
-    return None if None in parts else round(sum(part for part in parts if part is not None), 4)
+def _total(parts: Sequence[float | None], scale: float = 1.0) -> float | None:
+    return None if None in parts else round(sum(part for part in parts if part is not None) * scale, 4)
 
 
 def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path | None) -> Precision | None:

@@ -104,7 +104,7 @@ def set_up(
     ordered = fair_order(dataset.cases)[:limit]
     if shard is not None:
         ordered = [case for i, case in enumerate(ordered) if i % shard.count == shard.index - 1]
-    made = [
+    made: list[AnyModel] = [
         spec
         if isinstance(spec, ImageModel)
         else make_model(

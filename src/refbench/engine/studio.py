@@ -93,6 +93,9 @@ class Studio:
         self.progress.to_make += 1
         await asyncio.to_thread(self._know, case)
         async with place:
+            if self.stopped == "interrupt":  # not recorded: it was not asked for
+                failure = Failure(kind="missing_output", detail="interrupted before this picture")
+                return Output(case=case.id, model=model.name, seed=seed, failure=failure)
             try:
                 await self.budget.reserve(worst)
             except BudgetSpentError:

@@ -51,6 +51,8 @@ class StepModel:
         self.family = next((output.provenance["family"] for output in mine if "family" in output.provenance), "")
         self._outputs = {(o.case, o.seed): o for o in mine if o.step == (None if step == RESULT else int(step))}
         self._blobs = run.blobs
+        several = any(output.seed for output in mine)
+        self.one_seed = "" if several else f"{run.path} has one seed of {wanted}: leave --seeds out"
 
     def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The step's pictures of the case."""
