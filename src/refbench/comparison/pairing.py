@@ -131,10 +131,8 @@ class Pairs:
             by_model = np.where(of_part >= 0, columns.own[part], by_model)
             kinds = np.where(of_part >= 0, of_part, kinds)
         for s, i in np.argwhere(np.any(kinds >= 0, axis=2) & ~self.there):
-            words = [
-                KINDS[k] + (OWN if own else "") for k, own in zip(kinds[s, i], by_model[s, i], strict=True) if k >= 0
-            ]
-            different = sorted(set(words))
+            pictures = zip(kinds[s, i], by_model[s, i], strict=True)
+            different = sorted({KINDS[kind] + (OWN if own else "") for kind, own in pictures if kind >= 0})
             self._reasons[s, i] = different[0] if len(different) == 1 else f"mixed ({', '.join(different)})"
         self._reasons[:, ~counted] = OUT_OF_SCOPE
         self._reasons[self.there] = ""
