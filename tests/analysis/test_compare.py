@@ -558,6 +558,19 @@ def test_a_lost_seed_is_counted_and_bounds_the_gap() -> None:
     assert "1 failed picture of the others left out (a 1)" in pair.sentence
 
 
+def test_a_case_whose_pictures_failed_in_different_ways_says_all_of_them() -> None:
+    aggregate, (cases, scores) = geometric()
+    ways = [Failure(kind="refused"), Failure(kind="out_of_range"), Failure(kind="refused", by_model=True)]
+    drawn = [
+        s.model_copy(update={"seed": seed, **({"value": None, "failure": way} if lost else {})})
+        for seed, way in enumerate(ways)
+        for s in scores
+        for lost in [(s.model, s.case) == ("a", "3")]
+    ]
+    (pair,) = compared(aggregate, cases, drawn, seeds={"a": 3, "b": 3}).pairs
+    assert pair.left_out == {"a: mixed (out_of_range, refused, refused (its own))": 1}
+
+
 def test_where_less_is_better_the_winner_wins_and_no_judge_is_named_for_what_none_gave(released: Data) -> None:
     aggregate, (cases, scores) = geometric()
     smaller = [s.model_copy(update={"value": (s.value or 0) / 20}) if s.model == "a" else s for s in scores]

@@ -165,6 +165,9 @@ def test_the_difference_in_judge_against_released_figures_is_spelled_out(creval_
     refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_qwen", out=run, draws=0)
     found = compare([run, "creval:seedream4-0"], draws=DRAWS)
     assert "judge: qwen qwen3-vl, released gpt-4o" in found.differences
+    assert any(
+        line.endswith("left out unless the protocol or --refusals gives it a value") for line in found.differences
+    )
     assert "judges qwen3-vl and gpt-4o" in found.pairs[0].sentence
 
 

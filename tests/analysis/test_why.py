@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import refbench
 from multibanana.factory import every_task, write_dataset
+from oracle.runs import Plan, make
 from refbench import Failure, Score
 from refbench.analysis.why import Account, account, explain
 from refbench.analysis.why_operands import why, why_protocols
@@ -49,7 +51,7 @@ def of(
         for one, value in values.items()
         for metric in METRICS
     ]  # fmt: skip
-    hashes = {one: frozenset({sha}) for one, sha in (outputs or {}).items()}
+    hashes = {one: {0: sha} for one, sha in (outputs or {}).items()}
     return account(name, scores, cases, SYSTEM, protocol, benchmark("creval").protocols[protocol].aggregate, hashes)
 
 
@@ -71,6 +73,43 @@ def test_outputs_that_changed_are_told_from_verdicts_that_changed() -> None:
     assert [(mover.case, mover.output) for mover in found.movers] == [("a", "same"), ("c", "other")]
     by_cause = {step.causes[0]: (step.n, step.of) for step in found.steps}
     assert by_cause == {"same_output": (1, 3), "other_output": (1, 1)}
+
+
+def test_further_outputs_of_one_side_are_no_other_outputs() -> None:
+    first = replace(of({"a": 0.5, "b": 0.5, "c": 0.5}), outputs={"a": {0: "1"}, "b": {0: "2"}, "c": {0: "3"}})
+    there = {"a": {0: "1", 1: "4"}, "b": {0: "other", 1: "5"}, "c": {1: "3"}}
+    second = replace(of({"a": 0.9, "b": 0.9, "c": 0.9}, name="y"), outputs=there)
+    found = explain(first, second)
+    by_cause = {step.causes[0]: (step.n, step.of) for step in found.steps}
+    assert by_cause == {"some_outputs": (1, 1), "other_output": (2, 2)}
+    assert "1 of 1 cases with the same outputs as far as both have them" in found.sentence
+
+
+def test_steps_add_up_as_they_are_printed() -> None:
+    """A third each of 1: 0.33 thrice is not 1.00; and what rounds to nothing has no sign."""
+    first = of({"a": 0.5, "b": 0.5, "c": 0.5}, {"a": "1", "b": "2"})
+    second = of({"a": 0.51, "b": 0.51, "c": 0.51}, {"a": "1", "b": "other"}, name="y")
+    found = explain(first, second)
+    assert sorted(found.printed) == ["+0.33", "+0.33", "+0.34"]
+    assert "a difference of +1.00: " in found.sentence
+    assert all(f"{delta} from" in found.sentence for delta in found.printed)
+    assert found.signed(-0.0001) == "+0.00"
+
+
+def test_seeds_and_repeats_that_differ_are_said_and_no_judge_gives_a_measurement(tmp_path: Path) -> None:
+    plan = Plan("multiref", luck=4, n_cases=6, models=1, judges=2)
+    runs = [
+        make(replace(plan, seeds=n, repeats=n), tmp_path / name).run.path for n, name in ((1, "once"), (2, "twice"))
+    ]
+    counts = f"bear ({runs[0]}) 1, bear ({runs[1]}) 2"
+    by_judge = why(*map(str, runs), metric="IF")
+    assert [one.judge for one in by_judge] == ["mild", "strict"]
+    for one in by_judge:
+        assert {f"seeds: {counts}", f"repeats: {counts}"} <= {*one.differences}
+    (measured,) = why(*map(str, runs), metric="aesthetics")
+    assert measured.judge is None
+    assert f"seeds: {counts}" in measured.differences
+    assert not [line for line in measured.differences if line.startswith(("repeats", "how judge"))]
 
 
 def test_cases_that_one_side_lacks_are_a_step_of_their_own() -> None:
@@ -137,7 +176,7 @@ def test_steps_add_up_whatever_the_aggregate(seed: int, tmp_path_factory: pytest
                 value = None if failed else float(rng.integers(1, 11))
                 failure = Failure(kind="unparsable") if failed else None
                 scores.append(Score(case=one.id, model="m", judge="j", metric=criterion, protocol="corrected", value=value, failure=failure))  # fmt: skip
-        hashes = {one.id: frozenset({str(rng.integers(2))}) for one in chosen if rng.random() < 0.8}
+        hashes = {one.id: {0: str(rng.integers(2))} for one in chosen if rng.random() < 0.8}
         return account(name, scores, chosen, SYSTEM, "corrected", aggregate, hashes)
 
     found = explain(side("x"), side("y"))

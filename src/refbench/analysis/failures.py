@@ -18,6 +18,7 @@ NOT_YET = ("missing_reply", "not_measured", "budget")
 """Kinds that say that the work has not been done, not that it failed."""
 _DRAWS = 4999
 _LEVEL = 0.05
+_COUNTED = {False: "cases", True: "cases with a failed picture"}
 
 
 class Coverage(Record):
@@ -120,12 +121,12 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     )
     several = lost.shape[2] > 1
     return FailureTest(
-        counted="cases with a failed picture" if several else "cases",
         protocol=protocol,
         judge=judge,
         measure=measure,
         n_cases=int(asked.sum()),
         n_left_out=int((~asked).sum()),
+        counted=_COUNTED[several],
         models=standings,
         p=None if found is None else found.p,
         statement=_statement(standings, None if found is None else found.p, int(asked.sum()), several),
@@ -134,7 +135,7 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
 
 def _statement(models: tuple[Standing, ...], p: float | None, n: int, several: bool) -> str:
     """`several`: a case has several pictures, and counts here when one of them failed."""
-    fails = "has a failed picture" if several else "fails"
+    fails, counted = "has a failed picture" if several else "fails", _COUNTED[several]
     if n == 0:
         return "there is no case yet that every model was asked for"
     if len(models) < 2:
@@ -143,14 +144,15 @@ def _statement(models: tuple[Standing, ...], p: float | None, n: int, several: b
     if p is None:
         if not any(model.failed for model in models):
             return f"none of the {n} cases {'has a failed picture' if several else 'failed'} for any model"
-        return f"the models {'have failed pictures' if several else 'failed'} on the same cases, so nothing depends on the model"
+        alike = "have failed pictures in" if several else "failed on"
+        return f"the models {alike} the same cases, so nothing depends on the model"
     said = _p(p)
     if p > _LEVEL:
         return f"whether a case {fails} has not been shown to depend on the model ({said}, {n} cases)"
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
-        f"({model.failed} cases{' with a failed picture' if several else ''}, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
+        f"({model.failed} {counted}, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
     return f"whether a case {fails} depends on the model ({said}, {n} cases)" + (

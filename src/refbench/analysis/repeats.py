@@ -120,7 +120,8 @@ def answers_of(run: Path, result: Result, protocol: str) -> Iterator[Answer]:
     apart. Nobody is asked about a picture that is not there, or cannot be sent."""
     opened = Run.open(run)
     absent = {(o.case, o.model, o.seed) for o in opened.outputs() if o.step is None and o.failure is not None}
-    asked, unsent = set(), set()
+    asked: set[str] = set()
+    unsent: set[tuple[str, str, int, str | None]] = set()
     for purpose, act in opened.evidence():
         if purpose.part == "*":
             unsent.add((purpose.case, purpose.model, purpose.seed, purpose.judge))

@@ -188,10 +188,14 @@ def differences_of(first: Named, second: Named) -> list[str]:
     unlike("cases", len(a.cases), len(b.cases))
     if a.released or b.released:
         run = b if a.released else a
+        aggregate = run.bench.protocols[run.protocol].aggregate
+        left = "is left out"
+        if aggregate.imputed or aggregate.worst is not None:
+            left = "is left out unless the protocol or --refusals gives it a value"
         found.append("content of the cases: released figures name cases by id only, so it cannot be checked")
         found.append(
             f"readers: released figures are as the release scored them, failed replies as 0; {_short(run, [run])} is "
-            "read anew, and what failed in it is left out"
+            f"read anew, and what failed in it {left}"
         )
         return found
     unlike("subset", a.parts.get("subset"), b.parts.get("subset"))

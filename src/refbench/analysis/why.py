@@ -41,8 +41,8 @@ class Account:
     cases: Sequence[AnyCase]
     columns: Columns
     """Of one system."""
-    outputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Hashes of the model's pictures by case; a case whose pictures are not recorded is not in it."""
+    outputs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """A hash for the model's output by case and seed; a case whose pictures are not recorded is not in it."""
     ids_only: bool = False
     """Whether its cases are known by id alone, so that their content cannot be compared."""
 
@@ -67,7 +67,7 @@ def account(
     system: tuple[str, str | None],
     protocol: str,
     aggregate: Aggregate,
-    outputs: Mapping[str, frozenset[str]] | None = None,
+    outputs: Mapping[str, Mapping[int, str]] | None = None,
     *,
     ids_only: bool = False,
 ) -> Account:
@@ -146,6 +146,7 @@ class _Way:
         self.clean = [i for i in self.shared if i not in gone]
         self.same = [i for i in self.clean if self._output(i) == "same"]
         self.unknown = [i for i in self.clean if self._output(i) == "unknown"]
+        self.some = [i for i in self.clean if self._output(i) == "some"]
         self.other = [i for i in self.clean if self._output(i) == "other"]
         mine, theirs = first.values(), second.values()
         # Where all pictures of one side are whole, it has no columns of its own for those.
@@ -159,7 +160,10 @@ class _Way:
         mine, theirs = self.first.outputs.get(case), self.second.outputs.get(case)
         if mine is None or theirs is None:
             return "unknown"
-        return "same" if mine == theirs else "other"
+        if mine == theirs:
+            return "same"
+        both = mine.keys() & theirs.keys()
+        return "some" if both and all(mine[seed] == theirs[seed] for seed in both) else "other"
 
     def steps(self, end: int) -> list[Step]:
         """Differences between the stops, by cause. A stop without a value joins the steps before and after it."""
@@ -168,6 +172,7 @@ class _Way:
         stops.append(("failures", self._mixed(self.clean, set())))
         for cause, cases in (
             ("same_output", self.same),
+            ("some_outputs", self.some),
             ("unknown_output", self.unknown),
             ("other_output", self.other),
         ):
@@ -208,6 +213,7 @@ class _Way:
             "only_first": (first - len(self.shared), first),
             "failures": (len(self.failed), len(self.shared)),
             "same_output": (len(moved & set(self.same)), len(self.same)),
+            "some_outputs": (len(moved & set(self.some)), len(self.some)),
             "unknown_output": (len(moved & set(self.unknown)), len(self.unknown)),
             "other_output": (len(moved & set(self.other)), len(self.other)),
             "only_second": (second - len(self.shared), second),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from refbench.analysis.operands import Side, load_operands, split_operand
 from refbench.analysis.sides import differences_of
-from refbench.analysis.why import Account, account, explain
+from refbench.analysis.why import Account, account, default_measure, explain
 from refbench.analysis.why_words import Fix, Why
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.scoring import score_run
 
-Outputs = Mapping[str, Mapping[str, frozenset[str]]]
-"""By model and case: the hashes of the final pictures, those of all seeds."""
+Outputs = Mapping[str, Mapping[str, Mapping[int, str]]]
+"""By model, case and seed: a hash for the final pictures."""
 
 
 def why(
@@ -38,16 +39,52 @@ def why(
     names = _names(one, two)
     found = []
     for mine, theirs in pairs:
+        models = [f"{model} ({name})" for model, name in zip((mine, theirs), names, strict=True)]
+        seeds = _unlike("seeds", models, [one.seeds[mine], two.seeds[theirs]])
         for judges in _judges(one, mine, two, theirs, judge):
-            differences = [] if one is two else differences_of((one, names[0], judges[:1]), (two, names[1], judges[1:]))
             accounts = [
                 _account(side, name, model, by, outputs[place].get(model, {}))
                 for side, name, model, by, place in zip(
                     (one, two), names, (mine, theirs), judges, places, strict=True
                 )
             ]  # fmt: skip
-            found.append(explain(accounts[0], accounts[1], metric, differences))
+            measure = metric or default_measure(*accounts)
+            measured = _is_measured(one, measure)
+            sides_of = [() if measured else (by,) for by in judges]
+            differences = (
+                [] if one is two else differences_of((one, names[0], sides_of[0]), (two, names[1], sides_of[1]))
+            )
+            differences += seeds
+            if measured:  # no judge gave it, so that it is the same under each
+                accounts = [replace(each, judge=None) for each in accounts]
+            else:
+                repeats = [_repeats(*asked) for asked in zip(places, (mine, theirs), judges, strict=True)]
+                differences += _unlike("repeats", models, repeats)
+            found.append(explain(accounts[0], accounts[1], measure, differences))
+            if measured:
+                break
     return found
+
+
+def _is_measured(side: Side, measure: str) -> bool:
+    measures = side.bench.protocols[side.protocol].aggregate.measures
+    return any(m.name == measure and set(m.parts) <= side.bench.measured for m in measures)
+
+
+def _repeats(place: str, model: str, judge: str | None) -> int | None:
+    """How often a judge was asked about a picture at most; None where that is not recorded."""
+    if not (Path(place) / "run.json").is_file():
+        return None
+    asked = {p.repeat for p, _ in Run.open(Path(place)).evidence() if (p.model, p.judge) == (model, judge)}
+    return len(asked) or None
+
+
+def _unlike(what: str, names: Sequence[str], counts: Sequence[int | None]) -> list[str]:
+    """Words after "not the same: ", where two known numbers differ."""
+    first, second = counts
+    if first is None or second is None or first == second:
+        return []
+    return [f"{what}: {names[0]} {first}, {names[1]} {second}"]
 
 
 def why_protocols(run: str, *, metric: str | None = None, judge: str | None = None) -> list[Why]:
@@ -70,7 +107,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
             aggregate = bench.protocols[name].aggregate
             here = outputs.get(system[0], {})
             # The same replies read twice: pictures that nobody recorded are still the same.
-            hashes = {case.id: here.get(case.id, frozenset()) for case in result.cases}
+            hashes = {case.id: here.get(case.id, {}) for case in result.cases}
             accounts.append(account(place, result.scores, result.cases, system, name, aggregate, hashes))
         told = explain(accounts[0], accounts[1], metric)
         fixes = [
@@ -84,7 +121,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     return found
 
 
-def _account(side: Side, name: str, model: str, judge: str | None, outputs: Mapping[str, frozenset[str]]) -> Account:
+def _account(side: Side, name: str, model: str, judge: str | None, outputs: Mapping[str, Mapping[int, str]]) -> Account:
     aggregate = side.bench.protocols[side.protocol].aggregate
     return account(
         name, side.scores, side.cases, (model, judge), side.protocol, aggregate, outputs, ids_only=side.released
@@ -94,14 +131,11 @@ def _account(side: Side, name: str, model: str, judge: str | None, outputs: Mapp
 def _outputs(place: str) -> Outputs:
     if not (Path(place) / "run.json").is_file():
         return {}
-    found: dict[str, dict[str, set[str]]] = {}
+    found: dict[str, dict[str, dict[int, str]]] = {}
     for output in Run.open(Path(place)).outputs():
-        if output.step is None:
-            hashes = found.setdefault(output.model, {}).setdefault(output.case, set())
-            hashes |= {f"{output.seed} {n} {picture.sha256}" for n, picture in enumerate(output.pictures)}
-    return {
-        model: {case: frozenset(hashes) for case, hashes in cases.items() if hashes} for model, cases in found.items()
-    }
+        if output.step is None and output.pictures:
+            found.setdefault(output.model, {}).setdefault(output.case, {})[output.seed] = output.content
+    return found
 
 
 def _names(one: Side, two: Side) -> tuple[str, str]:

@@ -16,6 +16,7 @@ _TOGETHER = {
     "failures": "failed cases",
     "same_output": "other scores of the same outputs",
     "unknown_output": "other scores",
+    "some_outputs": "other scores of outputs that both have in part",
     "other_output": "other outputs",
     "aggregation": "the aggregate of the protocol",
 }
@@ -32,7 +33,8 @@ class Step(Record):
 
 
 class Mover(Record):
-    """A case whose value is not the same on both sides. `output`: same, other, or unknown."""
+    """A case whose value is not the same on both sides. `output`: same, some (the same as far as both sides have them),
+    other, or unknown."""
 
     case: str
     first: float
@@ -73,11 +75,37 @@ class Why(Record):
         """The step's cause in words."""
         return cause_words(step, self.first, self.second)
 
+    @property
+    def digits(self) -> int:
+        return digits_of((self.first_value, self.second_value))
+
+    @property
+    def printed(self) -> list[str]:
+        """The steps as they are printed, so that they add up to the difference of the numbers as printed."""
+        return _added_up((self.first_value, self.second_value), self.steps, self.digits)[1]
+
     def number(self, value: float) -> str:
-        return f"{value:.{digits_of((self.first_value, self.second_value))}f}"
+        return f"{value:.{self.digits}f}"
 
     def signed(self, value: float) -> str:
-        return f"{value:+.{digits_of((self.first_value, self.second_value))}f}"
+        return _signed(value, self.digits)
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
+
+
+def _added_up(values: tuple[float, float], steps: Sequence[Step], digits: int) -> tuple[str, list[str]]:
+    """The difference of two numbers as they are printed, and steps that add up to it: where roundings do not, the steps
+    that lose least by it are rounded the other way."""
+    unit = 10**digits
+    first, second = (round(float(f"{value:.{digits}f}") * unit) for value in values)
+    units = [round(step.delta * unit) for step in steps]
+    while any(step.delta for step in steps) and (left := second - first - sum(units)):
+        way = 1 if left > 0 else -1
+        free = [i for i, step in enumerate(steps) if step.delta]
+        units[max(free, key=lambda i: way * (steps[i].delta * unit - units[i]))] += way
+    return _signed((second - first) / unit, digits), [_signed(n / unit, digits) for n in units]
 
 
 def told(
@@ -130,7 +158,7 @@ def cause_words(step: Step, first: str, second: str) -> str:
         parts = [_TOGETHER.get(cause, cause) for cause in step.causes]
         return f"{' and '.join(parts)}, which cannot be told apart here"
     many = "case" if step.n == 1 else "cases"
-    if step.n == 0 and step.causes[0].endswith("_output"):
+    if step.n == 0 and step.causes[0].endswith(("_output", "_outputs")):
         return "scores that differ in their rounding only"
     changed = f"{step.n} of {step.of} cases"
     return {
@@ -138,6 +166,7 @@ def cause_words(step: Step, first: str, second: str) -> str:
         "only_second": f"{step.n} {many} that only {second} has",
         "failures": f"{step.n} {many} that failed on one side or both",
         "same_output": f"{changed} with the same output and another score",
+        "some_outputs": f"{changed} with the same outputs as far as both have them and another score",
         "unknown_output": f"{changed} with another score (for the same output or not is not recorded)",
         "other_output": f"{changed} with another output and another score",
         "aggregation": "how scores become a number (the aggregate of the protocol)",
@@ -156,13 +185,10 @@ def _sentence(
     head = f"{measure} is {values[0]:.{digits}f} for {names[0]} and {values[1]:.{digits}f} for {names[1]}"
     if not difference:
         return f"{head}: there is no difference to explain."
-    ordered = sorted(steps, key=lambda step: -abs(step.delta))
-    said = [
-        f"{step.delta:+.{digits}f} from {cause_words(step, *names)}"
-        for step in ordered
-        if abs(step.delta) >= 0.5 * 10**-digits
-    ]
+    apart, printed = _added_up(values, steps, digits)
+    ordered = sorted(zip(steps, printed, strict=True), key=lambda one: -abs(one[0].delta))
+    said = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
     if not n_shared:
-        return f"{head}, a difference of {difference:+.{digits}f}: they share no cases, so nothing else can be said."
+        return f"{head}, a difference of {apart}: they share no cases, so nothing else can be said."
     parts = "; ".join(said) or "in parts too small to print"
-    return f"{head}, a difference of {difference:+.{digits}f}: {parts}."
+    return f"{head}, a difference of {apart}: {parts}."

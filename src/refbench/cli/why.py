@@ -63,7 +63,11 @@ def _print_differences(found: list[Why], protocols: bool, out: Console) -> None:
     for line in lines:
         out.print(Text(f"not the same: {line}"))
     if not lines and not protocols:
-        out.print("Nothing differs in how the two numbers were made: data, judge, settings and protocol are the same.")
+        same = "data, judge, settings, protocol, and how many seeds and repeats there are"
+        out.print(f"Nothing differs in how the two numbers were made: {same} are the same.")
+
+
+_OUTPUTS = {"same": " (same output)", "some": " (further outputs on one side)", "other": " (another output)"}
 
 
 def _print_one(one: Why, out: Console) -> None:
@@ -77,16 +81,15 @@ def _print_one(one: Why, out: Console) -> None:
     grid.add_column(justify="right")
     grid.add_column(overflow="fold")
     grid.add_row(one.number(one.first_value), Text(one.first))
-    for step in one.steps:
-        grid.add_row(one.signed(step.delta), Text(one.words(step)), style="dim" if not step.delta else "")
+    for step, delta in zip(one.steps, one.printed, strict=True):
+        grid.add_row(delta, Text(one.words(step)), style="dim" if not step.delta else "")
     grid.add_row(one.number(one.second_value), Text(one.second))
     out.print(grid)
     for fix in one.fixes:
         out.print(Text(f"  {one.signed(fix.delta)} by {fix.name} ({fix.items} scores): {fix.what}"), style="dim")
     if one.movers:
         said = "; ".join(
-            f"{mover.case} {one.number(mover.first)} to {one.number(mover.second)}"
-            + ({"same": " (same output)", "other": " (another output)"}.get(mover.output, ""))
+            f"{mover.case} {one.number(mover.first)} to {one.number(mover.second)}" + _OUTPUTS.get(mover.output, "")
             for mover in one.movers
         )
         out.print(Text(f"Moved most: {said}"))

@@ -124,14 +124,16 @@ class Pairs:
         self._own: Bools = np.any(lost & own, axis=2)
         self._reasons[away] = OUT_OF_SCOPE
         self._reasons[waiting] = NOT_ASKED
+        # Each picture fails as its first failed part did.
+        kinds, by_model = np.full(lost.shape, -1, dtype=np.int8), np.zeros_like(lost)
         for part in reversed(measure.parts):
-            kinds = np.where(measure.aside(part, columns.away), np.int8(-1), columns.kinds[part])
-            first = (kinds >= 0).argmax(axis=2)[:, :, None]
-            kind = np.take_along_axis(kinds, first, axis=2)[:, :, 0]
-            by_model = np.take_along_axis(columns.own[part], first, axis=2)[:, :, 0]
-            for number in np.unique(kind[kind >= 0]):
-                for mine, word in ((False, KINDS[number]), (True, KINDS[number] + OWN)):
-                    self._reasons[(kind == number) & (by_model == mine)] = word
+            of_part = np.where(measure.aside(part, columns.away), np.int8(-1), columns.kinds[part])
+            by_model = np.where(of_part >= 0, columns.own[part], by_model)
+            kinds = np.where(of_part >= 0, of_part, kinds)
+        for s, i in np.argwhere(np.any(kinds >= 0, axis=2) & ~self.there):
+            pictures = zip(kinds[s, i], by_model[s, i], strict=True)
+            different = sorted({KINDS[kind] + (OWN if own else "") for kind, own in pictures if kind >= 0})
+            self._reasons[s, i] = different[0] if len(different) == 1 else f"mixed ({', '.join(different)})"
         self._reasons[:, ~counted] = OUT_OF_SCOPE
         self._reasons[self.there] = ""
 
