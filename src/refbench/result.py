@@ -77,13 +77,21 @@ class Result:
 
     def measured_by(self) -> str:
         """Judge, wording, protocol and how refusals count, where that was chosen: what every table says of itself."""
-        judges, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
-        names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
-                 for name in judges]  # fmt: skip
+        judges = self.judges_said()
         protocols = dict.fromkeys(row.protocol for row in self.table.rows)
-        by = f"judge {', '.join(names)}; {self.wording}" if judges else "no judge"
+        by = f"judge {judges}; {self.wording}" if judges else "no judge"
         counted = f"; refusals {self.refusals}" if self.refusals != "conditional" else ""
         return f"{by}; protocol {', '.join(protocols)}{counted}"
+
+    def judges_said(self) -> str:
+        """Who judged, with the model behind each name; the mean of the judges is no judge. "" where nobody did."""
+        there, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
+        judges = [name for name in there if not (self.bench.judges_mean and name == MEAN)]
+        names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
+                 for name in judges]  # fmt: skip
+        if len(judges) == len(there) or len(names) < 2:
+            return ", ".join(names)
+        return f"{', '.join(names[:-1])} and {names[-1]}, mean of {'both' if len(names) == 2 else 'all'}"
 
     def same_judge(self, judge: str | None, printed: str) -> bool:
         """Whether a judge of this table is the one that a paper names, however either is spelled."""

@@ -21,7 +21,7 @@ from refbench.record import RefBenchError
 from refbench.report.site import brief_words as words
 from refbench.report.site.album import Album
 from refbench.report.site.boards import Board, open_boards
-from refbench.report.site.brief import write_brief
+from refbench.report.site.brief import brief_sheet, write_brief
 from refbench.report.site.brief_markup import clipped, tag
 from refbench.report.site.brief_pictures import gallery
 from refbench.report.site.brief_traits import traits
@@ -523,3 +523,46 @@ def test_bounds_on_a_sheet_are_about_failures_that_have_no_value(board: Board) -
     view = lacking(board, "ruby jade", {"case00": own, "case01": judge}, "worst")
     text = " ".join(words.failures(view))
     assert f"Had the other failed ones of {view.ranked[0].model} all been worst, or all best" in text
+
+
+def test_the_case_in_which_a_model_is_furthest_ahead_is_shown_as_that_also_where_it_is_the_middle_one(
+    board: Board, album: Album
+) -> None:
+    view = open_view(board, draws=DRAWS)
+    first, second = (row.model for row in view.ranked[:2])
+    kept = [case.id for case in view.cases[:5]]
+    leads = dict(zip(kept, (9, 7, 5, 3, 1), strict=True))
+    means = dict(zip(kept, (5.0, 4.4, 4.8, 5.2, 5.6), strict=True))
+    scores = []
+    for s in board.result.scores:
+        if s.case in kept and s.model in (first, second):
+            way = 0.5 if s.model == first else -0.5
+            scores.append(s.model_copy(update={"value": means[s.case] + way * leads[s.case], "failure": None}))
+    cases = tuple(case for case in board.cases if case.id in kept)
+    scenes = gallery(
+        open_view(replace(board, result=result_of(board.bench, cases, scores, draws=0)), draws=DRAWS), album
+    ).scenes
+    said = {scene.why: scene.case.id for scene in scenes}
+    assert said[f"{first} furthest ahead"] == kept[0], "in the middle by its mean, and 9 ahead"
+    assert said[f"{second} least behind"] == kept[4]
+    assert len(set(said.values())) == 3
+
+
+def test_models_that_are_level_are_called_level(board: Board) -> None:
+    view = open_view(board, draws=DRAWS)
+    lead = Lead("jade", -1e-12, (-0.3, 0.3), None, False, False, "", None, n_cases=30, cases=(0, 30, 0))
+    said = " ".join(words.confidence(view, Verdicts(Verdict(view.overall, "ruby", 5.0, (lead,)), (), 1, 0)))
+    assert said.startswith("ruby and the next, jade, are level on the 30 cases both have; ")
+
+
+def test_a_run_that_has_just_begun_is_not_judged_by(board: Board, tmp_path: Path) -> None:
+    scores = [
+        s if s.case == "case00" else s.model_copy(update={"value": None, "failure": None, "not_asked": True})
+        for s in board.result.scores
+        if s.model != "slate"
+    ]
+    begun = replace(board, result=result_of(board.bench, board.cases, scores, draws=0))
+    text = re.sub(r"<[^>]*>", " ", brief_sheet(begun, Album("thumbs"), draws=DRAWS))
+    assert "all 0 figures" not in text
+    assert "of the 1 cases" not in text
+    assert "cannot tell" not in text

@@ -224,6 +224,8 @@ def test_failures_are_counted_and_shown(pages: Pages) -> None:
     assert [(e["case"], e["kind"]) for e in chunk["examples"]] == [("case4", "missing_output")], (
         "once, not for each measure"
     )
+    assert chunk["examples"][0]["protocol"] == pages.boards["b0"].board.protocols[0]
+    assert len(chunk["examples"][0]["metrics"]) > 1
     assert len(chunk["test"]) == 1 and chunk["test"][0]["statement"].startswith("in total, ")
 
 

@@ -245,7 +245,52 @@ def test_a_missing_chunk_is_named(browser: Any, tmp_path: Path) -> None:
 
 
 def test_judges_are_named_in_the_heading(site: Site) -> None:
-    assert f"judged by {', '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
+    assert f"judged by {' and '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
+
+
+def test_the_mean_of_the_judges_is_not_called_a_judge(browser: Any, tmp_path: Path) -> None:
+    figures = write_fixture(tmp_path, 12)
+    head = site_chunk(tmp_path, "site", as_text=False)
+    head["boards"][0] |= {"judges": [*JUDGES, "mean"], "judge_titles": [*JUDGES, f"mean of {', '.join(JUDGES)}"]}
+    put(tmp_path, "site", head)
+    site = Site(tmp_path, figures, browser.new_page(viewport={"width": 390, "height": 800}))
+    said = f"{JUDGES[0]} and {JUDGES[1]}, mean of both"
+    assert f"judged by {said}" in str(site.open("overview").text_content("#top"))
+    assert said in str(site.open("methods").text_content("main"))
+    clipped = (
+        "() => [...document.querySelectorAll('.segments')].filter((e) => e.scrollWidth > e.clientWidth + 1).length"
+    )
+    assert site.open("overview").evaluate(clipped) == 0, "every choice of a switch is in sight on a phone"
+
+
+def test_failures_one_by_one_are_of_the_protocol_that_is_chosen_and_name_judge_and_seed(
+    browser: Any, tmp_path: Path
+) -> None:
+    figures = write_fixture(tmp_path, 12)
+    chunk = site_chunk(tmp_path, "b0/failures", as_text=False)
+    one = {**chunk["examples"][0], "judge": 0, "seed": 7, "metrics": ["total", "parts"], "detail": "this one"}
+    chunk["examples"] = [one, {**one, "protocol": "paper", "detail": "the other"}]
+    put(tmp_path, "b0/failures", chunk)
+    site = Site(tmp_path, figures, browser.new_page())
+    table = "table:has(caption:text('one by one'))"
+    text = str(site.open("failures").locator(table).text_content())
+    assert "this one" in text and "the other" not in text
+    assert JUDGES[0] in text and "7" in text and "total, parts" in text
+    assert "the other" in str(site.open("failures?protocol=paper").locator(table).text_content())
+
+
+def test_answers_say_of_which_seed_they_are_and_others_can_be_chosen(browser: Any, tmp_path: Path) -> None:
+    figures = write_fixture(tmp_path, 12)
+    chunk = site_chunk(tmp_path, "b0/cases/0", as_text=False)
+    for case in chunk["cases"]:
+        case["scores"] += [
+            {**score, "seed": 1, "answers": ["Other"] * len(score["answers"])} for score in case["scores"]
+        ]
+    put(tmp_path, "b0/cases/0", chunk)
+    site = Site(tmp_path, figures, browser.new_page())
+    ident = chunk["cases"][0]["id"]
+    assert "Answers about the picture of seed 0." in str(site.case(ident).text_content("main"))
+    assert "Answers about the picture of seed 1." in str(site.case(ident, "?seed=1").text_content("main"))
 
 
 @pytest.mark.parametrize("boards", [("b0",), ("b0", "b1"), ("cases",), ("overview", "cases")])

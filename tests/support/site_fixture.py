@@ -269,7 +269,9 @@ def _failures(made: Figures, n_models: int) -> dict[str, Any]:
                 "case": made.ids[i],
                 "model": m,
                 "judge": 0,
-                "metric": "total",
+                "protocol": "corrected",
+                "metrics": ["total"],
+                "seed": 0,
                 "kind": made.failed[0][m][i],
                 "detail": MARKUP,
             }

@@ -305,14 +305,8 @@ def _sources(result: Result, table: PaperTable) -> list[str]:
     found = [f"{result.bench.title} ({result.bench.paper})" if result.bench.paper else result.bench.title]
     found[0] += f": {len(result.cases)} cases{subset}"
     found.append(f"Protocol {', '.join(said)}")
-    judges = parts.get("judges", [])
-    if judges:
-        asked = parts.get("asked", {})
-        names = [f"{judge} ({asked[judge]['model']})" if asked.get(judge, {}).get("model", judge) != judge else judge
-                 for judge in judges]  # fmt: skip
-        found.append(f"Judge {', '.join(names)}, {result.wording}")
-    else:
-        found.append("No judge")
+    judges = result.judges_said()
+    found.append(f"Judge {judges}, {result.wording}" if judges else "No judge")
     found.append(f"RefBench {__version__}, fingerprint {result.table.fingerprint}")
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from refbench.case import AnyCase
+from refbench.comparison.words import counted
 from refbench.failure import Failure
 from refbench.output import Output
 from refbench.report.grid_choice import marks_of
@@ -121,18 +122,20 @@ def _rule(view: View, values: Array, there: Sequence[int], models: Sequence[str]
         chosen = [(f"place {last - place} of {last}", ranked[place]) for place in places]
         return chosen, f"Cases of {models[0]} at equal steps from its worst score to its best; ties by case id."
     first, second = models
-    middle = order(values.mean(axis=0))[(len(there) - 1) // 2]
-    chosen = [("Typical", middle)]
     lead = values[0] - values[1]
-    apart = [n for n in order(lead) if n != middle]
-    if apart:
-        chosen.append((_place_of(first, lead[apart[-1]]), apart[-1]))
-    if len(apart) > 1:
-        chosen.append((_place_of(second, -lead[apart[0]]), apart[0]))
+    apart = order(lead)
+    # The extremes first: they must be what they are called, and any case near the middle is typical.
+    furthest = [apart[-1], apart[0]][: len(there) - 1]
+    rest = [n for n in order(values.mean(axis=0)) if n not in furthest]
+    chosen = [("Typical", rest[(len(rest) - 1) // 2])]
+    for model, n, way in zip(models, furthest, (1, -1), strict=False):
+        chosen.append((_place_of(model, way * float(lead[n])), n))
+    of = f"{counted(len(there), 'case')} with pictures and scores of both {first} and {second}"
     rule = (
-        f"Chosen by rule, not by eye: of the {len(there)} cases with pictures and scores of both {first} and {second}, "
-        "the one in the middle by their mean score, and the two that are best for either beside the other; ties by "
-        "case id."
+        f"Chosen by rule, not by eye: of the {of}, the two that are best for either beside the other, and of the rest "
+        "the one in the middle by their mean score; ties by case id."
+        if len(there) > 1
+        else f"There is one case with pictures and scores of both {first} and {second}."
     )
     return chosen, rule
 

@@ -46,6 +46,8 @@ def headline(view: View, verdict: Verdict | None) -> str:
         return f"{_short(verdict.first)} scores {number(view, verdict.value)}, with nothing to compare it to"
     if verdict.settled:
         return f"Choose {_short(verdict.first)}"
+    if all(lead.ci95 is None for lead in verdict.leads) and any(row.n_not_asked for row in view.rows):
+        return "Not enough was asked yet to compare the models"
     better = [lead.over for lead in verdict.leads if lead.behind]
     if better:
         return (
@@ -115,7 +117,9 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     if lead.gap is None:
         return f"{first} and the next, {_short(lead.over)}, were scored on too few of the same cases to be compared."
     head = f"{first} is {amount(view, lead.gap)} ahead of the next, {_short(lead.over)}"
-    if lead.gap < 0:
+    if float(number(view, lead.gap)) == 0:
+        head = f"{first} and the next, {_short(lead.over)}, are level on the {counted(lead.n_cases, 'case')} both have"
+    elif lead.gap < 0:
         # Failures have left another set of cases to the pair than to the table.
         head = (
             f"{first} has the best score over the cases it has; on the {lead.n_cases} that {_short(lead.over)} has as "
@@ -284,7 +288,10 @@ def _uneven(view: View) -> list[str]:
     if not fewer:
         return []
     who = _listed(f"{clipped(row.model, 30)} ({row.n_scored})" for row in fewer)
-    return [f"{who} of {most}: scores about fewer cases than the others. Leads are on the cases that both models have."]
+    what = "pictures" if any(row.n_seeds > 1 for row in view.ranked) else "cases"
+    return [
+        f"{who} of {most}: scores about fewer {what} than the others. Leads are on the cases that both models have."
+    ]
 
 
 def _other_protocols(view: View) -> list[str]:

@@ -205,7 +205,7 @@ class FailuresChunk(TypedDict):
     unchecked: str
     """Which outputs could not be compared with what their model was given, or not yet; empty where all were."""
     examples: Sequence[Mapping[str, Any]]
-    """`{case, model, judge, metric, seed, kind, detail}`, at most a few hundred, all kinds and models present."""
+    """`{case, model, judge, protocol, metrics, seed, kind, detail}`, a few hundred at most, of every kind and model."""
 
 
 class AgreementChunk(TypedDict):

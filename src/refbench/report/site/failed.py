@@ -76,28 +76,28 @@ def _by_slice(board: Board, rows: Sequence[Row], summary: Mapping[str, str]) -> 
 
 
 def _examples(board: Board) -> list[dict[str, Any]]:
-    """Failed scores in turn from every kind and model, so that a common failure does not hide a rare one."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    seen: set[tuple[str, str, str | None, str]] = set()
+    """Failures in turn from every protocol, kind and model, so that a common one does not hide a rare one; one line for
+    all the measures that one picture has lost to it."""
+    found: dict[tuple[str, str, str], dict[tuple[object, ...], dict[str, Any]]] = {}
     for score in board.result.scores:
-        if score.failure is None:
+        failure = score.failure
+        if failure is None:
             continue
-        # One reply that failed fails every measure that was to be read from it, in both protocols.
-        place = score.case, score.model, score.judge, score.failure.kind
-        of_kind = found.setdefault((score.failure.kind, score.model), [])
-        if place in seen or len(of_kind) >= _MOST_EXAMPLES:
-            continue
-        seen.add(place)
-        of_kind.append(
-            {
+        alike = found.setdefault((score.protocol, failure.kind, score.model), {})
+        place = score.case, score.seed, score.judge, failure.detail
+        if place in alike:
+            alike[place]["metrics"].append(score.metric)
+        elif len(alike) < _MOST_EXAMPLES:
+            alike[place] = {
                 "case": score.case,
                 "model": board.model_numbers[score.model],
                 "judge": board.judge_numbers[score.judge],
-                "metric": score.metric,
+                "protocol": score.protocol,
+                "metrics": [score.metric],
                 "seed": score.seed,
-                "kind": score.failure.kind,
-                "detail": score.failure.detail,
+                "kind": failure.kind,
+                "detail": failure.detail,
             }
-        )
-    turns = [of_kind[turn] for turn in range(_MOST_EXAMPLES) for of_kind in found.values() if turn < len(of_kind)]
-    return turns[:_MOST_EXAMPLES]
+    listed = [list(alike.values()) for alike in found.values()]
+    turns = [alike[turn] for turn in range(_MOST_EXAMPLES) for alike in listed if turn < len(alike)]
+    return turns[: _MOST_EXAMPLES * len(board.protocols)]

@@ -103,7 +103,11 @@
       ].filter((cell) => cell !== false));
     };
     const groups = single ? null : metrics.map((metric) => ({ title: format.words(metric), rows: rowsOf(metric) }));
-    return rb.section("Question by question", rb.table(columns, single ? metrics.flatMap(rowsOf) : [], { caption: "Questions and answers", className: "questions", groups }));
+    const seeds = [...new Set(one.scores.map((score) => score.seed))].sort((a, b) => a - b);
+    const now = [...new Set(models.map((model) => seedOf(ctx, one, model)).filter((seed) => seed !== undefined))];
+    const which = seeds.length > 1 && [h("p", { class: "note" }, `Answers about the picture of seed ${now.join(", ")}.`),
+      rb.controls.bar(rb.controls.choice("seed", "Seed", seeds.map((value) => ({ value, text: String(value) })), now[0], { otherwise: seeds[0] }))];
+    return rb.section("Question by question", which, rb.table(columns, single ? metrics.flatMap(rowsOf) : [], { caption: "Questions and answers", className: "questions", groups }));
   }
 
   /** Everything a judge said about one model here; the chosen judge first. */

@@ -18,7 +18,7 @@
     const boards = site.boards.length > 1 && h("select", { id: "board", "aria-label": "Benchmark", on: { change: (event) => route.go(route.write({ board: event.target.value, page: ctx.route.page === "case" ? "cases" : ctx.route.page })) } },
       site.boards.map((one) => h("option", { value: one.id, selected: one === board }, one.title + (one.subset ? ` (${one.subset})` : ""))));
     const judges = board.judges.filter((judge) => judge !== null);
-    const facts = [format.count(board.n_cases, "case"), board.subset && `subset ${board.subset}`, format.count(board.models.length, "model"), judges.length ? `judged by ${judges.join(", ")}` : "no judge"];
+    const facts = [format.count(board.n_cases, "case"), board.subset && `subset ${board.subset}`, format.count(board.models.length, "model"), judges.length ? `judged by ${rb.judgesSaid(board)}` : "no judge"];
     document.getElementById("top").replaceChildren(
       h("div", { class: "brand" }, h("a", { class: "mark", href: route.write({ board: board.id, page: "overview" }) }, h("img", { src: "icon.svg", alt: "", width: "22", height: "22" }), "RefBench"),
         h("div", { class: "about" }, boards || h("strong", { class: "board" }, board.title), h("span", { class: "facts" }, facts.filter(Boolean).join(" · ")))),

@@ -33,6 +33,14 @@
     return mine.length || ctx.mute < 0 ? mine : rows.filter((row) => row.judge === ctx.mute);
   }
 
+  /** Who judged; the mean of the judges is no judge. */
+  function judgesSaid(board) {
+    const names = board.judges.filter((judge, n) => judge !== null && board.judge_titles[n] === judge);
+    const mean = board.judges.some((judge, n) => judge !== null && board.judge_titles[n] !== judge);
+    const said = names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
+    return mean && names.length > 1 ? `${said}, mean of ${names.length === 2 ? "both" : "all"}` : said;
+  }
+
   function judgeName(ctx, judge) {
     return ctx.board.judge_titles[judge] ?? "measured without a judge";
   }
@@ -54,5 +62,5 @@
     return ctx.measures.find((one) => one.name === name) ?? { name, low: null, high: null, better: "higher", digits: 2 };
   }
 
-  Object.assign(rb, { context, judged, judgeName, measuredBy, modelName, measureOf });
+  Object.assign(rb, { context, judged, judgesSaid, judgeName, measuredBy, modelName, measureOf });
 })();

@@ -59,18 +59,8 @@
         one.cases.length > FIRST && h("span", { class: "quiet" }, `and ${format.whole(one.cases.length - FIRST)} more`)))));
   }
 
-  /** One line for what several measures say of the same output. */
-  function joined(list) {
-    const found = new Map();
-    for (const one of list) {
-      const key = JSON.stringify([one.case, one.model, one.judge, one.kind, one.detail]);
-      found.set(key, found.has(key) ? { ...one, metrics: [...found.get(key).metrics, one.metric] } : { ...one, metrics: [one.metric] });
-    }
-    return [...found.values()];
-  }
-
   function examples(ctx, list) {
-    const rows = joined(list).filter((one) => one.judge === null || one.judge === undefined || one.judge === ctx.judge || one.judge === ctx.mute);
+    const rows = list.filter((one) => one.protocol === ctx.protocol && (one.judge === ctx.judge || one.judge === ctx.mute));
     if (!rows.length) {
       return null;
     }
@@ -80,11 +70,11 @@
     const all = ctx.params.get("all") === "yes";
     const body = chosen.slice(0, all ? undefined : FIRST).map((one) => [
       h("a", { href: route.to("case", { rest: one.case, params: { filter: "failures", model: one.model, at: one.model } }) }, one.case), rb.modelName(ctx, one.model),
-      one.metrics.length > 2 ? format.count(one.metrics.length, "measure") : one.metrics.map(format.words).join(", "), format.words(one.kind), h("span", { class: "detail", dir: "auto" }, one.detail),
+      rb.judgeName(ctx, one.judge), format.whole(one.seed), one.metrics.length > 2 ? format.count(one.metrics.length, "measure") : one.metrics.map(format.words).join(", "), format.words(one.kind), h("span", { class: "detail", dir: "auto" }, one.detail),
     ]);
     return rb.section("Examples",
       controls.bar(controls.choice("kind", "Kind", [{ value: "", text: "all" }, ...kinds.map((value) => ({ value, text: format.words(value) }))], kind, { otherwise: "" })),
-      rb.table([{ title: "Case" }, { title: "Model" }, { title: "Measure" }, { title: "Kind" }, { title: "Detail", wide: true }], body, { caption: "Failures, one by one" }),
+      rb.table([{ title: "Case" }, { title: "Model" }, { title: "Judge" }, { title: "Seed", number: true }, { title: "Measure" }, { title: "Kind" }, { title: "Detail", wide: true }], body, { caption: `Failures, one by one, under ${ctx.protocol}` }),
       chosen.length > body.length && h("p", {}, h("a", { href: route.changed({ all: "yes" }) }, `Show all ${format.whole(chosen.length)}`)));
   }
 

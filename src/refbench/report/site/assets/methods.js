@@ -32,7 +32,7 @@
         h("dt", {}, "benchmark"), h("dd", {}, board.title), board.paper && [h("dt", {}, "paper"), h("dd", {}, board.paper)],
         h("dt", {}, "cases"), h("dd", {}, format.whole(board.n_cases) + (board.subset ? `, subset ${board.subset}` : "")),
         h("dt", {}, "models"), h("dd", {}, board.models.map((model) => model.name).join(", ")), runs.length > 0 && [h("dt", {}, "runs"), h("dd", {}, runs.join(", "))],
-        h("dt", {}, "judges"), h("dd", {}, board.judges.filter((judge) => judge !== null).join(", ") || "none"), h("dt", {}, "protocols"), h("dd", {}, board.protocols.join(", ")),
+        h("dt", {}, "judges"), h("dd", {}, rb.judgesSaid(board) || "none"), h("dt", {}, "protocols"), h("dd", {}, board.protocols.join(", ")),
         h("dt", {}, "written by"), h("dd", {}, `RefBench ${site.version}`))),
       rb.section("Fingerprint", h("p", {}, h("code", { class: "fingerprint" }, board.fingerprint), " ", rb.copyButton(board.fingerprint, "fingerprint")),
         rb.note("Two tables may be compared as they are only where their fingerprints are equal."), value(chunk.fingerprint_parts)),
