@@ -65,6 +65,8 @@ def plan_command(
         tokens = f"{one.input_tokens:,} tokens in, {one.output_tokens:,} out"
         print(f"  {one.judge}: {one.calls} calls, {tokens}, {money}")
     print(f"  time: about {plan.seconds / 60:.0f} min with {concurrency} calls in flight")
+    if plan.lacking:
+        print(f"  {plan.lacking}")
     if plan.assumptions:
         print(f"  assumed: {', '.join(plan.assumptions)}")
     if plan.fits_cases is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -118,6 +119,8 @@ async def evaluate_async(
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
+        if show and (odd := setup.dataset.lacking(setup.cases)):
+            print(f"Warning: {odd}.", file=sys.stderr)
         chosen = _chosen_metrics(bench, setup.dataset.cases, named)
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)

@@ -89,6 +89,8 @@ class Plan(Record):
     fits_cases: int | None = None
     """How many cases (of the fair order) the budget covers, at the expected cost of a call."""
     assumptions: tuple[str, ...] = ()
+    lacking: str = ""
+    """Cases that cannot be judged because a picture of their own is not there."""
 
 
 async def make_plan(
@@ -167,6 +169,7 @@ async def make_plan(
         budget_usd=money,
         fits_cases=fits,
         assumptions=tuple(assumptions),
+        lacking=setup.dataset.lacking(setup.cases),
     )
 
 
