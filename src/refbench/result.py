@@ -18,6 +18,7 @@ from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, summary_measure
 
+UNREADABLE = "unreadable_picture"
 OFFICIAL = "official wording"
 """The words of a benchmark's authors, which published numbers were judged with."""
 
@@ -306,6 +307,14 @@ class Result:
         return {frozenset({True}): "replies", frozenset({False}): "measurements"}.get(
             frozenset(judged), "replies and measurements"
         )
+
+    def unjudged(self) -> dict[str, str]:
+        """The cases whose own pictures could not be read, with the reason: nobody's failure but the data's."""
+        return {
+            score.case: score.failure.detail
+            for score in self.scores
+            if score.failure and score.failure.kind == UNREADABLE and not score.failure.by_model
+        }
 
     def failure_share(self, *, missing: bool = False) -> float:
         """Share of replies and measurements that failed, as `failed` counts them."""

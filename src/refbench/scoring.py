@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
+from refbench.benchmarks.dataset import unjudged
 from refbench.case import AnyCase
 from refbench.columns import System
 from refbench.evidence import Evidence, Purpose
@@ -381,7 +382,7 @@ def result_of(
         **({"refusals": refusals} if refusals != REFUSALS[0] else {}),
         "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},
     }
-    return Result(
+    made = Result(
         bench=bench,
         table=Table(
             benchmark=bench.name,
@@ -398,6 +399,8 @@ def result_of(
         seeds={score.model: 1 for score in scores} | dict(seeds or {}),
         refusals=refusals,
     )
+    odd = unjudged(made.unjudged())
+    return replace(made, notes=(*made.notes, odd)) if odd else made
 
 
 _COUNTED = {

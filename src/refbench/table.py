@@ -185,7 +185,8 @@ class Aggregate:
         if self.per_case is not None:
             other = {"low": "high", "high": "low"}.get(side, "")
             turned = {m: self._drawn(columns, m, other, scored_too) for m in self.turned if m in found and other}
-            found |= self.per_case({**found, **turned}, columns.away)
+            given = {**found, **turned}
+            found |= self.per_case(given, columns.away)
         for measure in self.measures:
             found |= _where_whole(measure, found, columns.away)
         return {metric: mean_over_seeds(drawn) for metric, drawn in found.items()}

@@ -12,6 +12,7 @@ import pytest
 
 from refbench.cli.app import main
 from support.icebench import every_task, write_dataset, write_outputs
+from support.ideabench import write_picture
 from support.judge_server import Faults, JudgeServer
 from support.printed import Cell, read_head, read_terminal
 
@@ -145,3 +146,30 @@ def test_a_models_own_failures_have_bounds_beside_them_and_count_as_the_worst_on
     written = "".join(path.read_text() for path in (tmp_path / "site").rglob("*.js"))
     assert "count as the worst value" in written
     assert run_cli("precision", run, "--refusals", "worst", "--json")[0] == 0
+
+
+def test_a_picture_that_a_case_lacks_is_the_datas_fault_and_said_before_and_after(
+    run_cli: Refbench, tmp_path: Path
+) -> None:
+    """Nobody is to be asked again for it: the file has to be put there."""
+    cases = tmp_path / "cases.jsonl"
+    (tmp_path / "out").mkdir()
+    for name in ("a", "b", "out/a", "out/b", "out/c"):
+        write_picture(tmp_path / f"{name}.png", name, (64, 64))
+    rows = [{"id": n, "instruction": "paint", "source": f"{p}.png"} for n, p in (("a", "a"), ("b", "b"), ("c", "nope"))]
+    cases.write_text("\n".join(map(json.dumps, rows)))
+    lacks = "1 case cannot be judged: of c, the picture nope.png"
+    code, out, _ = run_cli("check", cases)
+    assert code == 0
+    assert "missing_picture" in out
+    with JudgeServer() as judge:
+        judges = f"j=openai:x?base_url={judge.url}/v1&price=1,1"
+        words = (cases, "--rubric", "five_criteria", "--model", f"A=folder:{tmp_path / 'out'}", "--judge", judges)
+        assert f"{lacks} is not there" in run_cli("plan", *words)[1]
+        code, out, err = run_cli("run", *words, "--out", tmp_path / "run")
+    assert code == 1
+    assert f"Warning: {lacks} is not there." in err
+    assert "unreadable_picture of the case" in out
+    assert f"Note: {lacks}" in out
+    assert "--retry unreadable_picture" not in err
+    assert "put the pictures of the cases right" in err

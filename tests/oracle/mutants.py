@@ -43,9 +43,9 @@ MUTANTS = (
     Mutant(
         "a total is taken of marks that were averaged over seeds first",
         "table.py",
-        "            found |= self.per_case(found, columns.away)\n",
+        "            found |= self.per_case(given, columns.away)\n",
         "            found |= self.per_case({m: np.repeat(mean_over_seeds(d)[:, :, None], d.shape[2], 2) for m, d in "
-        "found.items()}, columns.away)\n",
+        "given.items()}, columns.away)\n",
     ),
     Mutant(
         "a failed seed beside one with a value is not counted",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,3 +36,24 @@ class Dataset:
 
     def by_id(self) -> Mapping[str, AnyCase]:
         return {case.id: case for case in self.cases}
+
+    def lacking(self, cases: Sequence[AnyCase] | None = None) -> str:
+        """Which of the cases have a picture that is not there, in words; empty when all are."""
+        chosen = self.cases if cases is None else cases
+        gone = {
+            case.id: picture.name
+            for case in chosen
+            for picture in reversed((*case.request.pictures, *case.targets))
+            if not self.path(picture).is_file()
+        }
+        return unjudged({case: f"{name} is not there" for case, name in gone.items()})
+
+
+def unjudged(why: Mapping[str, str]) -> str:
+    """A sentence about cases that cannot be judged for what is wrong with their own pictures."""
+    if not why:
+        return ""
+    case, reason = next(iter(why.items()))
+    if len(why) == 1:
+        return f"1 case cannot be judged: of {case}, the picture {reason}"
+    return f"{len(why)} cases cannot be judged for their own pictures: of {case}, {reason}, and {len(why) - 1} more"

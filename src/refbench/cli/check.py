@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -14,7 +16,9 @@ _EXAMPLES = 3
 
 
 def check_command(
-    benchmark: Annotated[str, Parameter(help="Name of the benchmark, see refbench list")],
+    benchmark: Annotated[
+        str, Parameter(help="Name of the benchmark, see refbench list, or cases of your own (.jsonl, .csv, .parquet)")
+    ],
     *,
     data: Data = None,
     subset: Subset = None,
@@ -25,11 +29,13 @@ def check_command(
     Oddities that RefBench handles are reported and end in exit code 0; data that cannot be read ends in 2.
     """
     from refbench.benchmarks import benchmark as find
+    from refbench.benchmarks.own import own_benchmark
     from refbench.runs.run import cases_fingerprint
     from refbench.scoring import load
 
-    dataset = load(benchmark, data, subset=subset)
-    bench = find(benchmark)
+    own = Path(benchmark).suffix.lower() in (".jsonl", ".csv", ".parquet")
+    bench = replace(own_benchmark(None), title="Own cases") if own else find(benchmark)
+    dataset = bench.load(Path(benchmark), subset) if own else load(benchmark, data, subset=subset)
     grouped: dict[str, list[dict[str, str]]] = defaultdict(list)
     for anomaly in bench.anomalies(dataset):
         grouped[anomaly.kind].append(anomaly.model_dump(exclude={"kind"}))

@@ -72,6 +72,8 @@ def plan_command(
         money = "at prices that are not known" if plan.pictures_usd is None else f"for {plan.pictures_usd:.2f} usd"
         print(f"  {plan.pictures} pictures are still to be made, {money}")
     print(f"  time: about {plan.seconds / 60:.0f} min with {concurrency} calls in flight")
+    if plan.lacking:
+        print(f"  {plan.lacking}")
     if plan.assumptions:
         print(f"  assumed: {', '.join(plan.assumptions)}")
     if plan.fits_cases is not None:

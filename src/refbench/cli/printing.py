@@ -10,7 +10,7 @@ from typing import Literal
 from refbench.failure import TRANSIENT
 from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.terminal import check_level
-from refbench.result import Result
+from refbench.result import UNREADABLE, Result
 from refbench.runs import write_rows
 from refbench.runs.disk import disk_error
 
@@ -69,11 +69,14 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
     said = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     hints = []
     passing = [kind for kind in kinds if kind in TRANSIENT]
-    final = [kind for kind in kinds if kind not in TRANSIENT]
+    odd = result.unjudged()
+    final = [kind for kind in kinds if kind not in TRANSIENT and not (kind == UNREADABLE and odd)]
     if again and passing:
         hints.append(f"the same command tries {', '.join(passing)} again")
     if again and final:
         hints.append(f"{' '.join(again.replace('KIND', kind) for kind in final)} asks again")
+    if odd:
+        hints.append("put the pictures of the cases right (refbench check lists them): the same command goes on")
     hints.append("--items FILE.jsonl lists each with its reason")
     hints.append(f"--allow-failures {math.ceil(1000 * failed / there) / 1000:g} accepts them")
     explain(

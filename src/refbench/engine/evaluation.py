@@ -121,6 +121,8 @@ async def evaluate_async(
         )
         bench = setup.bench
         judging, recorded = judging_of(setup)
+        if show and (odd := setup.dataset.lacking(setup.cases)):
+            print(f"Warning: {odd}.", file=sys.stderr)
         chosen = chosen_metrics(bench, setup.dataset.cases, named)
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)

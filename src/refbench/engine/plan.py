@@ -107,6 +107,8 @@ class Plan(Record):
     set_aside_usd: float | None = None
     """The worst case of the first case that does not fit, or of the dearest where all fit."""
     assumptions: tuple[str, ...] = ()
+    lacking: str = ""
+    """Cases that cannot be judged because a picture of their own is not there."""
 
 
 async def make_plan(
@@ -189,6 +191,7 @@ async def make_plan(
         fits_cases=fits,
         set_aside_usd=aside,
         assumptions=tuple(assumptions),
+        lacking=setup.dataset.lacking(setup.cases),
     )
 
 

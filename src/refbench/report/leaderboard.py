@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from refbench.result import Result
+from refbench.result import UNREADABLE, Result
 from refbench.score import digits_of
 from refbench.table import Ranked, Row, names_of, ranked
 
@@ -242,8 +242,8 @@ def kinds_said(row: Row) -> str:
     for kind, n in row.failures.items():
         own = row.own_failures.get(kind, 0)
         found += [f"{own} {kind} by the model"] if own else []
-        judge = " by the judge" if kind == "refused" and row.judge else ""
-        found += [f"{n - own} {kind}{judge}"] if n > own else []
+        whose = {"refused": " by the judge" if row.judge else "", UNREADABLE: " of the case"}.get(kind, "")
+        found += [f"{n - own} {kind}{whose}"] if n > own else []
     return ", ".join(found)
 
 
