@@ -215,8 +215,8 @@ def _choice(view: View, verdict: Verdict) -> list[Markup]:
 def _traits(view: View, stands_out: Traits, most: int) -> Markup:
     """A line for each model at which something stands out; the even ones are named together."""
     if not stands_out.looked_at:
-        said = tag("p", "There is too little to say what a model is better or worse at.", cls="note")
-        return tag("section", tag("h2", "Strengths and weaknesses"), said)
+        nothing = tag("p", "There is too little to say what a model is better or worse at.", cls="note")
+        return tag("section", tag("h2", "Strengths and weaknesses"), nothing)
     lines, even = [], []
     for row in view.ranked[:most]:
         mine = stands_out.of(row.model)
