@@ -154,5 +154,5 @@ def test_ice_benchs_scores_are_the_judges_too_where_its_answers_are_a_part() -> 
 def test_a_value_of_two_judges_asks_for_the_judge() -> None:
     one, other = creval(), creval(judge="strict")
     both = result_of(one.bench, one.cases, [*one.scores, *other.scores], subset="paper874", draws=0)
-    with pytest.raises(RefBenchError, match="2 rows match .*: name judge of one"):
+    with pytest.raises(RefBenchError, match=r"2 rows match .*: name judge of one"):
         both.value(model="Bagel", metric="avg", protocol="paper", level="overall")
