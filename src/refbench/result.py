@@ -51,7 +51,10 @@ class Result:
         """The one value that the names single out, for example model=, metric="avg", protocol=, level="overall"."""
         rows = self.rows(**wanted)
         if len(rows) != 1:
-            raise RefBenchError(f"{len(rows)} rows match {wanted}: name model, metric, protocol and level of one")
+            names = ("model", "judge", "metric", "protocol")
+            apart = [name for name in names if len({getattr(row, name) for row in rows}) > 1]
+            apart += ["level"] if len({tuple(row.slice.items()) for row in rows}) > 1 else []
+            raise RefBenchError(f"{len(rows)} rows match {wanted}: name {' and '.join(apart or names)} of one")
         return rows[0].value
 
     @property

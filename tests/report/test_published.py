@@ -13,6 +13,7 @@ from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.published import released_scores
 from refbench.benchmarks.multibanana.details import CRITERIA, TASKS, MultiBananaCase, MultiBananaDetails
 from refbench.case import Request
+from refbench.record import RefBenchError
 from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.latex import to_latex
 from refbench.result import Result
@@ -148,3 +149,10 @@ def test_ice_benchs_scores_are_the_judges_too_where_its_answers_are_a_part() -> 
     }
     assert judges["overall"] == judges["Color Editing"] == "Qwen2-VL-72B"
     assert judges["Text-to-Image Creating"] == ""
+
+
+def test_a_value_of_two_judges_asks_for_the_judge() -> None:
+    one, other = creval(), creval(judge="strict")
+    both = result_of(one.bench, one.cases, [*one.scores, *other.scores], subset="paper874", draws=0)
+    with pytest.raises(RefBenchError, match=r"2 rows match .*: name judge of one"):
+        both.value(model="Bagel", metric="avg", protocol="paper", level="overall")

@@ -171,7 +171,9 @@ def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
     states = _states(result)
     for line in lines:
         name, row = called(line, lines), line.main
-        remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(("small n", "no interval"))]
+        # Of a row without any value it goes without saying that nothing was scored in its parts.
+        prosaic = ("small n", "no interval", *(["nothing scored in"] if row.value is None else []))
+        remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(prosaic)]
         said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
         said += failures_said(row, line.digits, result.refusals)
         further = _further(result, line, states)
