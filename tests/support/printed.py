@@ -264,9 +264,13 @@ def _put_latex(
     judge = only
     if titles[1] == "judge":
         judge = "" if _plain(cells[1]) == "none" and not printed else _plain(cells[1])
-    counts = cells[titles.index("scored")] if "scored" in titles else ""
+    counted = {
+        said[1] or protocols[0]: cells[c]
+        for c, title in enumerate(titles)
+        if (said := re.fullmatch(r"scored(?: \((.+)\))?", title))
+    }
     for c, title in enumerate(titles):
-        if c == 0 or title in ("judge", "scored", ""):
+        if c == 0 or title in ("judge", "") or re.fullmatch(r"scored(?: \(.+\))?", title):
             continue
         bare = title.removesuffix(" ↓")
         named = re.fullmatch(rf"(.+) \(({'|'.join(map(re.escape, protocols))})\)", bare)
@@ -280,7 +284,7 @@ def _put_latex(
         if value:
             key = name, judge, PUBLISHED if printed else protocol, metric, where
             # The column is about the number that the table is about; others say theirs where it is less.
-            summary = counts if key[2:] == (protocols[0], main, OVERALL) else ""
+            summary = counted.get(protocol, "") if key[2:] == (protocol, main, OVERALL) else ""
             found[key] = Cell("-" if value == "–" else value, beside, own[1] if own else summary)
 
 
