@@ -184,7 +184,7 @@ def _variance(
     found = mine.found
     there = np.any([~np.isnan(marks) for marks in mine.by_judge.values()], axis=0)
     (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
-    worth = effective_n([int((part.members & there).sum()) for part in overall.parts or (overall,)])
+    worth = effective_n(overall.weights(there))
     apart = _apart(result, mine, theirs)
     level = apart.variance.get("judge") if apart is not None else None
     return Variance(

@@ -334,4 +334,4 @@ def _gain(
         elif more:
             remarks.append(f"what more {what} would change is not known from these scores, which are of one")
     (overall,) = aggregate.overall(cases)
-    return gain / effective_n([int(part.members.sum()) for part in overall.parts or (overall,)]), remarks
+    return gain / effective_n(overall.weights(np.ones(len(cases), dtype=np.bool_))), remarks
