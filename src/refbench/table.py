@@ -29,7 +29,7 @@ INTERVAL_VERSION = 3
 
 _ROUNDING = 1e-9
 _SMALL_N = 50
-"""Clusters, as many as they are worth, below which an interval comes with a remark (docs/decisions/0004-intervals.md)."""
+"""Clusters, as many as they are worth, below which an interval has a remark (docs/decisions/0004-intervals.md)."""
 _UNEVEN = 0.9
 """Clusters that are worth less than this share of their number have that said."""
 

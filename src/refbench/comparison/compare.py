@@ -50,6 +50,7 @@ def compare_columns(
     measured: Collection[str] = (),
     mean_of_judges: str | None = None,
     refusals: str = "conditional",
+    by_slice: bool = True,
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
@@ -78,7 +79,9 @@ def compare_columns(
     pairings = [pairs.of(a, b) for a, b in couples]
     whole = [pairing for pairing in pairings if pairing.shared.sum() >= 2 and not _endless(aggregate, pairing)]
     permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(whole), _MOST_FLIPS))
-    found = draw_pairs(aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed)
+    found = draw_pairs(
+        aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed, by_slice=by_slice
+    )
     drawn = {id(p): d for p, d in zip(whole, found, strict=True) if np.isfinite(d.gap.value)}
     judges = {id(p): {columns.systems[p.first][1], columns.systems[p.second][1]} for p in pairings}
     of_mean = any(mean_of_judges in both for both in judges.values()) and mean_of_judges is not None and not judgeless

@@ -41,8 +41,9 @@ def interval_for(
     """The 95 % interval of a number, from its draws and each cluster's influence on it (`draws_of`).
 
     `n` is the number of clusters behind it, as many as they are worth if their weights differ (`effective_n`), `df`
-    the degrees of freedom of its standard error, `low` and `high` the ends of the scale where it has both. None where no interval can be had: no draw or
-    degree of freedom, no variation at all away from the ends of the scale, or too many undefined draws.
+    the degrees of freedom of its standard error, `low` and `high` the ends of the scale where it has both. None where
+    no interval can be had: no draw or degree of freedom, no variation at all away from the ends of the scale, or too
+    many undefined draws.
     """
     defined = draws[np.isfinite(draws)]
     if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
