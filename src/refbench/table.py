@@ -315,7 +315,7 @@ def _intervals(
 
     drawn, influence = draws_of(table, design, draws, seed)
     there = {measure.name: has_value(values, measure) for measure in aggregate.measures if measure.parts[0] in values}
-    least, most = (_ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
+    least, most = (ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
     found = {}
     for place, (i, name) in enumerate(point):
         ends = least.get((i, name)), most.get((i, name))
@@ -335,9 +335,7 @@ def _intervals(
     return found
 
 
-def _ends_of(
-    aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str
-) -> dict[tuple[int, str], Array]:
+def ends_of(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str) -> dict[tuple[int, str], Array]:
     """The end of each number's scale: the table if every score were the lowest (or highest); nothing for measures
     without such an end."""
     ends = aggregate.ends(side)
