@@ -10,9 +10,9 @@ import pytest
 from refbench import Failure, Score
 from refbench.benchmarks.creval.aggregate import CORRECTED, PAPER
 from refbench.benchmarks.creval.published import released_scores
-from refbench.case import AnyCase
+from refbench.case import AnyCase, Request
 from refbench.comparison import paired_gap
-from refbench.table import Row, tabulate
+from refbench.table import Aggregate, Mean, Measure, Row, Slice, slice_mean, tabulate
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +150,78 @@ def test_small_slices_carry_a_remark_and_equal_scores_an_interval_only_at_the_en
     row = pick(tabulate("p", CORRECTED, equal, few), model="Bagel", metric="avg", level="overall")
     assert (row.value, row.ci95) == (50.0, None)
     assert row.remark is not None
+
+
+def numbered(clusters: Sequence[int], strata: Sequence[int]) -> list[AnyCase]:
+    return [
+        AnyCase(id=str(i), request=Request(instruction=""), cluster=str(c), stratum=str(h), details=None)
+        for i, (c, h) in enumerate(zip(clusters, strata, strict=True))
+    ]
+
+
+def covered(aggregate: Aggregate, cases: Sequence[AnyCase], marks: np.ndarray, truth: float) -> float:
+    """How often intervals of the overall number hold the truth, each row of marks being a model."""
+    scores = [
+        Score(case=str(i), model=f"m{m:03d}", metric="m", protocol="p", value=float(value))
+        for m, row in enumerate(marks)
+        for i, value in enumerate(row)
+    ]
+    rows = [r for r in tabulate("p", aggregate, scores, cases, draws=300) if r.slice["level"] == "overall"]
+    return float(np.mean([r.ci95 is None or r.ci95[0] <= truth <= r.ci95[1] for r in rows]))
+
+
+@pytest.mark.parametrize("sizes", [[5] * 20, [40] + [1] * 19, [30, 30] + [1] * 18])
+def test_intervals_cover_also_where_one_cluster_has_most_of_the_cases(sizes: list[int]) -> None:
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    marks = (np.random.default_rng(2).random((150, len(sizes))) < 0.5)[:, cluster].astype(float)
+    everything = np.ones(len(cluster), dtype=np.bool_)
+    aggregate = Aggregate(
+        (Measure("m", ("m",)),),
+        lambda _: [Slice("overall", {}, everything)],
+        lambda mean, where: {"m": slice_mean(mean, "m", where)},
+        imputed={},
+    )
+    assert covered(aggregate, numbered(cluster, [0] * len(cluster)), marks, 0.5) >= 0.9
+
+
+def test_intervals_cover_where_means_are_of_means() -> None:
+    """Two categories of two tasks each, of 5 and 45 cases: worth 36 cases of equal weight, not 100."""
+    task = np.repeat(np.arange(4), [5, 45, 5, 45])
+    tasks = [Slice("task", {"task": str(k)}, task == k) for k in range(4)]
+    categories = [
+        Slice("category", {"category": str(k)}, np.isin(task, [2 * k, 2 * k + 1]), (tasks[2 * k], tasks[2 * k + 1]))
+        for k in range(2)
+    ]
+    overall = Slice("overall", {}, np.ones(100, dtype=np.bool_), tuple(categories))
+    assert 1 / np.sum(overall.weights(overall.members) ** 2) == pytest.approx(16 / (2 / 5 + 2 / 45))
+
+    def score(mean: Mean, where: Slice) -> np.ndarray:
+        if not where.parts:
+            return mean("m", where.members)
+        return np.asarray(np.mean([score(mean, part) for part in where.parts], axis=0))
+
+    aggregate = Aggregate(
+        (Measure("m", ("m",)),),
+        lambda _: [overall, *categories, *tasks],
+        lambda mean, where: {"m": score(mean, where)},
+        imputed={},
+    )
+    marks = (np.random.default_rng(5).random((200, 100)) < 0.5).astype(float)
+    assert covered(aggregate, numbered(range(100), task), marks, 0.5) >= 0.92
+
+
+def test_clusters_that_are_worth_less_than_their_number_have_that_said() -> None:
+    sizes = [400] + [1] * 99
+    cases = numbered(np.repeat(np.arange(100), sizes), [0] * 499)
+    scores = [Score(case=c.id, model="a", metric="m", protocol="p", value=i % 2) for i, c in enumerate(cases)]
+    aggregate = Aggregate(
+        (Measure("m", ("m",)),),
+        lambda _: [Slice("overall", {}, np.ones(499, dtype=np.bool_))],
+        lambda mean, where: {"m": slice_mean(mean, "m", where)},
+        imputed={},
+    )
+    (row,) = tabulate("p", aggregate, scores, cases, draws=100)
+    assert row.remark == "small n: 100 clusters, worth 1.6 of equal weight"
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:

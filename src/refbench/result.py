@@ -153,12 +153,14 @@ class Result:
         refusals: str | None = None,
         draws: int = DRAWS,
         seed: int = SEED,
+        by_slice: bool = True,
     ) -> Comparison:
         """The models (all, when none is named) compared in pairs on the cases they share, as one family.
 
         By default under the table's first protocol, in the summary measure, with every judge (None in `judges`
         stands for measurements without one). `against` compares one model with each of the others. A model's own
-        failures count as in the table, or as `refusals` says.
+        failures count as in the table, or as `refusals` says. Without `by_slice` gaps have no drivers, and cost
+        less.
         """
         there = list(dict.fromkeys(score.protocol for score in self.scores))
         chosen = protocol or there[0]
@@ -194,6 +196,7 @@ class Result:
             measured=self.bench.measured,
             mean_of_judges=MEAN if self.bench.judges_mean else None,
             refusals=refusals or self.refusals,
+            by_slice=by_slice,
         )
 
     def _counting(self, aggregate: Aggregate, refusals: str) -> Aggregate:

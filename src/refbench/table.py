@@ -24,12 +24,14 @@ from refbench.stats import Array, Design, WeightedMeans, draws_of, effective_n, 
 DRAWS = 2000
 SEED = 20251115
 OVERALL: Mapping[str, str] = {"level": "overall"}
-INTERVAL_VERSION = 2
+INTERVAL_VERSION = 3
 """Bumped whenever intervals of the same scores change."""
 
 _ROUNDING = 1e-9
 _SMALL_N = 50
-"""Below this many clusters an interval comes with a remark (docs/decisions/0004-intervals.md)."""
+"""Clusters, as many as they are worth, below which an interval has a remark (docs/decisions/0004-intervals.md)."""
+_UNEVEN = 0.9
+"""Clusters that are worth less than this share of their number have that said."""
 
 
 class Row(Record):
@@ -74,6 +76,15 @@ class Slice:
     @property
     def label(self) -> dict[str, str]:
         return {"level": self.level, **self.names}
+
+    def weights(self, scored: NDArray[np.bool_]) -> Array:
+        """What part of the slice's number each case has, where the scored ones of a part weigh alike and so do parts,
+        down to the last; parts without any are left out."""
+        if not self.parts:
+            here = (self.members & scored).astype(np.float64)
+            return here / max(here.sum(), 1.0)
+        parts = [part.weights(scored) for part in self.parts]
+        return np.sum(parts, axis=0) / max(sum(part.any() for part in parts), 1)
 
 
 @dataclass(frozen=True)
@@ -318,25 +329,30 @@ def _intervals(
 
     drawn, influence = draws_of(table, design, draws, seed)
     there = {measure.name: has_value(values, measure) for measure in aggregate.measures if measure.parts[0] in values}
-    least, most = (_bound(aggregate, columns, slices, side, scored_too=True) for side in ("low", "high"))
+    least, most = (ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
     found = {}
     for place, (i, name) in enumerate(point):
         ends = least.get((i, name)), most.get((i, name))
         for s in range(drawn.shape[1]):
-            scored = slices[i].members & there[name][s]
-            n = len(design.clusters_of(scored))
-            parts = [len(design.clusters_of(scored & part.members)) for part in slices[i].parts]
+            weights = design.weights_of(slices[i].weights(there[name][s]))
+            n, worth = int((weights > 0).sum()), effective_n(weights)
             low, high = (None if end is None else float(end[s, 0]) for end in ends)
             interval = interval_for(
                 point[i, name][s, 0],
                 drawn[place, s],
                 influence[place, s],
-                n=min(effective_n(parts), n) if parts else n,
-                df=design.degrees_of_freedom(scored),
+                n=worth,
+                df=design.weighted_degrees_of_freedom(weights),
                 **({"low": low, "high": high} if low is not None and high is not None and low < high else {}),
             )
-            found[s, i, name] = interval and _pair(*interval), _remark(interval, n)
+            found[s, i, name] = interval and _pair(*interval), _remark(interval, n, worth)
     return found
+
+
+def ends_of(aggregate: Aggregate, columns: Columns, slices: Sequence[Slice], side: str) -> dict[tuple[int, str], Array]:
+    """The end of each number's scale: the table if every score were the lowest (or highest); nothing for measures
+    without such an end."""
+    return _bound(aggregate, columns, slices, side, scored_too=True)
 
 
 def has_value(values: Mapping[str, Array], measure: Measure) -> Bools:
@@ -371,10 +387,13 @@ def _left_out(has: Has, measure: Measure, where: Slice) -> str | None:
     return f"nothing scored in {', '.join(empty)}" if empty else None
 
 
-def _remark(interval: tuple[float, float] | None, n: int) -> str | None:
+def _remark(interval: tuple[float, float] | None, n: int, worth: float) -> str | None:
     if interval is None:
         return "no interval: too few or equal scores"
-    return f"small n: {n} clusters" if n < _SMALL_N else None
+    if worth >= _SMALL_N - _ROUNDING:
+        return None
+    clusters = f"{n} cluster{'' if n == 1 else 's'}"
+    return f"small n: {clusters}" + (f", worth {worth:.1f} of equal weight" if worth < _UNEVEN * n else "")
 
 
 def _without_a_worst(

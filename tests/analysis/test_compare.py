@@ -24,7 +24,7 @@ from refbench.comparison.drawing import draw_pairs
 from refbench.comparison.pairing import Pairs, who_meets
 from refbench.order import fair_order
 from refbench.stats import holm
-from refbench.table import Aggregate, tabulate
+from refbench.table import Aggregate, Measure, Slice, slice_mean, tabulate
 from support.sentences import contradictions, parse
 
 Data = tuple[Sequence[AnyCase], Sequence[Score]]
@@ -280,7 +280,61 @@ def test_the_interval_is_that_of_the_paired_gap(released: Data) -> None:
     (pair,) = compared(PAPER, cases, mine, metric="VC").pairs
     gap = paired_gap(PAPER, mine, cases, ("Bagel", "gpt-4o"), ("gpt-image-1", "gpt-4o"), "VC", draws=200)
     assert gap.ci95 == pytest.approx(pair.ci95)
-    assert gap.detectable == pytest.approx(pair.detectable)
+
+
+def pair_of(first: np.ndarray, second: np.ndarray) -> Pair:
+    """Two models with these marks from 0 to 1, NaN where the model refused, each case a cluster of its own."""
+    cases = [
+        AnyCase(id=str(i), request=Request(instruction=""), cluster=str(i), stratum="", details=None)
+        for i in range(len(first))
+    ]
+    refused = {"failure": Failure(kind="refused", by_model=True)}
+    scores = [
+        Score(case=str(i), model=m, metric="m", protocol="p", **(refused if np.isnan(x) else {"value": float(x)}))  # type: ignore[arg-type]
+        for m, marks in (("a", first), ("b", second))
+        for i, x in enumerate(marks)
+    ]
+    aggregate = Aggregate(
+        (Measure("m", ("m",)),),
+        lambda some: [Slice("overall", {}, np.ones(len(some), dtype=np.bool_))],
+        lambda mean, where: {"m": slice_mean(mean, "m", where)},
+        imputed={},
+    )
+    columns = columns_of(scores, cases)
+    (pair,) = compare_columns(aggregate, columns, cases, benchmark="b", title="B", protocol="p", draws=200).pairs
+    return pair
+
+
+def test_what_would_be_found_is_said_only_where_it_is_known_and_possible() -> None:
+    rng = np.random.default_rng(4)
+    known = pair_of(*rng.beta(2, 2, (2, 60)))
+    assert known.detectable is not None
+    one_apart = pair_of(np.ones(50), np.r_[0.0, np.ones(49)])
+    assert one_apart.detectable is None, "a single cluster that differs tells nothing about the spread"
+    beyond = pair_of(*(np.arange(16).reshape(2, 8) % 3 % 2 * 1.0))
+    assert beyond.detectable is None, "no difference on the scale would be large enough"
+    marks = rng.beta(2, 2, (2, 60))
+    whole = pair_of(*marks)
+    marks[0, :6] = np.nan
+    broken = pair_of(*marks)
+    assert whole.detectable is not None
+    assert broken.detectable is not None
+    assert broken.detectable > whole.detectable + 0.05, "whatever the failed cases had scored"
+
+
+def test_intervals_of_gaps_agree_with_the_test_and_stay_on_the_scale() -> None:
+    few = pair_of(np.linspace(0.7, 0.71, 4), np.full(4, 0.5))
+    assert few.p is not None
+    assert few.p > 0.05
+    assert few.ci95 is not None
+    assert few.ci95[0] == 0
+    wild = pair_of(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]))
+    assert wild.ci95 == (-1, 1)
+    full = pair_of(np.ones(6), np.zeros(6))
+    assert full.resolved
+    assert full.ci95 == pytest.approx((2 * 0.025 ** (1 / 6) - 1, 1))
+    equal = pair_of(np.full(8, 0.75), np.full(8, 0.5))
+    assert "no interval, as the differences do not vary" in equal.sentence
 
 
 def test_judges_meet_themselves_and_others_only_without_a_common_one() -> None:

@@ -115,6 +115,51 @@ def test_a_model_without_a_value_has_no_rank(creval: Result) -> None:
     assert max(high for _, high in found.values()) == 7
 
 
+def equal_models(creval: Result, seed: int, *, models: int, asked: int, refused: float = 0.0) -> Result:
+    """Models whose marks of 100 items are dealt from one pool, so that nothing differs; all were asked for the first so
+    many of them, and the first model refused the worst of its own."""
+    rng = np.random.default_rng(seed)
+    cases = [c.model_copy(update={"stratum": ""}) for c in creval.cases[:100]]
+    names = sorted({s.model for s in creval.scores})[:models]
+    scores = []
+    for number, name in enumerate(names):
+        marks = rng.beta(2, 2, len(cases))
+        worst = marks <= np.quantile(marks[:asked], refused) if refused and not number else marks < 0
+        for i, case in enumerate(cases):
+            for metric in METRICS:
+                state: dict[str, object] = {"value": float(marks[i])}
+                if i >= asked:
+                    state = {"not_asked": True}
+                elif worst[i]:
+                    state = {"failure": Failure(kind="refused", by_model=True)}
+                scores.append(
+                    Score(case=case.id, model=name, judge="j", metric=metric, protocol="corrected", **state)  # type: ignore[arg-type]
+                )
+    return result_of(creval.bench, cases, scores, draws=0)
+
+
+def test_a_model_that_refuses_what_it_does_badly_gains_no_rank(creval: Result) -> None:
+    for seed in range(4):
+        result = equal_models(creval, seed, models=2, asked=100, refused=0.2)
+        assert set(rank_intervals(result, "corrected", "j").values()) == {(1, 2)}
+
+
+def test_ranks_are_as_open_as_the_cases_that_were_asked_for_leave_them(creval: Result) -> None:
+    """Four cases of a hundred: no test of so few can tell models apart."""
+    for seed in range(8):
+        found = rank_intervals(equal_models(creval, seed, models=3, asked=4), "corrected", "j")
+        assert set(found.values()) <= {(1, 3)}
+
+
+def test_ranks_claim_what_compare_resolves(creval: Result) -> None:
+    found = ranking(creval, "paper", "gpt-4o", draws=200)
+    pairs = creval.compare(protocol="paper", judges=["gpt-4o"], draws=200, by_slice=False).pairs
+    for rank in found:
+        resolved = [p for p in pairs if p.resolved and p.gap is not None and rank.model in (p.first, p.second)]
+        behind = sum((p.gap > 0) == (p.second == rank.model) for p in resolved if p.gap is not None)
+        assert rank.rank95 == (1 + behind, len(found) - (len(resolved) - behind))
+
+
 def test_the_means_of_the_draws_are_the_scores(drawn_run: Path) -> None:
     """Repeats are averaged within a seed: from the single draws one gets the scores of each seed again."""
     drawn: defaultdict[tuple[object, ...], list[float]] = defaultdict(list)

@@ -45,11 +45,19 @@ def test_scores_all_in_the_middle_have_no_interval_and_all_at_the_end_have_one()
     assert (low, high) == (pytest.approx(0.025 ** (1 / 10), abs=1e-4), 1.0)
 
 
-def test_a_macro_average_is_worth_as_many_cases_as_its_smallest_part_lets_it() -> None:
-    assert effective_n([50, 50]) == 100
-    assert effective_n([2, 100]) == pytest.approx(4 / (1 / 2 + 1 / 100))
-    assert effective_n([7]) == effective_n([7, 0]) == 7
+def test_clusters_are_worth_as_many_as_their_weights_let_them() -> None:
+    assert effective_n([1] * 7) == effective_n([3.0] * 7 + [0]) == pytest.approx(7)
+    assert effective_n([40] + [1] * 19) == pytest.approx(59**2 / 1619)
     assert effective_n([]) == 0
+
+
+def test_an_error_is_known_as_well_as_that_of_the_stratum_it_comes_from() -> None:
+    design = Design.of([str(i) for i in range(100)], ["a"] * 5 + ["b"] * 95)
+    even = Design.of([str(i) for i in range(100)], ["a"] * 50 + ["b"] * 50)
+    assert even.weighted_degrees_of_freedom(np.ones(100)) == even.degrees_of_freedom(np.ones(100, dtype=bool)) == 98
+    macro = np.array([1 / 5] * 5 + [1 / 95] * 95)
+    assert design.weighted_degrees_of_freedom(macro) == 4
+    assert alone(1).weighted_degrees_of_freedom(np.ones(1)) == 0
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

@@ -138,10 +138,19 @@ def test_clusters_needed_are_the_fewest_that_can_reach_the_level() -> None:
     assert 28 * smallest_p(11) <= 0.05 < 28 * smallest_p(10)
 
 
-@pytest.mark.parametrize("family", [1, 6, 28])
-def test_the_detectable_difference_is_found_four_times_in_five(family: int) -> None:
-    """For a normal estimate with a known standard error, by scipy's distribution."""
-    error = 0.7
-    shift = detectable(stats.norm.ppf(0.975) * error, family)
-    reach = stats.norm.ppf(1 - 0.025 / family)
-    assert stats.norm.sf(reach - shift / error) == pytest.approx(0.80, abs=1e-6)
+@pytest.mark.parametrize(("family", "n"), [(1, 6), (1, 7), (1, 10), (1, 40), (3, 8), (28, 12), (28, 14), (28, 40)])
+def test_the_detectable_difference_is_found_four_times_in_five(family: int, n: int) -> None:
+    """By both tests, of normal differences whose spread is known."""
+    shift = detectable(float(stats.t.ppf(0.975, n - 1)) / n**0.5, clusters=n, df=n - 1, family=family)
+    assert shift is not None
+    rng = np.random.default_rng(n)
+    x = rng.normal(shift, 1, (600, n))
+    signs = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 if n <= 12 else rng.integers(0, 2, (6000, n))
+    flipped = np.abs(x @ (2 * signs - 1).T) >= np.abs(x.sum(axis=1))[:, None] - 1e-9
+    found = np.maximum(stats.ttest_1samp(x, 0, axis=1).pvalue, flipped.mean(axis=1)) <= 0.05 / family
+    assert 0.77 <= found.mean() <= 0.93
+
+
+def test_nothing_is_detectable_where_no_flip_can_reach_the_level() -> None:
+    assert detectable(1.0, clusters=5, df=4) is None
+    assert detectable(1.0, clusters=10, df=9, family=28) is None

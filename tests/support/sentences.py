@@ -114,7 +114,7 @@ def _read(state: Literal["resolved", "unresolved", "incomparable"], found: re.Ma
 def _fact(fact: str) -> dict[str, object]:
     if match := re.fullmatch(rf"95 % CI ({_NUMBER}) to ({_NUMBER})", fact):
         return {"interval": (float(match[1]), float(match[2]))}
-    if fact == "no interval":
+    if fact in ("no interval", "no interval, as the differences do not vary"):
         return {}
     if match := re.fullmatch(rf"p ([=<]) ({_NUMBER})(?:, Holm over (\d+) pairs(?: (of single judges))?)?", fact):
         return {

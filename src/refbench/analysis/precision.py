@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.columns import System, columns_of
 from refbench.comparison.gap import Panel, gain_of, numbered, panel_of
@@ -27,8 +28,8 @@ _NO_ERROR = "there is no standard error"
 class Rank(Record):
     """Where a model stands: its rank in the table, the ranks it could hold, how often it is first in a resample.
 
-    `rank95` is from tests of all pairs: below the models that are found better, above those that are found worse, with
-    5 % for any error among all of them.
+    `rank95` is from the comparison of all pairs: below the models that it resolves to be better, above those that are
+    worse, with 5 % for any error among all of them. What failures could undo is not resolved.
     """
 
     model: str
@@ -114,21 +115,41 @@ def ranking(
     ]
     if not chosen:
         return []
-    # One cluster is the same in every draw: without a degree of freedom there are no ranks.
-    design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
-    df = design.degrees_of_freedom(np.ones(len(result.cases), dtype=np.bool_))
-    found = ranks_of(sign * point[chosen], sign * drawn[chosen], design.n_clusters, df)
+    better = _found_better(result, protocol, judge, name, [systems[i][0] for i in chosen], draws, seed)
+    if better is None:
+        found = None
+    else:
+        # A pair is about the cases that both have; where the table has them the other way round, nothing is claimed.
+        found = ranks_of(better & (sign * (point[chosen][:, None] - point[chosen]) > 0), sign * drawn[chosen])
     ranks = [
         Rank(
             model=systems[i][0],
             value=round(float(point[i]), 9),
             rank=int(1 + (sign * point[chosen] > sign * point[i]).sum()),
             rank95=None if found is None else (int(found.low[n]), int(found.high[n])),
-            best=None if found is None else round(float(found.best[n]), 6),
+            best=None if found is None or found.best is None else round(float(found.best[n]), 6),
         )
         for n, i in enumerate(chosen)
     ]
     return sorted(ranks, key=lambda rank: (rank.rank, rank.model))
+
+
+def _found_better(
+    result: Result, protocol: str, judge: str | None, measure: str, models: Sequence[str], draws: int, seed: int
+) -> NDArray[np.bool_] | None:
+    """Which models `compare` resolves to be better than which others, models x models: on the cases that both have, and
+    whatever their failures would have scored. None where no pair can be compared."""
+    better = np.zeros((len(models), len(models)), dtype=np.bool_)
+    if len(models) < 2:
+        return better
+    found = result.compare(
+        *models, protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed, by_slice=False
+    )
+    for pair in found.pairs:
+        if pair.resolved and pair.gap is not None:
+            ahead, behind = (pair.first, pair.second) if found.better(pair.gap) else (pair.second, pair.first)
+            better[models.index(ahead), models.index(behind)] = True
+    return better if any(pair.failure is None and pair.n_clusters > 1 for pair in found.pairs) else None
 
 
 def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str, tuple[int, int]]:
@@ -189,10 +210,7 @@ def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Pane
     (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
     there = [np.any([~np.isnan(marks) for marks in panel.by_judge.values()], axis=0) for panel in panels]
     shared = np.all(there, axis=0)
-    worth = [
-        effective_n([int((part.members & has).sum()) for part in overall.parts or (overall,)])
-        for has in (*there, shared)
-    ]
+    worth = [effective_n(overall.weights(has)) for has in (*there, shared)]
     judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
     apart = _apart(result, mine, theirs, judges)
     level = apart.variance.get("judge") if apart is not None else None

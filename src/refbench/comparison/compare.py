@@ -12,14 +12,14 @@ from refbench.columns import Columns
 from refbench.comparison.drawing import Bounds, Drawn, Estimate, Interval, bound_pairs, draw_pairs
 from refbench.comparison.pairing import Pairing, Pairs, measured_alone, who_meets
 from refbench.comparison.records import Comparison, Driver, Pair
-from refbench.comparison.words import holds_zero, sentence
+from refbench.comparison.words import counted, holds_zero, sentence
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.score import digits_of
 from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
-from refbench.stats.effect import LEVEL
+from refbench.stats.effect import FEWEST_APART, LEVEL
 from refbench.stats.interval import SYMMETRIC_BELOW
-from refbench.table import DRAWS, SEED, Aggregate, summaries, summary_measure
+from refbench.table import DRAWS, SEED, Aggregate, ends_of, summaries, summary_measure
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
@@ -50,6 +50,7 @@ def compare_columns(
     measured: Collection[str] = (),
     mean_of_judges: str | None = None,
     refusals: str = "conditional",
+    by_slice: bool = True,
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
@@ -78,7 +79,9 @@ def compare_columns(
     pairings = [pairs.of(a, b) for a, b in couples]
     whole = [pairing for pairing in pairings if pairing.shared.sum() >= 2 and not _endless(aggregate, pairing)]
     permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(whole), _MOST_FLIPS))
-    found = draw_pairs(aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed)
+    found = draw_pairs(
+        aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed, by_slice=by_slice
+    )
     drawn = {id(p): d for p, d in zip(whole, found, strict=True) if np.isfinite(d.gap.value)}
     judges = {id(p): {columns.systems[p.first][1], columns.systems[p.second][1]} for p in pairings}
     of_mean = any(mean_of_judges in both for both in judges.values()) and mean_of_judges is not None and not judgeless
@@ -91,13 +94,13 @@ def compare_columns(
     broken = [p for p in whole if id(p) in drawn and not p.whole]
     between = bound_pairs(aggregate, columns, cases, broken, name, draws=draws, seed=seed)
     bounds = {id(p): found for p, found in zip(broken, between, strict=True)}
-    filled = dict(blank)
+    filled, scale = dict(blank), _scale(aggregate, columns, cases, name)
     for family in families.values():
         adjusted = holm([drawn[id(p)].p or 0.0 for p in family])
         hopeless = _hopeless([drawn[id(p)] for p in family])
         for pairing, p, why in zip(family, adjusted, hopeless, strict=True):
             of_pair = drawn[id(pairing)]
-            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds.get(id(pairing)))
+            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds.get(id(pairing)), scale)
             filled[id(pairing)] = pair.model_copy(update=_case_by_case(singles, pairing, name in lower))
     ready = sorted((filled[id(p)] for p in pairings), key=lambda pair: pair.supplementary)
     digits = _digits(points.get(name, np.zeros(0)), ready)
@@ -134,7 +137,7 @@ def _hopeless(family: Sequence[Drawn]) -> list[str | None]:
     none = all(smallest_p(d.contrast.n) * len(family) > LEVEL for d in family)
     n, words = (len(family), f" in a family of {len(family)} pairs") if none and len(family) > 1 else (1, "")
     return [
-        f"{d.contrast.n} clusters cannot show a difference whatever the data: it takes at least "
+        f"{counted(d.contrast.n, 'cluster')} cannot show a difference whatever the data: it takes at least "
         f"{clusters_needed(n)}{words}"
         if smallest_p(d.contrast.n) * n > LEVEL
         else None
@@ -216,9 +219,10 @@ def _filled(
     hopeless: str | None,
     pairing: Pairing,
     bounds: Bounds | None,
+    scale: float | None,
 ) -> Pair:
-    ci95 = _rounded(drawn.gap.ci95)
-    between, around = (_rounded(bounds[0]), _rounded(bounds[1])) if bounds else (None, None)
+    ci95 = _rounded(_within(drawn.gap.ci95 or _of_full_gaps(drawn, scale), scale))
+    between, around = (_rounded(bounds[0]), _rounded(_within(bounds[1], scale))) if bounds else (None, None)
     # What failed without bounds is taken as missing data, but for a model's own failures: those are no accident.
     undone = pairing.own if bounds is None else holds_zero(between) or holds_zero(around)
     resolved = adjusted <= LEVEL and not holds_zero(ci95) and not undone and not hopeless
@@ -238,7 +242,7 @@ def _filled(
             "resolved": resolved,
             "hopeless": hopeless,
             "effect": None if effect is None else round(effect, 6),
-            "detectable": round(detectable((ci95[1] - ci95[0]) / 2, family), 9) if ci95 and not hopeless else None,
+            "detectable": None if hopeless else _detectable(drawn, family, pairing, bounds, scale),
             "n_clusters": drawn.contrast.n,
             "symmetric": drawn.contrast.n < SYMMETRIC_BELOW,
             "bounds": between,
@@ -247,6 +251,45 @@ def _filled(
             "drivers": tuple(sorted((d for d in drivers if d), key=lambda d: -abs(d.contribution))),
         }
     )
+
+
+def _scale(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase], measure: str) -> float | None:
+    """How far apart two systems can be in a measure; None where it has no two ends."""
+    overall = aggregate.overall(cases)
+    least, most = (ends_of(aggregate, columns, overall, side).get((0, measure)) for side in ("low", "high"))
+    if least is None or most is None or not np.isfinite(most - least).any():
+        return None
+    return float(np.nanmax(np.abs(most - least)))
+
+
+def _within(interval: Interval, scale: float | None) -> Interval:
+    """No gap is larger than the scale."""
+    return interval if interval is None or scale is None else (max(interval[0], -scale), min(interval[1], scale))
+
+
+def _of_full_gaps(drawn: Drawn, scale: float | None) -> Interval:
+    """Where one has the most and the other the least in every cluster, so that differences do not spread: as many
+    clusters do not exclude that some are the other way round (Clopper and Pearson)."""
+    if scale is None or not np.isclose(abs(drawn.gap.value), scale) or drawn.contrast.df < 1:
+        return None
+    least = scale * (2 * (LEVEL / 2) ** (1 / drawn.contrast.n) - 1)
+    return (least, scale) if drawn.gap.value > 0 else (-scale, -least)
+
+
+def _detectable(
+    drawn: Drawn, family: int, pairing: Pairing, bounds: Bounds | None, scale: float | None
+) -> float | None:
+    """The true difference that would be found: larger by all that failures could change, and nothing where that is not
+    known, where too few clusters differ to tell, or where no difference on the scale is large enough."""
+    interval = drawn.gap.ci95
+    if interval is None or drawn.n_apart < FEWEST_APART or (bounds is None and not pairing.whole):
+        return None
+    contrast = drawn.contrast
+    found = detectable((interval[1] - interval[0]) / 2, clusters=contrast.n, df=contrast.df, family=family)
+    if found is None:
+        return None
+    found += bounds[0][1] - bounds[0][0] if bounds else 0.0
+    return None if scale is not None and found > scale else round(found, 9)
 
 
 def _driver(n_cases: int, drawn: Drawn, i: int, gap: float | None) -> Driver | None:

@@ -30,7 +30,6 @@ from refbench.stats import (
     interval_for,
     is_exhaustive,
     one_flip_each,
-    smallest_p,
     sum_flip_p,
 )
 from refbench.stats.effect import LEVEL
@@ -70,6 +69,8 @@ class Drawn:
     """No flip drawn reaches the gap: p is below this."""
     is_sum: bool
     """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
+    n_apart: int
+    """Clusters in which the two differ."""
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]
@@ -141,7 +142,7 @@ class _Group:
         drawn, influence = draws_of(statistics, design, draws, seed)
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
-        flipped, sums = self._flipped(point[:, 0], permutations, seed)
+        flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
         found = []
         for pair in range(self.n_pairs):
             estimates = [
@@ -156,12 +157,13 @@ class _Group:
             found.append(
                 Drawn(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
-                    gap=Estimate(contrast.value, _with_zero(contrast.interval(), p, design.n_clusters)),
+                    gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
                     contrast=contrast,
                     p=p,
                     p_flips=flipped[pair].p if permutations else None,
                     p_is_bound=bound,
                     is_sum=bool(sums[pair]),
+                    n_apart=int(apart[pair]),
                     slices=tuple(self.slices),
                     contributions=tuple(estimates[: len(self.slices)]),
                     gaps=tuple(estimates[len(self.slices) :]),
@@ -204,12 +206,15 @@ class _Group:
         value = self._overall(couples, weights).reshape(self.n_pairs, 2, -1)
         return value[:, :1] - value[:, 1:]
 
-    def _flipped(self, gaps: Array, permutations: int, seed: int) -> tuple[list[FlipP], NDArray[np.bool_]]:
-        """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), and which gaps are sums over
-        clusters. Those are flipped as sums; of others the aggregate is repeated under each flip."""
-        nothing = [FlipP(1.0)] * self.n_pairs, np.zeros(self.n_pairs, dtype=np.bool_)
+    def _flipped(
+        self, gaps: Array, permutations: int, seed: int
+    ) -> tuple[list[FlipP], NDArray[np.bool_], NDArray[np.intp]]:
+        """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), which gaps are sums over
+        clusters, and in how many clusters the two differ. Sums are flipped as such; of others the aggregate is
+        repeated under each flip."""
         if not permutations:
-            return nothing
+            no = np.zeros(self.n_pairs, dtype=np.intp)
+            return [FlipP(1.0)] * self.n_pairs, no.astype(np.bool_), no
         design, n = self.design, len(self.kept)
         twice = next(w for w in self.aggregate.slices([*self.kept, *self.kept]) if w.level == "overall")
         rows = {
@@ -232,7 +237,8 @@ class _Group:
             all_tried = is_exhaustive(design.n_clusters, permutations)
             for i in np.flatnonzero(~sums):
                 found[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
-        return [found[np.intp(i)] for i in range(self.n_pairs)], sums
+        apart = np.abs(parts) > _ROUNDING * np.abs(parts).max(axis=1, keepdims=True)
+        return [found[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
 
     def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
         found = summaries(self.aggregate, rows, weights, [where or self.overall])
@@ -248,10 +254,10 @@ def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
     return student, False
 
 
-def _with_zero(interval: Interval, p: float | None, clusters: int) -> Interval:
+def _with_zero(interval: Interval, p: float | None) -> Interval:
     """The interval holds all differences that the test does not reject: no difference as well, where only the flips do
-    not reject it. So few clusters that flips can never reject say nothing about that."""
-    if interval is None or p is None or p <= LEVEL or smallest_p(clusters) > LEVEL:
+    not reject it."""
+    if interval is None or p is None or p <= LEVEL:
         return interval
     return min(interval[0], 0.0), max(interval[1], 0.0)
 

@@ -15,7 +15,7 @@ from refbench.comparison.drawing import draw_pairs
 from refbench.comparison.pairing import Pairs
 from refbench.record import Record, RefBenchError
 from refbench.score import Score
-from refbench.stats import Array, detectable
+from refbench.stats import Array
 from refbench.stats.components import Components, Labels, variance_components
 from refbench.table import DRAWS, SEED, Aggregate
 
@@ -34,11 +34,6 @@ class Gap(Record):
     def resolved(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.ci95 is not None and not self.ci95[0] <= 0 <= self.ci95[1]
-
-    @property
-    def detectable(self) -> float | None:
-        """The true difference that would be found at least four times in five."""
-        return None if self.ci95 is None else detectable((self.ci95[1] - self.ci95[0]) / 2)
 
 
 def paired_gap(

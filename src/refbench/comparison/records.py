@@ -69,7 +69,8 @@ class Pair(Record):
     effect: float | None = None
     """The gap over the standard deviation of what single clusters contribute to it."""
     detectable: float | None = None
-    """The true difference that this many cases show at least four times in five, in this family."""
+    """The true difference that this many cases show at least four times in five, in this family, whatever the failed
+    ones had scored; None where it is not known or larger than the scale."""
     n_cases: int = 0
     n_clusters: int = 0
     symmetric: bool = False

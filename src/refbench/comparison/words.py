@@ -54,6 +54,8 @@ def holds_zero(interval: tuple[float, float] | None) -> bool:
 
 def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
     interval = f"95 % CI {plain(pair.ci95[0], digits)} to {plain(pair.ci95[1], digits)}" if pair.ci95 else "no interval"
+    if pair.ci95 is None and pair.n_clusters > 1:
+        interval += ", as the differences do not vary"
     assert pair.p_adjusted is not None
     of = "pairs of single judges" if pair.supplementary else "pairs"
     tested = probability(pair.p_adjusted, pair.p_is_bound) + (
@@ -141,4 +143,6 @@ def counted(n: int, noun: str) -> str:
 
 
 def _rough(value: float) -> str:
-    return f"{float(f'{value:.2g}'):g}"
+    """Two digits, rounded up: what is found at least so often is no less."""
+    step = 10.0 ** (floor(log10(value)) - 1) if value > 0 else 1.0
+    return f"{float(f'{ceil(value / step - 1e-9) * step:.2g}'):g}"

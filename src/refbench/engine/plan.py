@@ -419,14 +419,15 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
     if hopeless:
         remarks.insert(
             0,
-            f"{planned[0]} clusters cannot show a difference whatever the data: it takes at least "
-            f"{clusters_needed(family)} for {family} pair{'' if family == 1 else 's'}",
+            f"{planned[0]} cluster{'' if planned[0] == 1 else 's'} cannot show a difference whatever the data: it "
+            f"takes at least {clusters_needed(family)} for {family} pair{'' if family == 1 else 's'}",
         )
+    found = detectable(gap_width, clusters=planned[0], df=planned[1], family=family)
     return Precision(
         metric=measure,
         half_width=round(planned_width(statistics.median(widths), 1), 3),
         gap_half_width=round(gap_width, 3),
-        detectable=None if hopeless else round(detectable(gap_width, family), 3),
+        detectable=None if found is None else round(found, 3),
         family=family,
         n_clusters=planned[0],
         seeds=seeds,
@@ -470,4 +471,4 @@ def _gain(
         elif more:
             remarks.append(f"what more {what} would change is not known from these scores, which are of one")
     (overall,) = aggregate.overall(cases)
-    return gain / effective_n([int(part.members.sum()) for part in overall.parts or (overall,)]), remarks
+    return gain / effective_n(overall.weights(np.ones(len(cases), dtype=np.bool_))), remarks

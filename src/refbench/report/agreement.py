@@ -196,7 +196,10 @@ def _print_preferences(found: Agreement, out: Console) -> None:
             )
         out.print(grid)
         if any(row.slope is None for row in found.preferences.rows):
-            out.print("Slope 1 (assumed): other families' models are too few or alike to tell how it uses the scale.")
+            out.print(
+                "Slope 1 (assumed): other families' models are too few or alike to tell how it uses the scale. Its "
+                "interval is not to be relied on: a judge that uses more or less of the scale is off by itself."
+            )
     for reason in found.preferences.left_out:
         out.print(Text(f"Left out: {reason}."))
     for limit in found.preferences.limits:

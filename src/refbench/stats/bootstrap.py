@@ -59,6 +59,20 @@ class Design:
         clusters = self.clusters_of(members)
         return len(clusters) - len(np.unique(self.stratum[clusters]))
 
+    def weights_of(self, cases: Array) -> Array:
+        """The weight of each cluster, from those of the cases."""
+        return np.bincount(self.cluster, weights=cases, minlength=self.n_clusters)
+
+    def weighted_degrees_of_freedom(self, clusters: Array) -> int:
+        """Clusters less strata, fewer where few clusters of a stratum have most of the weight (Satterthwaite, for equal
+        variances): the error of a mean over a part of 5 and one of 95 is known as well as that of the 5."""
+        n = np.bincount(self.stratum, weights=clusters > 0)
+        shares = np.bincount(self.stratum, weights=clusters**2)
+        known = n > 1
+        if not known.any():
+            return 0
+        return max(1, int(shares[known].sum() ** 2 / (shares[known] ** 2 / (n[known] - 1)).sum() + 1e-9))
+
 
 def _pooled(stratum: NDArray[np.intp]) -> NDArray[np.intp]:
     sizes = np.bincount(stratum)

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from refbench.stats.quantiles import normal_quantile
+from refbench.stats.quantiles import normal_quantile, t_quantile
 
 LEVEL = 0.05
 POWER = 0.80
 
 
-def detectable(half_width: float, family: int = 1) -> float:
+FEWEST_APART = 6
+"""Clusters that must differ: fewer say nothing about how far differences spread."""
+
+
+def detectable(half_width: float, *, clusters: int, df: int, family: int = 1) -> float | None:
     """The true difference that a test finds at least four times in five, from the half-width of a 95 % interval.
 
     In a family of several tests the level that the first of them must reach is the family's divided by their number.
+    None where flips of so few clusters can never reach it. The power is that of Student's t (its noncentral
+    distribution as a normal one), at the level that flips attain; the share of one in `clusters` that is added is what
+    both tests together miss beside it (tests/stats/test_permutation.py).
     """
-    one = normal_quantile(1 - LEVEL / 2)
-    return half_width / one * (normal_quantile(1 - LEVEL / 2 / max(family, 1)) + normal_quantile(POWER))
+    level, step = LEVEL / max(family, 1), smallest_p(clusters)
+    reaching = int(level / step + 1e-9)
+    if reaching < 1:
+        return None
+    error = half_width / t_quantile(1 - LEVEL / 2, df)
+    reach = t_quantile(1 - min(level, reaching * step) / 2, df)
+    found = reach * (1 - 0.25 / df) + normal_quantile(POWER) * (1 + reach**2 / (2 * df)) ** 0.5
+    if reaching == 1:  # all clusters must point the same way
+        found = max(found, clusters**0.5 * normal_quantile(POWER ** (1 / clusters)))
+    return error * found * (1 + 1 / clusters)
 
 
 def smallest_p(clusters: int) -> float:

@@ -40,9 +40,10 @@ def interval_for(
 ) -> Interval:
     """The 95 % interval of a number, from its draws and each cluster's influence on it (`draws_of`).
 
-    `n` is the number of clusters behind it (of a macro average the effective one, `effective_n`), `df` clusters less
-    strata, `low` and `high` the ends of the scale where it has both. None where no interval can be had: no draw or
-    degree of freedom, no variation at all away from the ends of the scale, or too many undefined draws.
+    `n` is the number of clusters behind it, as many as they are worth if their weights differ (`effective_n`), `df`
+    the degrees of freedom of its standard error, `low` and `high` the ends of the scale where it has both. None where
+    no interval can be had: no draw or degree of freedom, no variation at all away from the ends of the scale, or too
+    many undefined draws.
     """
     defined = draws[np.isfinite(draws)]
     if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
@@ -63,7 +64,8 @@ def bounded_interval(
     """Korn and Graubard's interval for the mean of scores between `low` and `high`.
 
     The ends are Clopper and Pearson's, for as many yes-or-no answers as would have this standard error. A sample
-    whose scores all lie at one end of the scale still has an interval: as many clusters do not exclude others.
+    whose scores all lie at one end of the scale still has an interval: as many clusters do not exclude others. `n` is
+    `effective_n` where clusters weigh unequally: one that holds most of the cases is one answer, not many.
     """
     share = min(max(float((value - low) / (high - low)), 0.0), 1.0)
     spread = error / (high - low)
@@ -80,10 +82,10 @@ def bounded_interval(
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
-def effective_n(sizes: Sequence[int]) -> float:
-    """How many equally weighted clusters tell as much as a plain mean over parts of these sizes (Kish)."""
-    counted = [size for size in sizes if size]
-    return len(counted) ** 2 / sum(1 / size for size in counted) if counted else 0.0
+def effective_n(weights: Sequence[float] | Array) -> float:
+    """How many equally weighted clusters tell as much as clusters of these weights (Kish)."""
+    squares = float(np.sum(np.square(weights)))
+    return float(np.sum(weights)) ** 2 / squares if squares else 0.0
 
 
 def student_interval(value: float, error: float, df: int, level: float = 0.95) -> tuple[float, float]:
