@@ -82,9 +82,11 @@ class Slice:
         down to the last; parts without any are left out."""
         if not self.parts:
             here = (self.members & scored).astype(np.float64)
-            return here / max(here.sum(), 1.0)
+            alone: Array = here / max(float(here.sum()), 1.0)
+            return alone
         parts = [part.weights(scored) for part in self.parts]
-        return np.sum(parts, axis=0) / max(sum(part.any() for part in parts), 1)
+        together: Array = np.sum(parts, axis=0) / max(sum(bool(part.any()) for part in parts), 1)
+        return together
 
 
 @dataclass(frozen=True)

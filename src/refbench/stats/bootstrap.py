@@ -61,7 +61,7 @@ class Design:
 
     def weights_of(self, cases: Array) -> Array:
         """The weight of each cluster, from those of the cases."""
-        return np.bincount(self.cluster, weights=cases, minlength=self.n_clusters)
+        return np.bincount(self.cluster, weights=cases, minlength=self.n_clusters).astype(np.float64)
 
     def weighted_degrees_of_freedom(self, clusters: Array) -> int:
         """Clusters less strata, fewer where few clusters of a stratum have most of the weight (Satterthwaite, for equal

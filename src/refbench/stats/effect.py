@@ -29,7 +29,7 @@ def detectable(half_width: float, *, clusters: int, df: int, family: int = 1) ->
     found = reach * (1 - 0.25 / df) + normal_quantile(POWER) * (1 + reach**2 / (2 * df)) ** 0.5
     if reaching == 1:  # all clusters must point the same way
         found = max(found, clusters**0.5 * normal_quantile(POWER ** (1 / clusters)))
-    return error * found * (1 + 1 / clusters)
+    return float(error * found * (1 + 1 / clusters))
 
 
 def smallest_p(clusters: int) -> float:
