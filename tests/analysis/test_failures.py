@@ -89,18 +89,16 @@ def test_the_model_that_refuses_more_often_stands_out() -> None:
     assert found.p < 0.01
     assert [(s.model, s.failed) for s in found.models] == [("Bagel", 12), ("OmniGen2", 0)]
     assert "depends on the model" in found.statement
-    assert "Bagel failed more often than the others (12 cases, 6.0 if all were alike" in found.statement
+    assert "Bagel failed more often than the others (12 of 40 pictures, 6.0 if all were alike" in found.statement
     assert found.n_left_out == 0
 
 
-def test_of_several_pictures_the_cases_with_a_failed_one_are_counted_and_called_so() -> None:
+def test_of_several_pictures_each_that_failed_counts() -> None:
     once = failing({"Bagel": set(range(12))})
     other = failing({})
     twice = [*once.scores, *(score.model_copy(update={"seed": 1}) for score in other.scores)]
     found = failure_test(result_of(once.bench, once.cases, twice, draws=0), "paper", "gpt-4o")
-    assert "whether a case has a failed picture depends on the model" in found.statement
-    assert "Bagel failed more often than the others (12 cases with a failed picture, 6.0 if" in found.statement
-    assert found.counted == "cases with a failed picture"
+    assert "Bagel failed more often than the others (12 of 80 pictures, 6.0 if" in found.statement
 
 
 def test_failures_here_and_there_show_nothing() -> None:
@@ -182,3 +180,24 @@ def test_a_lost_seed_is_a_failure_and_a_case_that_was_not_asked_for_is_none() ->
     found = failure_test(result_of(benchmark("creval"), cases, late, draws=0), "paper", "gpt-4o")  # type: ignore[arg-type]
     assert {one.model: one.failed for one in found.models} == {"Bagel": 1, "OmniGen2": 0}
     assert (found.n_cases, found.n_left_out) == (9, 1)
+
+
+def test_a_model_with_more_seeds_does_not_fail_more_often() -> None:
+    """Ten percent of the pictures of each fail, four seeds of one and one of the other."""
+    cases, scores = some_cases(100)
+    lost = {"value": None, "failure": Failure(kind="refused", detail="no")}
+    ids = [case.id for case in cases]  # type: ignore[attr-defined]
+    rng = np.random.default_rng(6)
+    found = []
+    for model, seeds in (("Bagel", 4), ("OmniGen2", 1)):
+        for seed in range(seeds):
+            gone = {ids[i] for i in rng.choice(100, 10, replace=False)}
+            mine = [s.model_copy(update={"seed": seed}) for s in scores if s.model == model]
+            found += [s.model_copy(update=lost) if s.case in gone else s for s in mine]
+    test = failure_test(result_of(benchmark("creval"), cases, found, draws=0), "paper", "gpt-4o")  # type: ignore[arg-type]
+    assert [(one.failed, one.n_pictures, one.expected_if_alike) for one in test.models] == [
+        (40, 400, 40),
+        (10, 100, 10),
+    ]
+    assert test.p is not None
+    assert test.p > 0.5

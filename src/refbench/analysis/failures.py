@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.columns import columns_of
+from refbench.columns import Columns, columns_of
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.result import Result
@@ -18,7 +18,6 @@ NOT_YET = ("missing_reply", "not_measured", "budget")
 """Kinds that say that the work has not been done, not that it failed."""
 _DRAWS = 4999
 _LEVEL = 0.05
-_COUNTED = {False: "cases", True: "cases with a failed picture"}
 
 
 class Coverage(Record):
@@ -37,11 +36,13 @@ class Coverage(Record):
 
 
 class Standing(Record):
-    """One model's failures among the cases that all models were asked for."""
+    """One model's failed pictures among the cases that all models were asked for."""
 
     model: str
     failed: int
+    n_pictures: int
     expected_if_alike: float
+    """Of as many pictures, at the mean rate of all models: they may have been asked for different numbers of seeds."""
     p: float | None
     """Allows for having looked at every model."""
 
@@ -55,8 +56,6 @@ class FailureTest(Record):
     n_cases: int
     n_left_out: int
     """Cases that some model has not been asked for yet, or that do not concern it."""
-    counted: str
-    """What `failed` counts: cases, or where a case has several pictures, cases with a failed one."""
     models: tuple[Standing, ...]
     p: float | None
     statement: str
@@ -83,8 +82,8 @@ def coverage(result: Result, protocol: str, judge: str | None) -> list[Coverage]
 
 
 def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int = SEED) -> FailureTest:
-    """Test the models that a judge (or none) has scored, on the cases that all of them were asked for; a case has
-    failed for a model when any of its pictures has."""
+    """Test the models that a judge (or none) has scored, on the cases that all of them were asked for, by the share of
+    each case's pictures that failed: models with more seeds have more to fail at, and do not fail more often."""
     measure = result.summary(protocol)
     made_of = next(m for m in result.bench.protocols[protocol].aggregate.measures if m.name == measure)
     chosen = [s for s in result.scores if (s.protocol, s.judge) == (protocol, judge) and s.metric in made_of.parts]
@@ -103,59 +102,65 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     lost: NDArray[np.bool_] = np.any(kinds >= 0, axis=0)
     if made_of.any_part:
         lost = np.logical_and(lost, np.all((kinds >= 0) | beside, axis=0))
-    of_case: NDArray[np.bool_] = np.any(lost, axis=2)
-    failed = of_case[:, asked]
+    wanted = _wanted(columns)[:, asked]
+    failed = lost[:, asked].sum(axis=2)
+    shares = failed / np.maximum(wanted, 1)
     names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
     cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]
     models = [model for model, _ in columns.systems]
-    found = depends_on_system(failed, cluster, draws=_DRAWS, seed=seed) if len(models) > 1 and asked.any() else None
-    counts = failed.sum(axis=1)
+    found = depends_on_system(shares, cluster, draws=_DRAWS, seed=seed) if len(models) > 1 and asked.any() else None
+    rate = float(shares.mean()) if asked.any() else 0.0
     standings = tuple(
         Standing(
             model=model,
-            failed=int(counts[i]),
-            expected_if_alike=round(float(counts.mean()), 3),
+            failed=int(failed[i].sum()),
+            n_pictures=int(wanted[i].sum()),
+            expected_if_alike=round(rate * float(wanted[i].sum()), 3),
             p=None if found is None else float(found.p_each[i]),
         )
         for i, model in enumerate(models)
     )
-    several = lost.shape[2] > 1
     return FailureTest(
         protocol=protocol,
         judge=judge,
         measure=measure,
         n_cases=int(asked.sum()),
         n_left_out=int((~asked).sum()),
-        counted=_COUNTED[several],
         models=standings,
         p=None if found is None else found.p,
-        statement=_statement(standings, None if found is None else found.p, int(asked.sum()), several),
+        statement=_statement(standings, None if found is None else found.p, int(asked.sum())),
     )
 
 
-def _statement(models: tuple[Standing, ...], p: float | None, n: int, several: bool) -> str:
-    """`several`: a case has several pictures, and counts here when one of them failed."""
-    fails, counted = "has a failed picture" if several else "fails", _COUNTED[several]
+def _wanted(columns: Columns) -> NDArray[np.intp]:
+    """How many pictures each system was to give of each case, systems x cases."""
+    known = [columns.kinds[part] >= 0 for part in columns.kinds]
+    known += [~np.isnan(drawn) for drawn in columns.drawn.values()]
+    known += [*columns.away.values(), *columns.waiting.values()]
+    return np.any(known, axis=0).sum(axis=2)
+
+
+def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
     if n == 0:
         return "there is no case yet that every model was asked for"
     if len(models) < 2:
-        failed = "have a failed picture" if several else "failed"
-        return f"{models[0].failed} of {n} cases {failed}; with one model there is nothing to compare"
+        return (
+            f"{models[0].failed} of {models[0].n_pictures} pictures failed; with one model there is nothing to compare"
+        )
     if p is None:
         if not any(model.failed for model in models):
-            return f"none of the {n} cases {'has a failed picture' if several else 'failed'} for any model"
-        alike = "have failed pictures in" if several else "failed on"
-        return f"the models {alike} the same cases, so nothing depends on the model"
+            return f"none of the {n} cases failed for any model"
+        return "the models failed on the same cases, so nothing depends on the model"
     said = _p(p)
     if p > _LEVEL:
-        return f"whether a case {fails} has not been shown to depend on the model ({said}, {n} cases)"
+        return f"whether a case fails has not been shown to depend on the model ({said}, {n} cases)"
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
-        f"({model.failed} {counted}, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
+        f"({model.failed} of {model.n_pictures} pictures, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
-    return f"whether a case {fails} depends on the model ({said}, {n} cases)" + (
+    return f"whether a case fails depends on the model ({said}, {n} cases)" + (
         f": {'; '.join(words)}" if words else ""
     )
 

@@ -25,9 +25,9 @@ class Dependence:
 
 
 def depends_on_system(
-    happened: NDArray[np.bool_], cluster: NDArray[np.intp], *, draws: int, seed: int
+    happened: NDArray[np.bool_] | Array, cluster: NDArray[np.intp], *, draws: int, seed: int
 ) -> Dependence | None:
-    """Test `happened` (systems x cases). None where no cluster has it in some systems and not in others."""
+    """Test `happened` (systems x cases), or in what share of a case's pictures it did. None where no cluster has it in some systems and not in others."""
     _, number = np.unique(cluster, return_inverse=True)
     counts = np.stack([np.bincount(number, weights=row) for row in happened.astype(np.float64)], axis=1)
     # Clusters in which all systems are alike are the same however they are exchanged.
@@ -47,4 +47,4 @@ def depends_on_system(
 
 
 _ROUNDING = 1e-9
-"""Counts are whole numbers and their mean may not be: an equal draw must count as one."""
+"""Sums in another order differ in the last digits: an equal draw must count as one."""
