@@ -137,7 +137,7 @@ def _wanted(columns: Columns) -> NDArray[np.intp]:
     known = [columns.kinds[part] >= 0 for part in columns.kinds]
     known += [~np.isnan(drawn) for drawn in columns.drawn.values()]
     known += [*columns.away.values(), *columns.waiting.values()]
-    return np.any(known, axis=0).sum(axis=2)
+    return np.asarray(np.any(known, axis=0).sum(axis=2))
 
 
 def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
@@ -157,7 +157,8 @@ def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
-        f"({model.failed} of {model.n_pictures} pictures, {model.expected_if_alike:.1f} if all were alike, {_p(model.p or 0)})"
+        f"({model.failed} of {model.n_pictures} pictures, {model.expected_if_alike:.1f} if all were alike, "
+        f"{_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
     return f"whether a case fails depends on the model ({said}, {n} cases)" + (

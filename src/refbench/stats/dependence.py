@@ -27,11 +27,12 @@ class Dependence:
 def depends_on_system(
     happened: NDArray[np.bool_] | Array, cluster: NDArray[np.intp], *, draws: int, seed: int
 ) -> Dependence | None:
-    """Test `happened` (systems x cases), or in what share of a case's pictures it did. None where no cluster has it in some systems and not in others."""
+    """Test `happened` (systems x cases), or in what share of a case's pictures it did. None where no cluster
+    has it more in some systems than in others."""
     _, number = np.unique(cluster, return_inverse=True)
     counts = np.stack([np.bincount(number, weights=row) for row in happened.astype(np.float64)], axis=1)
     # Clusters in which all systems are alike are the same however they are exchanged.
-    counts = counts[np.ptp(counts, axis=1) > 0]
+    counts = counts[np.ptp(counts, axis=1) > _ROUNDING]
     if len(counts) == 0:
         return None
     rng = np.random.default_rng(seed)

@@ -190,7 +190,8 @@ def failures(view: View) -> list[str]:
     if test.p is not None and test.p <= _LEVEL:
         found += [
             f"{_short(one.model)} fails {'more' if one.failed > one.expected_if_alike else 'less'} often than chance "
-            f"explains ({one.failed} of {one.n_pictures} pictures; {one.expected_if_alike:.1f} if all models were alike)."
+            f"explains ({one.failed} of {one.n_pictures} pictures; {one.expected_if_alike:.1f} if all models were "
+            "alike)."
             for one in test.models
             if one.p is not None and one.p <= _LEVEL
         ][:2]
