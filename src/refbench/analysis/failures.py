@@ -161,9 +161,7 @@ def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
         f"{_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
-    return f"whether a case fails depends on the model ({said}, {n} cases)" + (
-        f": {'; '.join(words)}" if words else ""
-    )
+    return f"whether a case fails depends on the model ({said}, {n} cases)" + (f": {'; '.join(words)}" if words else "")
 
 
 def _p(p: float) -> str:
