@@ -195,7 +195,11 @@ def _draw(
         )
         for repeat in repeats
     ]
-    return {metric: _of_repeats([draw[metric] for draw in drawn]) for metric in drawn[0]}
+    found = {metric: _of_repeats([draw[metric] for draw in drawn]) for metric in drawn[0]}
+    if book.derive is Book.derive:  # a repeat that is not among the files says nothing where another has failed
+        told = {m: [d[m] for d in drawn if d[m].failed != "missing_reply"] for m in found}
+        found |= {metric: _of_repeats(states) for metric, states in told.items() if states}
+    return found
 
 
 def _of_repeats(states: Sequence[State]) -> State:

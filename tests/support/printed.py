@@ -241,7 +241,8 @@ def read_latex(text: str, by: str = OVERALL) -> Printed:
                 continue
             if not titles:
                 for cell in cells:
-                    titles += [_plain(cell), *([""] if cell.startswith(r"\multicolumn{2}") else [])]
+                    title = "scored" if _plain(cell).startswith("scored (") else _plain(cell)
+                    titles += [title, *([""] if cell.startswith(r"\multicolumn{2}") else [])]
                 continue
             if line.startswith(r"\multicolumn"):
                 continue

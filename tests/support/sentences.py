@@ -134,7 +134,8 @@ def _fact(fact: str) -> dict[str, object]:
     if fact == "few clusters: differences taken to be symmetric":
         return {"symmetric": True}
     if match := re.fullmatch(r"(\d+) cases? left out \((.+)\)", fact):
-        reasons = {one.rpartition(" ")[0]: int(one.rpartition(" ")[2]) for one in match[2].split(", ")}
+        # A reason may be several kinds of failure, with commas between them.
+        reasons = {why: int(n) for why, n in re.findall(r"(?:^|, )(.+?) (\d+)(?=, |$)", match[2])}
         return {"n_left_out": int(match[1]), "left_out": reasons}
     if match := re.fullmatch(r"(\d+) failed pictures? of the others left out \((.+)\)", fact):
         return {"n_lost": int(match[1])}
