@@ -123,6 +123,8 @@ class _Reading:
         models = dict.fromkeys(model for model, _ in systems)
         expected: dict[System, None] = dict.fromkeys(systems)
         for purpose, act in whole_parts(evidence):
+            if "imported" in act.request:
+                self._imported.add(purpose.judge)
             case = by_id.get(purpose.case)
             if case is None:
                 continue
@@ -132,8 +134,6 @@ class _Reading:
                 self._measured.add(purpose, act, protocols)
                 continue
             expected[purpose.model, purpose.judge] = None
-            if "imported" in act.request:
-                self._imported.add(purpose.judge)
             if purpose.part == "*":
                 place = purpose.case, purpose.model, purpose.judge, purpose.seed
                 self._unsendable[place] = act.failure or Failure(kind="undefined")

@@ -152,7 +152,9 @@ def test_items_that_nobody_could_win_can_be_won(real: Result) -> None:
     assert sum(v or 0 for v in by["corrected"]) > 10
 
 
-def test_published_numbers_stand_apart_from_a_part_of_the_subset_they_are_about(real: Result, creval_mini: Path) -> None:
+def test_published_numbers_stand_apart_from_a_part_of_the_subset_they_are_about(
+    real: Result, creval_mini: Path
+) -> None:
     assert real.published() == []
     found = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874")
     assert found.published() == []  # 116 of the 874 cases are here
