@@ -500,8 +500,10 @@ def gap(
     cases = {case["id"]: case for case in run.cases if case["wanted"]}
     draws = states(run, book, protocol, "conditional")
     sides = []
-    for system in (first, second):
-        mine = {(c, seed): draw for (s, c, seed), draw in draws.items() if s == system}
+    for model, judge in (first, second):
+        # What no judge gave is the same beside each of them.
+        mine_too = sorted({s for s, _, _ in draws if s[0] == model and judge in (None, s[1])}, key=str)[:1]
+        mine = {(c, seed): draw for (s, c, seed), draw in draws.items() if s in mine_too}
         sides.append(_filled(mine, book, partial(_official, book, "conditional")))
     shared = {
         case
