@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from support.checkout import plain_items, write_checkout, write_replies
+
+# What a change must pass is the same every time; elsewhere each run looks at other examples. No test asserts a time.
+settings.register_profile("refbench", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("refbench")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
