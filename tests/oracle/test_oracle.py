@@ -29,10 +29,12 @@ from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
 from refbench.report.leaderboard import leaderboard
+from refbench.report.site.write import write_site
 from refbench.result import Result
 from refbench.runs import Shard
 from refbench.scoring import score_run
 from support.judge_server import Faults, JudgeServer
+from support.shown_numbers import site_numbers
 
 SHRINK = "REFBENCH_ORACLE_UNSHRUNK" not in os.environ
 """Whether a run that fails is made smaller: for reading, not for telling whether there is one."""
@@ -113,6 +115,33 @@ def test_what_is_printed_is_the_table(plan: Plan) -> None:
         if result is not None:
             problems = checks.printed_is(result)
             assert not problems, checks.told(problems)
+
+
+@runs(10)
+@given(plans)
+def test_what_pages_show_is_the_table(plan: Plan) -> None:
+    """Every row of the site's data; tests/report holds the brief against these."""
+    with TemporaryDirectory() as name:
+        made = make(plan, Path(name))
+        result = scored(made)
+        if result is None:
+            return
+        write_site([made.run.path], Path(name) / "site", draws=20)
+        shown = site_numbers(Path(name) / "site")
+        rows = {(r.model, r.judge, r.protocol, r.metric, tuple(sorted(r.slice.items()))): r for r in result.table.rows}
+        # Pages have levels of their own besides (the number of references), and no rows of which nothing is expected.
+        assert all(row.n_expected == 0 for key, row in rows.items() if key not in shown)
+        for key, row in ((key, row) for key, row in rows.items() if key in shown):
+            cell = shown[key]
+            assert (None if cell.text is None else float(cell.text)) == row.value, key
+            assert [int(cell.scored), int(cell.expected), int(cell.not_asked or 0)] == [
+                row.n_scored,
+                row.n_expected,
+                row.n_not_asked,
+            ], key
+            assert {kind: int(count) for kind, count in cell.failures} == dict(row.failures), key
+            bounds = None if cell.bounds is None else (float(cell.bounds[0]), float(cell.bounds[1]))
+            assert bounds == row.bounds, key
 
 
 @runs(2)
