@@ -5,12 +5,15 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from refbench.cli.app import main
 from support.checkout import plain_items, write_checkout, write_replies
 
 # What a change must pass is the same every time; elsewhere each run looks at other examples. No test asserts a time.
@@ -63,3 +66,21 @@ def checkout(tmp_path: Path) -> Path:
     for model in ("alpha", "beta"):
         write_replies(root / "answer_gpt", model, items)
     return root
+
+
+Outcome = tuple[int, str, str]
+Refbench = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*words: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 from refbench.case import AnyCase
 from refbench.failure import KINDS
 from refbench.score import Score
-from refbench.stats import Array
+from refbench.stats import Array, mean_of_those_there
 
 System: TypeAlias = tuple[str, str | None]
 """Model and judge."""
 Bools: TypeAlias = NDArray[np.bool_]
 Kinds: TypeAlias = NDArray[np.int8]
+
+EMPTY: Mapping[str, float | bool] = {"drawn": np.nan, "kinds": -1, "away": False, "waiting": False, "own": False}
+"""The arrays of Columns, and what each holds where a score is in no state."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,14 @@ class Columns:
         """One seed alone, by its place among all."""
         arrays: dict[str, Any] = {
             name: {metric: column[:, :, place : place + 1] for metric, column in getattr(self, name).items()}
-            for name in ("drawn", "kinds", "away", "waiting", "own")
+            for name in EMPTY
         }
         return replace(self, **arrays)
 
     @cached_property
     def values(self) -> dict[str, Array]:
         """The mean over the seeds that have a value, NaN where none has."""
-        return {metric: mean_over_seeds(drawn) for metric, drawn in self.drawn.items()}
+        return {metric: mean_of_those_there(drawn, axis=2) for metric, drawn in self.drawn.items()}
 
     @cached_property
     def failures(self) -> dict[str, Kinds]:
@@ -84,14 +87,6 @@ class Columns:
             concerned = self.waiting[metric] | (self.kinds[metric] >= 0) | ~np.isnan(self.drawn[metric])
             found[metric] = np.logical_and(np.any(away, axis=2), ~np.any(concerned, axis=2))
         return found
-
-
-def mean_over_seeds(drawn: Array) -> Array:
-    """Mean over the last axis of what is there; NaN where nothing is."""
-    there = ~np.isnan(drawn)
-    with np.errstate(invalid="ignore"):
-        mean: Array = np.where(there, drawn, 0.0).sum(axis=2) / there.sum(axis=2)
-    return mean
 
 
 def columns_of(scores: Sequence[Score], cases: Sequence[AnyCase]) -> Columns:

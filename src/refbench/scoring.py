@@ -200,15 +200,19 @@ def _unmeasured(bench: Benchmark, asked: Asked) -> list[str]:
 def _pictures(run: Run, cases: Sequence[AnyCase]) -> str:
     """One hash for the content of the cases' pictures as far as they were opened, "" where none was."""
     mine = {picture.name for case in cases for picture in (*case.request.pictures, *case.targets)}
-    known = {picture.name: picture.sha256 for picture in reversed(run.pictures()) if picture.name in mine}
+    known = {name: sha256 for name, sha256 in run.inputs().items() if name in mine}
     return content_key(known)[:16] if known else ""
 
 
 def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:
     """What a run was asked for beyond its records."""
-    seeds = {model: int(count) for model, count in run.notes("seeds of ").items()}
-    judges = tuple(run.notes("family of "))
-    return Asked(judges, seeds, run.notes("not measured "), refusals == "worst,unsupported")
+    notes = run.notes("")  # read once: on network disks a reader copies the ledger first
+
+    def under(prefix: str) -> dict[str, str]:
+        return {name.removeprefix(prefix): value for name, value in notes.items() if name.startswith(prefix)}
+
+    seeds = {model: int(count) for model, count in under("seeds of ").items()}
+    return Asked(tuple(under("family of ")), seeds, under("not measured "), refusals == "worst,unsupported")
 
 
 def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.case import AnyCase
-from refbench.columns import Bools, Columns, columns_of, mean_over_seeds
+from refbench.columns import Bools, Columns, columns_of
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
-from refbench.stats import Array, Design, WeightedMeans, draws_of, effective_n, interval_for
+from refbench.stats import Array, Design, WeightedMeans, draws_of, effective_n, interval_for, mean_of_those_there
 
 DRAWS = 2000
 SEED = 20251115
@@ -136,10 +136,7 @@ def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
     if not where.parts:
         return mean(metric, where.members)
     parts = np.stack([mean(metric, part.members) for part in where.parts])
-    there = ~np.isnan(parts)
-    with np.errstate(invalid="ignore"):
-        averaged: Array = np.where(there, parts, 0.0).sum(axis=0) / there.sum(axis=0)
-    return averaged
+    return mean_of_those_there(parts)
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ class Aggregate:
             found |= self.per_case(given, columns.away)
         for measure in self.measures:
             found |= _where_whole(measure, found, columns.away)
-        return {metric: mean_over_seeds(drawn) for metric, drawn in found.items()}
+        return {metric: mean_of_those_there(drawn, axis=2) for metric, drawn in found.items()}
 
     def _drawn(self, columns: Columns, metric: str, side: str, scored_too: bool) -> Array:
         """A metric of each picture, with what stands in for failures."""

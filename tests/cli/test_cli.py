@@ -12,25 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from refbench.cli.app import COMMANDS, main
+from refbench.cli.app import COMMANDS
 from refbench.demo import photographs
 
 Outcome = tuple[int, str, str]
 Refbench = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def run(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 ROW = {"model", "judge", "protocol", "metric", "slice", "value", "n_expected", "n_scored", "n_imputed", "failures", "ci95", "bounds"}  # fmt: skip

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-from refbench.cli.app import main
 from support.icebench import every_task, write_dataset, write_outputs
 from support.ideabench import write_picture
 from support.judge_server import Faults, JudgeServer
@@ -18,18 +14,6 @@ from support.printed import Cell, read_head, read_terminal
 
 Outcome = tuple[int, str, str]
 Refbench = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
-    def run(*words: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 def ice(tmp_path: Path, url: str) -> tuple[object, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,23 +12,8 @@ import refbench
 from multibanana.factory import MARKS, TOTAL, Set, every_task, reply, write_dataset, write_replies
 from refbench import RefBenchError
 from refbench.benchmarks.multibanana.details import CRITERIA
-from refbench.cli.app import main
 
 Refbench = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refbench:
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["refbench", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 def test_well_formed_files_give_the_same_numbers_in_both_protocols(data: Path, judged: Path) -> None:

@@ -143,8 +143,8 @@ def states(run: Exported, book: Book, protocol: str, refusals: str) -> dict[tupl
                 place = model, case["id"], seed
                 mine = [e for e in evidence if (e["model"], e["case"], e["seed"]) == place]
                 mine = [e for e in mine if e["protocol"] in ("", protocol)]
-                draw = _draw(run, book, protocol, case, judge, finals.get(place), mine, newest, refusals)
-                found[system, case["id"], seed] = draw
+                once = partial(_once, run, book, protocol, case, judge, finals.get(place), newest, refusals)
+                found[system, case["id"], seed] = _draw(book, judge, mine, once)
     return found | (_judges_mean(found, book) if book.judges_mean else {})
 
 
@@ -168,33 +168,10 @@ def seeds_of(run: Exported, model: str) -> list[int]:
     return sorted(seeds | asked | {e["seed"] for e in run.evidence if e["model"] == model}) or [0]
 
 
-def _draw(
-    run: Exported,
-    book: Book,
-    protocol: str,
-    case: Case,
-    judge: str | None,
-    output: Mapping[str, Any] | None,
-    evidence: Sequence[Any],
-    newest: Mapping[str, int],
-    refusals: str,
-) -> Draw:
+def _draw(book: Book, judge: str | None, evidence: Sequence[Any], once: Callable[[Sequence[Any]], Draw]) -> Draw:
     """The metrics of one picture: the mean over the judge's repeats, each with what follows from it."""
     repeats = sorted({e["repeat"] for e in evidence if e["kind"] == "chat" and e["judge"] == judge}) or [0]
-    drawn = [
-        _once(
-            run,
-            book,
-            protocol,
-            case,
-            judge,
-            output,
-            [e for e in evidence if e["repeat"] == repeat or e["kind"] == "measure"],
-            newest,
-            refusals,
-        )
-        for repeat in repeats
-    ]
+    drawn = [once([e for e in evidence if e["repeat"] == repeat or e["kind"] == "measure"]) for repeat in repeats]
     found = {metric: _of_repeats([draw[metric] for draw in drawn]) for metric in drawn[0]}
     if book.derive is Book.derive:  # a repeat that is not among the files says nothing where another has failed
         told = {m: [d[m] for d in drawn if d[m].failed != "missing_reply"] for m in found}
@@ -217,9 +194,9 @@ def _once(
     case: Case,
     judge: str | None,
     output: Mapping[str, Any] | None,
-    evidence: Sequence[Any],
     newest: Mapping[str, int],
     refusals: str,
+    evidence: Sequence[Any],
 ) -> Draw:
     """The metrics of one picture in one repeat: what was read, else measured, else why there is nothing."""
     gone = output["failure"] if output else None

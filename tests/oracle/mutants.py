@@ -44,7 +44,7 @@ MUTANTS = (
         "a total is taken of marks that were averaged over seeds first",
         "table.py",
         "            found |= self.per_case(given, columns.away)\n",
-        "            found |= self.per_case({m: np.repeat(mean_over_seeds(d)[:, :, None], d.shape[2], 2) for m, d in "
+        "            found |= self.per_case({m: np.repeat(mean_of_those_there(d, axis=2)[:, :, None], d.shape[2], 2) for m, d in "
         "given.items()}, columns.away)\n",
     ),
     Mutant(

@@ -12,7 +12,7 @@ import numpy as np
 
 from refbench.analysis.operands import RELEASED_DIGITS, Side
 from refbench.case import AnyCase
-from refbench.columns import Columns, System, columns_of
+from refbench.columns import EMPTY, Columns, System, columns_of
 from refbench.record import RefBenchError
 
 
@@ -139,7 +139,7 @@ def _laid_out(
     found = replace(own, drawn=rounded)
     return Columns(
         systems,
-        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in _EMPTY.items()},
+        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in EMPTY.items()},
     )
 
 
@@ -161,12 +161,8 @@ def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
 
     return Columns(
         tuple(system for part in parts for system in part.systems),
-        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in _EMPTY.items()},
+        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in EMPTY.items()},
     )
-
-
-_EMPTY: Mapping[str, float | bool] = {"drawn": np.nan, "kinds": -1, "away": False, "waiting": False, "own": False}
-"""What each array of Columns holds where a score is in no state."""
 
 
 Named = tuple[Side, str, Sequence[str | None]]

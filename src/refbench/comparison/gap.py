@@ -10,12 +10,12 @@ import numpy as np
 
 from refbench.case import AnyCase
 from refbench.case_values import case_values
-from refbench.columns import System, columns_of, mean_over_seeds
+from refbench.columns import System, columns_of
 from refbench.comparison.drawing import draw_pairs
 from refbench.comparison.pairing import Pairs
 from refbench.record import Record, RefBenchError
 from refbench.score import Score
-from refbench.stats import Array
+from refbench.stats import Array, mean_of_those_there
 from refbench.stats.components import Components, Labels, variance_components
 from refbench.table import DRAWS, SEED, Aggregate
 
@@ -99,7 +99,7 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
     n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
     names = [draw[0] for draw in draws]
     by_judge = {
-        name: mean_over_seeds(values[[i for i, one in enumerate(names) if one == name]].T[None])[0]
+        name: mean_of_those_there(values[[i for i, one in enumerate(names) if one == name]])
         for name in dict.fromkeys(names)
     }
     return Panel(scores[0].model, found, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge)

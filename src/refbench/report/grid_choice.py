@@ -14,7 +14,7 @@ from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.result import Result
 from refbench.score import digits_of
-from refbench.stats import Array
+from refbench.stats import Array, mean_of_those_there
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def choose(
         )
     else:
         low = (best is None) != marks.lower
-        column = table[list(models).index(of)] if of else _mean(table)
+        column = table[list(models).index(of)] if of else mean_of_those_there(table)
         key = column if low else -column
         over = f"for {of}" if of else f"for {models[0]}" if len(models) == 1 else f"on average over {', '.join(models)}"
         rule = f"cases with the {'lowest' if low else 'highest'} {marks.said} {over}"
@@ -145,14 +145,6 @@ def choose(
     order = sorted(there.tolist(), key=lambda n: (key[n], cases[n].id))[:count]
     head = "the first of the " if len(order) == 1 else f"the {len(order)} "
     return Chosen(tuple(cases[n] for n in order), f"{head}{rule}, among those with a value")
-
-
-def _mean(table: Array) -> Array:
-    """Over the models that have a value of the case; NaN where none has."""
-    there = ~np.isnan(table)
-    with np.errstate(invalid="ignore"):
-        mean: Array = np.where(there, table, 0.0).sum(axis=0) / there.sum(axis=0)
-    return mean
 
 
 def state_of(marks: Marks, model: str, case: AnyCase, position: int, output: Failure | None) -> str:

@@ -48,8 +48,9 @@ def standing_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Purpose, Eviden
 def left_out(ledgers: Sequence[Path]) -> int:
     """How many results are about an output that does not stand, and are left out for that."""
     with _opened(ledgers) as dbs:
-        best = standing_acts(dbs)
-        return sum(act in best for _, act in _links(dbs, stand=False))
+        gone = [act for _, act in _links(dbs, stand=False)]
+        best = standing_acts(dbs) if gone else {}
+        return sum(act in best for act in gone)
 
 
 def _links(dbs: Sequence[sqlite3.Connection], *, stand: bool) -> Iterator[tuple[Purpose, str]]:

@@ -9,7 +9,7 @@ from refbench.stats.holm import holm
 from refbench.stats.icc import icc
 from refbench.stats.interval import Contrast, bca_interval, bounded_interval, bounds_interval, effective_n, interval_for
 from refbench.stats.kappa import Bins, cohen_kappa, quadratic_kappa
-from refbench.stats.means import WeightedMeans
+from refbench.stats.means import WeightedMeans, mean_of_those_there
 from refbench.stats.permutation import FlipP, flip_p, flips, is_exhaustive, one_flip_each, sum_flip_p
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "krippendorff_alpha",
     "leave_one_out",
     "mean_absolute_error",
+    "mean_of_those_there",
     "mean_squared_error",
     "one_flip_each",
     "pearson",

@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from refbench.stats.bootstrap import Array
 
 
+def mean_of_those_there(values: Array, axis: int = 0) -> Array:
+    """The plain mean over an axis of what is there; NaN where nothing is."""
+    there = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(there, values, 0.0).sum(axis=axis) / there.sum(axis=axis)
+    return mean
+
+
 class WeightedMeans:
     """Means of columns under each weight vector. NaN marks a case without a value: it has no weight.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from refbench.benchmarks.ideabench.details import CATEGORIES, LISTED, IdeaCase
 from refbench.benchmarks.ideabench.grade import FAILURE_RATE, NEVER_ASKED, SCORE
-from refbench.stats import Array
+from refbench.stats import Array, mean_of_those_there
 from refbench.table import Aggregate, Has, Mean, Measure, Slice, Summary
 
 PER_CENT = 100.0
@@ -89,11 +89,7 @@ def _score(mean: Mean, where: Slice, *, grouped: bool) -> Array:
     if not where.parts:
         return mean(SCORE, where.members)
     parts = where.by_groups if grouped and isinstance(where, IdeaSlice) else where.parts
-    stacked = np.stack([_score(mean, part, grouped=grouped) for part in parts])
-    there = ~np.isnan(stacked)
-    with np.errstate(invalid="ignore"):
-        averaged: Array = np.where(there, stacked, 0.0).sum(axis=0) / there.sum(axis=0)
-    return averaged
+    return mean_of_those_there(np.stack([_score(mean, part, grouped=grouped) for part in parts]))
 
 
 def gaps(has: Has, measure: Measure, where: Slice) -> str | None:

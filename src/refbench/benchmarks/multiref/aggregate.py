@@ -24,7 +24,7 @@ from refbench.benchmarks.multiref.details import (
 )
 from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE, JUDGEABLE, WAYS, judged
 from refbench.case import AnyCase
-from refbench.stats import Array
+from refbench.stats import Array, mean_of_those_there
 from refbench.table import Aggregate, Has, Mean, Measure, Slice, Summary
 
 MARKS = (*AXES, *(judged(kind) for kind in JUDGEABLE))
@@ -102,7 +102,7 @@ def _macro(mean: Mean, axis: str, where: Slice) -> Array:
     """The mean over the slice's cases, or over its parts'; parts without a value are left out, and the row says so."""
     if not where.parts:
         return mean(axis, where.members)
-    return _mean_of([_macro(mean, axis, part) for part in where.parts])
+    return mean_of_those_there(np.stack([_macro(mean, axis, part) for part in where.parts]))
 
 
 def _avg(values: Mapping[str, Array], types: Sequence[Type]) -> Array:
@@ -111,15 +111,7 @@ def _avg(values: Mapping[str, Array], types: Sequence[Type]) -> Array:
     oriented = [1.0 - values[kind] if kind in ERRORS else values[kind] for kind in types]
     whole = np.all([~np.isnan(value).all(axis=1) for value in oriented], axis=0)
     # A bootstrap draw may lose a rare type; the average of that draw is over the others.
-    return np.where(whole[:, None], _mean_of(oriented), np.nan)
-
-
-def _mean_of(parts: Sequence[Array]) -> Array:
-    stacked = np.stack(parts)
-    there = ~np.isnan(stacked)
-    with np.errstate(invalid="ignore"):
-        averaged: Array = np.where(there, stacked, 0.0).sum(axis=0) / there.sum(axis=0)
-    return averaged
+    return np.where(whole[:, None], mean_of_those_there(np.stack(oriented)), np.nan)
 
 
 def _by(cases: Sequence[AnyCase], level: str, split: str, names: Sequence[str]) -> Iterator[ReferenceSlice]:
