@@ -53,12 +53,12 @@ wheel: $(VENV)/ready
 # Local judges and the hub's networks need torch, which is too large for everyone's environment: an environment and tests of their own.
 neural:
 	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural,diffusers
-	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/neural
+	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/networks/large tests/models/diffusers
 
 # Ray is large, so its tests have an environment of their own too: a cluster of two nodes on this machine, one of them lost.
 ray:
 	$(MAKE) .venv-ray/ready VENV=.venv-ray EXTRAS=dev,local,ray,diffusers
-	.venv-ray/bin/python -m pytest tests/cluster
+	.venv-ray/bin/python -m pytest tests/engine/ray
 
 # The tests again with the oldest versions that pyproject.toml allows.
 lowest:

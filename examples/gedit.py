@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from refbench.benchmarks.benchmark import Material
-from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Material
+from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
 from refbench.case import AnyCase, Case, Picture, Request
 from refbench.chat import ChatRequest
 from refbench.failure import Failure

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.benchmark import Material
-from refbench.benchmarks.simple import Total, judge_request, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Material
+from refbench.benchmarks.kit.constructor import Total, judge_request, simple_benchmark
 from refbench.case import AnyCase, Case, Picture, Request
 from refbench.chat import ChatRequest
 from refbench.judges import Contract, Criterion, Scale

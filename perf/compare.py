@@ -22,18 +22,17 @@ from pathlib import Path
 
 import numpy as np
 
-from refbench.benchmarks.creval.aggregate import PAPER
-from refbench.benchmarks.creval.published import released_scores
-from refbench.benchmarks.multibanana.details import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
-from refbench.benchmarks.multibanana.grade import PART
+from refbench.analysis.compare.draws import draw_pairs
+from refbench.analysis.compare.family import compare_columns
+from refbench.analysis.compare.pairing import Pairs, who_meets
+from refbench.benchmarks.creval.table import PAPER, released_scores
+from refbench.benchmarks.multibanana.cases import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
+from refbench.benchmarks.multibanana.table import PART
 from refbench.case import Picture, Request
-from refbench.columns import columns_of
-from refbench.comparison.compare import compare_columns
-from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import Pairs, who_meets
 from refbench.evidence import Evidence, Purpose
 from refbench.runs import Run
 from refbench.stats import Contrast, Design, error_and_skew, holm, sum_flip_p
+from refbench.tables.columns import columns_of
 
 TARGET = 10.0
 

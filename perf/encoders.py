@@ -71,7 +71,7 @@ def encoders(tiny: bool, device: str) -> list[Encoder]:
     import torch
     import transformers
 
-    from refbench.networks.neural.preprocess import CLIP_MEAN, CLIP_STD, HALF, IMAGENET_MEAN, IMAGENET_STD, Preparation
+    from refbench.networks.large.preprocess import CLIP_MEAN, CLIP_STD, HALF, IMAGENET_MEAN, IMAGENET_STD, Preparation
 
     def small(**settings: Any) -> dict[str, Any]:
         less = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -228,7 +228,7 @@ def one_at_a_time(three: list[Encoder], paths: list[Path], device: str, seconds:
     import torch
     from PIL import Image
 
-    from refbench.networks.neural.preprocess import prepare
+    from refbench.networks.large.preprocess import prepare
 
     def once(path: Path) -> None:
         pixels = np.asarray(Image.open(path).convert("RGB"))
@@ -315,7 +315,7 @@ def device_times(three: list[Encoder], batch: int, side: int, device: str) -> di
     """Milliseconds a picture on the device alone, preparing and computing, with the pictures there already."""
     import torch
 
-    from refbench.networks.neural.preprocess import prepare_stack
+    from refbench.networks.large.preprocess import prepare_stack
 
     stack = torch.randint(0, 256, (batch, side, side, 3), dtype=torch.uint8, device=device)
     found = {}
@@ -344,7 +344,7 @@ def resizing_error(three: list[Encoder], paths: list[Path], device: str) -> floa
     import torch
     from PIL import Image
 
-    from refbench.networks.neural.preprocess import prepare, prepare_stack
+    from refbench.networks.large.preprocess import prepare, prepare_stack
 
     worst = 0.0
     whole = np.array(Image.open(paths[0]).convert("RGB"))
@@ -359,8 +359,8 @@ def resizing_error(three: list[Encoder], paths: list[Path], device: str) -> floa
 def set_routes(three: list[Encoder], device: str, dtype: str, batch: int) -> None:
     import torch
 
-    from refbench.networks.neural.place import Place
-    from refbench.networks.neural.route import PictureRoute
+    from refbench.networks.large.device import Place
+    from refbench.networks.large.forward import PictureRoute
 
     for encoder in three:
         encoder.model.to(getattr(torch, dtype))
@@ -417,7 +417,7 @@ def main() -> None:
         for kind in ways:
             try:
                 if kind == "compiled":
-                    from refbench.networks.neural.compiling import compile_layers
+                    from refbench.networks.large.device import compile_layers
 
                     start = time.perf_counter()
                     for encoder in three:

@@ -67,8 +67,8 @@ BOOTSTRAP = """
 import numpy as np, time
 from refbench.case import AnyCase, Request
 from refbench import Score
-from refbench.benchmarks.creval.aggregate import CORRECTED
-from refbench.table import tabulate
+from refbench.benchmarks.creval.table import CORRECTED
+from refbench.tables.table import tabulate
 cases_n, models = {cases}, {models}
 names = ["Derivative Character", "Surreal Fantasy", "Commercial Design"]
 cases = [AnyCase(id=str(i), request=Request(instruction=""), groups=dict(category="c", dimension=names[i % 3]), cluster=str(i), stratum=names[i % 3], details=None) for i in range(cases_n)]
@@ -93,7 +93,7 @@ def main() -> None:
             f"import and table {replies} replies, both protocols, 2,000 draws: {cpu:.1f} s CPU, {peak:.0f} MB (target 20 s, 500 MB)"
         )
         cpu, peak, _ = child(
-            "import sys; from refbench.scoring import score_run; score_run(sys.argv[1])", f"{folder}/run"
+            "import sys; from refbench.tables.scoring import score_run; score_run(sys.argv[1])", f"{folder}/run"
         )
         print(f"table the run again: {cpu:.1f} s CPU, {peak:.0f} MB")
         # The released way, for scale: the script's own reader, without ledger, intervals or a second protocol.

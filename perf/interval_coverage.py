@@ -16,11 +16,10 @@ from collections import defaultdict
 import numpy as np
 
 from refbench import Score
-from refbench.benchmarks.creval.aggregate import CORRECTED
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import CORRECTED, released_scores
 from refbench.stats import Design, bca_interval, interval_for, leave_one_out, resample
 from refbench.stats.interval import student_interval
-from refbench.table import tabulate
+from refbench.tables.table import tabulate
 
 METRICS = ("IF", "VC", "VQ")
 

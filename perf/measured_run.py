@@ -18,8 +18,8 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BENCH = """
-from refbench.benchmarks.benchmark import Measured
-from refbench.benchmarks.simple import simple_benchmark
+from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.constructor import simple_benchmark
 from refbench.case import Case, Picture, Request
 
 NETWORKS = ("clip_l14_336", "siglip_so400m", "dinov2_giant")

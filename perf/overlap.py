@@ -21,7 +21,7 @@ from support.judge_server import JudgeServer
 CASES, IN_FLIGHT, MODEL_S, JUDGE_S = 400, 8, 0.3, 0.2
 BENCH = """
 import json
-from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
 from refbench.case import Case, Request
 
 def load(root):

@@ -70,8 +70,8 @@ def write_pictures(folder: Path, total: int) -> None:
 
 async def extract(engine: str, folder: Path, total: int) -> None:
     from ray_overhead import Row  # not __main__'s, which workers cannot import
-    from refbench.engine.engines import make_executor
-    from refbench.engine.task import Task
+    from refbench.engine.workers.engines import make_executor
+    from refbench.engine.workers.task import Task
 
     out = folder / f"{engine}-{total}"
     out.mkdir()

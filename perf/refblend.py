@@ -25,11 +25,11 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from refbench.engine.engines import make_executor
+from refbench.builders.refblend.layouts import Layout
+from refbench.builders.refblend.references import Extractors, References
+from refbench.builders.refblend.sources import SourcePicture, gather
+from refbench.engine.workers.engines import make_executor
 from refbench.machine import cores
-from refbench.refblend.layouts import Layout
-from refbench.refblend.references import Extractors, References
-from refbench.refblend.sources import SourcePicture, gather
 
 PLAIN = Extractors({"canny": "canny", "sketch": "sketch_dodge"}, {})
 

@@ -15,10 +15,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from refbench.refblend.instructions import compose, load_templates
-from refbench.refblend.plan import Offer, plan
-from refbench.refblend.presets import load_rules
-from refbench.refblend.types import Type
+from refbench.builders.refblend.instructions import compose, load_templates
+from refbench.builders.refblend.plan import Offer, plan
+from refbench.builders.refblend.presets import load_rules
+from refbench.builders.refblend.types import Type
 
 MAPS: tuple[Type, ...] = ("bbox", "mask", "semantic_map", "depth", "canny", "sketch")
 

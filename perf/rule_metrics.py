@@ -22,8 +22,7 @@ import numpy as np
 from refbench.failure import Failure
 from refbench.metrics.colour import colorfulness, colorize_l1
 from refbench.metrics.edges import canny_l1, edge_f1
-from refbench.metrics.pixels import l1, l1_masked, mse, ssim
-from refbench.metrics.structural import rounded_luma
+from refbench.metrics.pixels import l1, l1_masked, mse, rounded_luma, ssim
 from refbench.pictures import decode, encode
 
 SIDE, PAIRS = 1024, 4

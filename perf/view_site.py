@@ -27,7 +27,7 @@ from refbench.judges.rubric import rubric_source
 from refbench.output import Output, StoredPicture
 from refbench.pictures import encode
 from refbench.report.site.contract import CASES_SIZE
-from refbench.report.site.write import write_site
+from refbench.report.site.pages import write_site
 from refbench.runs import Run
 
 PICTURES = 200

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from refbench.calls import Call, Transport
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 
 
 def test_a_connection_elsewhere_is_an_error() -> None:

@@ -16,21 +16,20 @@ from rich.console import Console
 from scipy import stats as scipy_stats
 
 from oracle.runs import Plan, make
-from refbench.analysis.agreeing import agree
-from refbench.analysis.agreement import Question, agreement, agreement_rows
-from refbench.analysis.preference import self_preference
-from refbench.analysis.ratings import Item, Mark, Ratings, ratings_of
-from refbench.analysis.scales import Scale
+from refbench.analysis.agree.ratings import Item, Mark, Ratings, Scale, ratings_of
+from refbench.analysis.agree.rows import Question, agreement, agreement_rows
+from refbench.analysis.agree.runs import agree
+from refbench.analysis.agree.self_preference import self_preference
 from refbench.cli.agree import agree_command
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.output import Output
 from refbench.record import RefBenchError
 from refbench.report.agreement import agreement_csv, print_agreement
-from refbench.result import Result
 from refbench.runs import Run
-from refbench.scoring import rescore, score_run
 from refbench.stats.agreement import FIGURES
+from refbench.tables.result import Result
+from refbench.tables.scoring import rescore, score_run
 from support.checkout import METRICS, plain_items, write_replies
 from support.checkout import write_checkout as write_creval
 from support.ideabench import designs, write_checkout

@@ -12,19 +12,18 @@ import pytest
 from scipy import stats
 
 from refbench import Failure, Score
+from refbench.analysis.compare import Comparison, Pair, compare_columns, paired_gap
+from refbench.analysis.compare.draws import draw_pairs
+from refbench.analysis.compare.pairing import Pairs, who_meets
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.aggregate import CORRECTED, PAPER
-from refbench.benchmarks.creval.published import released_scores
-from refbench.benchmarks.multibanana.details import CRITERIA, TASKS, MultiBananaDetails
-from refbench.benchmarks.simple import simple_benchmark
+from refbench.benchmarks.creval.table import CORRECTED, PAPER, released_scores
+from refbench.benchmarks.kit.constructor import simple_benchmark
+from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaDetails
 from refbench.case import AnyCase, Request
-from refbench.columns import columns_of
-from refbench.comparison import Comparison, Pair, compare_columns, paired_gap
-from refbench.comparison.drawing import draw_pairs
-from refbench.comparison.pairing import Pairs, who_meets
-from refbench.order import fair_order
+from refbench.runs.order import fair_order
 from refbench.stats import holm
-from refbench.table import Aggregate, Measure, Slice, slice_mean, tabulate
+from refbench.tables.columns import columns_of
+from refbench.tables.table import Aggregate, Measure, Slice, slice_mean, tabulate
 from support.sentences import contradictions, parse
 
 Data = tuple[Sequence[AnyCase], Sequence[Score]]

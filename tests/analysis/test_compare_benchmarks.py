@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import refbench
-from multibanana import factory as multibanana
 from refbench import Score
+from refbench.analysis.compare import compare_columns
 from refbench.benchmarks import benchmark
 from refbench.case import AnyCase
-from refbench.columns import columns_of
-from refbench.comparison import compare_columns
-from refbench.table import Aggregate, summaries
-from support import checkout, icebench, ideabench, multiref
+from refbench.tables.columns import columns_of
+from refbench.tables.table import Aggregate, summaries
+from support import checkout, icebench, ideabench, multibanana, multiref
 
 CLUSTERS = 4
 

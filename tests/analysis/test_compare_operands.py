@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 import refbench
-from refbench.analysis.comparing import compare, compare_result
-from refbench.analysis.operands import split_operand
+from refbench.analysis.compare import Comparison
+from refbench.analysis.compare.runs import compare, compare_result, split_operand
 from refbench.cli.app import app, main
 from refbench.cli.compare import compare_command
-from refbench.comparison import Comparison
 from refbench.output import Output, StoredPicture
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.scoring import score_run
+from refbench.tables.scoring import score_run
 from support.checkout import plain_items, reply_text, write_checkout, write_replies
 
 if "compare" not in app:

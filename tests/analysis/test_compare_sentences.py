@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench import Failure, Score
-from refbench.benchmarks.simple import simple_benchmark
+from refbench.analysis.compare import Comparison, Pair, compare_columns
+from refbench.benchmarks.kit.constructor import simple_benchmark
 from refbench.case import AnyCase, Request
-from refbench.columns import columns_of
-from refbench.comparison import Comparison, Pair, compare_columns
 from refbench.failure import FailureKind
-from refbench.table import Aggregate
+from refbench.tables.columns import columns_of
+from refbench.tables.table import Aggregate
 from support.sentences import contradictions, parse
 
 

@@ -12,13 +12,13 @@ from scipy.stats import binomtest
 import refbench
 from refbench.analysis.failures import coverage, failure_test
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import released_scores
 from refbench.failure import Failure, FailureKind
 from refbench.record import RefBenchError
-from refbench.result import Result
 from refbench.score import Score
-from refbench.scoring import result_of
-from refbench.stats.dependence import depends_on_system
+from refbench.stats.permutation import depends_on_system
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
 
 
 def some_cases(count: int) -> tuple[list[object], list[Score]]:

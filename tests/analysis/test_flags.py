@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import refbench
-from refbench.analysis.flags import NEAR, Copy, distance, flag_of, near_copies
+from refbench.analysis.copies import NEAR, Copy, distance, flag_of, near_copies
 from refbench.cli.precision import precision_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure

@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 import refbench
-from refbench.analysis.agreeing import agree
-from refbench.analysis.conditional import conditional
-from refbench.analysis.precision import pooled, rank_intervals, ranking, variances
+from refbench.analysis.agree.runs import agree
+from refbench.analysis.precision.conditional import conditional
+from refbench.analysis.precision.variance import pooled, rank_intervals, ranking, variances
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import released_scores
 from refbench.cli.precision import precision_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.report.leaderboard import leaderboard
-from refbench.result import Result
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import result_of, run_draws, score_run
-from refbench.table import DRAWS
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of, run_draws, score_run
+from refbench.tables.table import DRAWS
 from support.checkout import METRICS, plain_items, reply_text, write_checkout
 
 

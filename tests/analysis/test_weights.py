@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, pearsonr
 
-from refbench.analysis.human_scores import read_scores
-from refbench.analysis.weights import WeightSweep, weight_sweep
+from refbench.analysis.agree.people import read_scores
+from refbench.analysis.precision.weights import WeightSweep, weight_sweep
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
-from refbench.benchmarks.multibanana.details import CRITERIA, MultiBananaDetails
-from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.multibanana.cases import CRITERIA, MultiBananaDetails
 from refbench.case import AnyCase, Request
 from refbench.failure import Failure
 from refbench.judges.totals import Rule
 from refbench.record import RefBenchError
-from refbench.result import Result
 from refbench.score import Score
-from refbench.scoring import result_of
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
 
 
 @pytest.fixture(scope="module")

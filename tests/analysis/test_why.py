@@ -11,21 +11,20 @@ import numpy as np
 import pytest
 
 import refbench
-from multibanana.factory import every_task, write_dataset
 from oracle.runs import Plan, make
 from refbench import Failure, Score
-from refbench.analysis.why import Account, account, explain
-from refbench.analysis.why_operands import why, why_protocols
-from refbench.analysis.why_words import Why
+from refbench.analysis.why.runs import why, why_protocols
+from refbench.analysis.why.steps import Account, Why, account, explain
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.multibanana.details import CRITERIA
+from refbench.benchmarks.multibanana.cases import CRITERIA
 from refbench.case import AnyCase, Request
 from refbench.cli.why import why_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.scoring import rescore
+from refbench.tables.scoring import rescore
 from support.judge_server import JudgeServer
+from support.multibanana import every_task, write_dataset
 
 METRICS = ("IF", "VC", "VQ")
 SYSTEM = ("m", "j")
@@ -282,8 +281,8 @@ def test_mistakes_are_said_in_a_sentence(runs: tuple[Path, Path]) -> None:
 
 
 def test_models_without_a_common_name_need_naming() -> None:
-    from refbench.analysis.operands import Side
-    from refbench.analysis.why_operands import _models
+    from refbench.analysis.compare.runs import Side
+    from refbench.analysis.why.runs import _models
 
     def side(*models: str) -> Side:
         return Side("r", benchmark("creval"), "paper", (), (), models, {})

@@ -23,12 +23,11 @@ from PIL import Image
 
 import refbench
 from refbench.benchmarks.creval.anomalies import anomalies
-from refbench.benchmarks.creval.details import DIMENSIONS, METRICS
-from refbench.benchmarks.creval.load import load
+from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, load
 from refbench.builders import BuildReport
 from refbench.builders.creval import build
 from refbench.cli.build import build_command
-from refbench.collection import collect, lookalikes
+from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer, dice
 

@@ -12,21 +12,26 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from refbench.benchmarks.creval.details import DIMENSIONS
-from refbench.builders.creval.asking import read_instruction, read_questions, read_screening
-from refbench.builders.creval.audit import read_audit
-from refbench.builders.creval.checks import instruction_fault, question_fault, tidy
-from refbench.builders.creval.dimensions import dimensions
-from refbench.builders.creval.edits import read_edit
+from refbench.benchmarks.creval.cases import DIMENSIONS
+from refbench.builders.creval.asking import (
+    instruction_fault,
+    question_fault,
+    read_audit,
+    read_instruction,
+    read_questions,
+    read_screening,
+    tidy,
+)
+from refbench.builders.creval.dimensions import Splits, deal, dimensions, quotas
 from refbench.builders.creval.item import ItemQuestion
-from refbench.builders.creval.plan import Splits, deal, quotas
-from refbench.builders.pictures import distinct_pictures, plain_picture, stems
-from refbench.builders.texts import alike
-from refbench.collection import collect
+from refbench.builders.creval.making import read_edit
+from refbench.builders.kit import Decision, DroppedItems
+from refbench.builders.kit.pictures import distinct_pictures, plain_picture, stems
+from refbench.builders.kit.replies import alike
 from refbench.failure import Failure
 from refbench.pictures import decode, encode, read_facts
+from refbench.pictures.collection import collect
 from refbench.record import RefBenchError
-from refbench.workshop import Decision, DroppedItems
 
 # --- machine checks ------------------------------------------------------------------------------------------
 

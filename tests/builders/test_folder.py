@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from refbench.builders.folder import Shipment
+from refbench.builders.kit.folder import Shipment
 from refbench.record import RefBenchError
 
 

@@ -23,13 +23,12 @@ from PIL import Image
 
 import refbench
 from refbench.benchmarks.ideabench.anomalies import anomalies
-from refbench.benchmarks.ideabench.details import CATEGORIES
-from refbench.benchmarks.ideabench.load import load
+from refbench.benchmarks.ideabench.cases import CATEGORIES, load
 from refbench.builders import BuildReport
 from refbench.builders.ideabench import build
 from refbench.builders.ideabench.item import LEVELS
 from refbench.cli.build import build_command
-from refbench.collection import collect, lookalikes
+from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer, dice
 
@@ -540,7 +539,7 @@ def test_wrong_usage_is_one_sentence_before_anything_is_paid(tmp_path: Path, cha
 
 
 def test_levels_are_the_gates_of_the_benchmark() -> None:
-    from refbench.benchmarks.ideabench.grade import gated
+    from refbench.benchmarks.ideabench.table import gated
 
     for level, shut in (("basis", 4), ("demands", 2), ("finish", 0)):
         first = LEVELS.index(level)

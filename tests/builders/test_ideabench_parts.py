@@ -10,27 +10,26 @@ from typing import Any
 
 import pytest
 
-from refbench.benchmarks.ideabench.details import COUNT_MARK, LISTED
-from refbench.benchmarks.ideabench.questions import read_auto, read_human
+from refbench.benchmarks.ideabench.cases import COUNT_MARK, LISTED, read_auto, read_human
 from refbench.benchmarks.ideabench.replies import read_corrected
 from refbench.builders.ideabench.asking import (
     fitting_capabilities,
     graded,
+    instruction_fault,
     questions_prompt,
     read_capabilities,
     read_check,
     read_instruction,
     read_questions,
 )
-from refbench.builders.ideabench.checks import instruction_fault
-from refbench.builders.ideabench.edits import read_edit
+from refbench.builders.ideabench.dataset import arrangement, auto_questions, human_questions
 from refbench.builders.ideabench.item import LEVELS, Graded, Item, Sought
-from refbench.builders.ideabench.layout import arrangement, auto_questions, human_questions
+from refbench.builders.ideabench.making import read_edit
 from refbench.builders.ideabench.sources import slug_of, sought_tasks
-from refbench.builders.sourced import Plain, sides
+from refbench.builders.kit import Decision, DroppedItems
+from refbench.builders.kit.sources import Plain, sides
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.workshop import Decision, DroppedItems
 
 
 def plain(number: int = 1) -> Plain:

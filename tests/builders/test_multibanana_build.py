@@ -27,18 +27,16 @@ from PIL import Image
 
 import refbench
 from refbench.benchmarks.multibanana.anomalies import anomalies
-from refbench.benchmarks.multibanana.details import TASKS
-from refbench.benchmarks.multibanana.load import load
+from refbench.benchmarks.multibanana.cases import TASKS, load
 from refbench.builders import BuildReport
 from refbench.builders.multibanana import build
-from refbench.builders.multibanana.looks import LOOK, read_look
-from refbench.builders.multibanana.screening import SCREEN
+from refbench.builders.multibanana.classify import LOOK, SCREEN, read_look
 from refbench.builders.multibanana.tasks import Recipe, recipe_of, recipes
 from refbench.cli.build import build_command
-from refbench.collection import collect, lookalikes
 from refbench.failure import Failure
 from refbench.networks import why_not
 from refbench.pictures import encode
+from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer, dice
 from support.painters import Painter

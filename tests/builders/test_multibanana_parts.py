@@ -14,19 +14,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refbench.benchmarks.multibanana.details import TAGS, TASKS
-from refbench.builders.multibanana.checking import read_check
-from refbench.builders.multibanana.filling import grids, wishes
-from refbench.builders.multibanana.filters import Filter, Filters, Seen, SeenObject, load_filters, picture_fault
-from refbench.builders.multibanana.looking import Eyes, look, open_eyes
-from refbench.builders.multibanana.looks import CATEGORIES, LOOK, Look, look_prompt, read_look
-from refbench.builders.multibanana.picture import PlainPicture
-from refbench.builders.multibanana.screening import HARMS, SCREEN, UNSUITABLE, read_screen, screen_prompt
-from refbench.builders.multibanana.tagging import tags_of
+from refbench.benchmarks.multibanana.cases import TAGS, TASKS
+from refbench.builders.multibanana.classify import (
+    CATEGORIES,
+    HARMS,
+    LOOK,
+    SCREEN,
+    UNSUITABLE,
+    Look,
+    look_prompt,
+    read_look,
+    read_screen,
+    screen_prompt,
+    tags_of,
+)
+from refbench.builders.multibanana.filters import (
+    Eyes,
+    Filter,
+    Filters,
+    Seen,
+    SeenObject,
+    load_filters,
+    look,
+    open_eyes,
+    picture_fault,
+)
+from refbench.builders.multibanana.pictures import PlainPicture, grids, wishes
 from refbench.builders.multibanana.tasks import Candidate, Member, candidates, quotas, recipe_of, recipes, why_not
-from refbench.builders.multibanana.writing import instruction_fault, read_written, write_request
+from refbench.builders.multibanana.writing import instruction_fault, read_check, read_written, write_request
 from refbench.failure import Failure
-from refbench.judges.placeholders import placeholders
+from refbench.judges.prompts import placeholders
 from refbench.pictures import Pixels, encode
 from refbench.record import RefBenchError
 

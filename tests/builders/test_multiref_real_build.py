@@ -24,12 +24,11 @@ from PIL import Image
 
 import refbench
 from refbench.benchmarks.multiref.anomalies import anomalies
-from refbench.benchmarks.multiref.details import CATEGORIES
-from refbench.benchmarks.multiref.load import load
+from refbench.benchmarks.multiref.cases import CATEGORIES, load
 from refbench.builders import BuildReport
 from refbench.builders.multiref_real import build
 from refbench.cli.build import build_command
-from refbench.collection import collect, lookalikes
+from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer, dice
 

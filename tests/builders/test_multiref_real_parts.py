@@ -10,27 +10,26 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.benchmarks.multiref.details import CATEGORIES
-from refbench.benchmarks.multiref.entries import read_entry
+from refbench.benchmarks.multiref.cases import CATEGORIES, read_entry
+from refbench.builders.kit import Decision, DroppedItems
+from refbench.builders.kit.sources import Plain
 from refbench.builders.multiref_real.asking import (
     Verdict,
     best,
     category_of,
+    instruction_fault,
     read_category,
     read_choice,
     read_rewrite,
     read_verdict,
     rewrite_prompt,
 )
-from refbench.builders.multiref_real.checks import instruction_fault
-from refbench.builders.multiref_real.edits import read_edit
+from refbench.builders.multiref_real.dataset import entry
 from refbench.builders.multiref_real.item import Item, Sought
-from refbench.builders.multiref_real.layout import entry
+from refbench.builders.multiref_real.making import read_edit
 from refbench.builders.multiref_real.sources import sought_requests
-from refbench.builders.sourced import Plain
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.workshop import Decision, DroppedItems
 
 
 def plain(name: str) -> Plain:

@@ -15,14 +15,13 @@ import numpy as np
 import pytest
 
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.chat.local import LocalVLM
-from refbench.chat.local_worker import _drawn
-from refbench.chat.sent import PicturePolicy, SentPicture, prepare
-from refbench.chat.spec import Spec
+from refbench.chat.local import LocalVLM, _drawn
+from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.evidence import Evidence
 from refbench.machine import threads
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 
 REASON = "local judges need the extra neural: pip install 'refbench[neural]'"
 SPECIAL = [

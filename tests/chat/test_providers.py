@@ -14,18 +14,17 @@ import pytest
 from PIL import Image
 
 from refbench.calls import Transport
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.build import make_vlm
-from refbench.chat.families import family_of
+from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.replay import read_replies
-from refbench.chat.sent import PicturePolicy, SentPicture, prepare
-from refbench.chat.spec import Spec
 from refbench.chat.tokens import picture_tokens
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.pictures import encode, facts_of
 from refbench.record import RefBenchError
+from refbench.specs import Spec, family_of
 from support.judge_server import JudgeServer, wire
 
 SPECS = {

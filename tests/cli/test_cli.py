@@ -259,7 +259,7 @@ def test_debug_shows_the_traceback(run_cli: Refbench, tmp_path: Path, monkeypatc
 def test_a_fault_of_ours_is_said_without_a_traceback(
     run_cli: Refbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("refbench.scoring.score_run", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr("refbench.tables.scoring.score_run", lambda *a, **k: 1 / 0)
     code, _, err = run_cli("table", tmp_path)
     assert code == 70
     assert "fault in RefBench (ZeroDivisionError" in err

@@ -13,7 +13,7 @@ import pytest
 from refbench.cli.app import main
 from refbench.cli.experiment import Experiment, one_line, read_experiment
 from refbench.engine import evaluate_async
-from refbench.models.nested import parse_model, parse_model_table
+from refbench.models.wrappers.tree import parse_model, parse_model_table
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run

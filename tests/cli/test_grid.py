@@ -15,7 +15,7 @@ from refbench.cli.view import view_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.report.lettering import Lettering, plain
+from refbench.report.grid.text import Lettering, plain
 from support.judge_server import JudgeServer
 from support.shown_numbers import site_chunk
 

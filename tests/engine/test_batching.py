@@ -22,7 +22,7 @@ from refbench.evidence import Evidence
 from refbench.record import RefBenchError
 from refbench.report import to_json
 from refbench.runs import Run, Shard
-from refbench.scoring import score_run
+from refbench.tables.scoring import score_run
 from support.batch_server import SPECS, BatchServer, batch
 from support.checkout import plain_items, write_checkout, write_outputs
 from support.judge_server import JudgeServer, answer

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refbench.engine.embedded import EmbeddedExecutor
-from refbench.engine.task import Outcome, Resources, Rows, Task
+from refbench.engine.workers.executor import EmbeddedExecutor
+from refbench.engine.workers.task import Outcome, Resources, Rows, Task
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.engine_workers import Item
@@ -382,8 +382,8 @@ def test_wrong_settings_are_refused() -> None:
 
 SCRIPT = """
 import asyncio
-from refbench.engine.embedded import EmbeddedExecutor
-from refbench.engine.task import Task
+from refbench.engine.workers.executor import EmbeddedExecutor
+from refbench.engine.workers.task import Task
 from support.engine_workers import Item
 
 async def work():

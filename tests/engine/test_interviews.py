@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from refbench.builders.kit.recorded_chat import Interviews
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
-from refbench.chat.spec import Spec
-from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.judge_server import Faults, JudgeServer
 
 

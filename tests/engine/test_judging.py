@@ -22,7 +22,7 @@ from refbench.engine import Evaluation, evaluate
 from refbench.record import RefBenchError
 from refbench.report import to_json
 from refbench.runs import Run, Shard
-from refbench.scoring import score_run
+from refbench.tables.scoring import score_run
 from support.checkout import Item, plain_items, write_checkout, write_outputs
 from support.judge_server import Faults, JudgeServer
 

@@ -17,16 +17,16 @@ from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report.leaderboard import leaderboard
-from refbench.result import Result
 from refbench.runs import Run
-from refbench.scoring import score_run
-from refbench.table import OVERALL
+from refbench.tables.result import Result
+from refbench.tables.scoring import score_run
+from refbench.tables.table import OVERALL
 from support.judge_server import JudgeServer
 
 BENCH = '''
 import json
-from refbench.benchmarks.benchmark import Measured
-from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
 from refbench.case import Case, Picture, Request
 from refbench.metrics import metric
 from refbench.pictures import Pixels

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from refbench.cli.app import main
-from refbench.engine.model_doctor import ModelReport, examine_models
+from refbench.engine.doctor import ModelReport, examine_models
 from refbench.record import RefBenchError
 from support.image_server import ImageServer, Told
 

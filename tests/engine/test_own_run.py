@@ -17,9 +17,9 @@ from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
-from refbench.result import Result
 from refbench.runs import Run, merge
-from refbench.scoring import score_run
+from refbench.tables.result import Result
+from refbench.tables.scoring import score_run
 from support.checkout import plain_items, write_outputs
 from support.judge_server import JudgeServer
 

@@ -17,17 +17,17 @@ from refbench.benchmarks import Dataset
 from refbench.calls import Budget
 from refbench.case import Case, Picture, Request
 from refbench.engine import evaluate
-from refbench.engine.generate import generate_async
+from refbench.engine.evaluation import generate_async
+from refbench.engine.generating import Studio
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
-from refbench.engine.studio import Studio
 from refbench.failure import Failure
 from refbench.models.model import Painted, Traits
 from refbench.output import painting
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.scoring import score_run
+from refbench.tables.scoring import score_run
 from support.judge_server import JudgeServer
 from support.painters import Painter, paint
 
@@ -185,8 +185,8 @@ def test_pictures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
 
 BENCH = """
 import json
-from refbench.benchmarks.benchmark import Measured
-from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
 from refbench.case import Case, Picture, Request
 
 def load(root):

@@ -22,7 +22,7 @@ from refbench.judges.rubric import rubric_source
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard, merge
-from refbench.scoring import score_run
+from refbench.tables.scoring import score_run
 from support.judge_server import JudgeServer
 
 CASES = 5
@@ -457,8 +457,8 @@ def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
 MYBENCH = '''"""Marks of a judge, read by code of the user's own."""
 import json
 from pathlib import Path
-from refbench.benchmarks.benchmark import Measured
-from refbench.benchmarks.simple import judge_request, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
 from refbench.case import Case, Picture, Request
 
 def load(root):

@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.benchmark import Benchmark, Material, Measured
-from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.benchmarks.kit.benchmark import Benchmark, Material, Measured
+from refbench.benchmarks.kit.constructor import Total, simple_benchmark
 from refbench.case import Case, Picture, Request
 from refbench.chat import ChatRequest, ChatText
-from refbench.chat.sent import SentPicture
+from refbench.chat.pictures import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.result import Result
-from refbench.scorer import score_evidence
-from refbench.scoring import result_of
+from refbench.tables.result import Result
+from refbench.tables.scorer import score_evidence
+from refbench.tables.scoring import result_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

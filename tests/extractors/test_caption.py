@@ -12,10 +12,10 @@ import pytest
 
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
-from refbench.chat.spec import Spec
 from refbench.extractors.caption import caption, caption_request, read_caption
 from refbench.failure import Failure
 from refbench.pictures import encode
+from refbench.specs import Spec
 from support.judge_server import Faults, JudgeServer, text_of
 
 

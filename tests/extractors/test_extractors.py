@@ -15,7 +15,7 @@ from refbench.extractors.bbox import COLOUR, bbox, draw_box
 from refbench.extractors.canny import canny
 from refbench.extractors.mask import mask
 from refbench.extractors.pose import LIMBS, draw_coco, draw_openpose, find_people, line_widths, pose
-from refbench.extractors.sketch_dodge import sketch_dodge
+from refbench.extractors.sketch import sketch_dodge
 from refbench.failure import Failure
 from refbench.networks import why_not
 

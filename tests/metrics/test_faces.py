@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import refbench
-from refbench.benchmarks.icebench.aggregate import CORRECTED, PAPER
+from refbench.benchmarks.icebench.table import CORRECTED, PAPER
 from refbench.failure import Failure
 from refbench.metrics import find_metric
 from refbench.metrics.faces import arcface_match, arcface_match_paper, face_match

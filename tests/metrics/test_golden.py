@@ -14,7 +14,7 @@ from refbench.metrics.colour import colorfulness_paper, colorize_l1
 from refbench.metrics.edges import canny_l1_paper
 from refbench.metrics.overlap import box_iou
 from refbench.metrics.pixels import l1, l1_masked, l1_masked_paper, mse_paper, ssim
-from refbench.metrics.poses import pose_pixel_paper
+from refbench.metrics.pose import pose_pixel_paper
 from refbench.metrics.regions import MIN_REGION, exact_colours
 from refbench.metrics.spatial import bbox_iou_paper, is_set, mask_iou_paper, semantic_iou_paper, thresholded_box
 

@@ -14,8 +14,9 @@ from PIL import Image
 
 import refbench
 from refbench.failure import Failure
-from refbench.metrics import Grey, find_metric, metric, opened
+from refbench.metrics import Grey, find_metric, metric
 from refbench.metrics import measure as measuring
+from refbench.metrics import measure as opened
 from refbench.metrics.measure import Job, Measurer, why_not_measured
 from refbench.networks import Feature, cache, network
 from refbench.networks.cache import FeatureCache

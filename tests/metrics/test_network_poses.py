@@ -10,7 +10,7 @@ import pytest
 from refbench.extractors.pose import draw_coco, draw_openpose
 from refbench.failure import Failure
 from refbench.metrics import find_metric
-from refbench.metrics.network_poses import found_pose_l1_paper, found_pose_pixel_paper, pose_ap, pose_f1
+from refbench.metrics.pose import found_pose_l1_paper, found_pose_pixel_paper, pose_ap, pose_f1
 from refbench.pictures import decode, encode, resize
 
 SIZE = (480, 640)

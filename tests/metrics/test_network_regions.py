@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from refbench.failure import Failure
-from refbench.metrics.network_regions import (
+from refbench.metrics.spatial import (
+    box_iou,
     detected_bbox_iou,
     detected_bbox_iou_paper,
     subject_mask_iou,
     subject_mask_iou_paper,
     surest_box,
 )
-from refbench.metrics.spatial import box_iou
 from refbench.networks import Feature
 from refbench.pictures import Pixels
 from support.multiref import BOX, SIZE, original, reference_map

@@ -11,8 +11,16 @@ from PIL import Image
 
 from refbench.failure import Failure
 from refbench.metrics import find_metric
-from refbench.metrics.pixels import l1, l1_masked, l1_masked_paper, mse, mse_paper, ssim
-from refbench.metrics.structural import rounded_luma, structural_similarity
+from refbench.metrics.pixels import (
+    l1,
+    l1_masked,
+    l1_masked_paper,
+    mse,
+    mse_paper,
+    rounded_luma,
+    ssim,
+    structural_similarity,
+)
 
 
 def picture(seed: int, height: int = 60, width: int = 80) -> Any:

@@ -13,9 +13,8 @@ from scipy.optimize import linear_sum_assignment
 
 from refbench.extractors.bbox import draw_box
 from refbench.failure import Failure
-from refbench.metrics.assignment import best_pairs
 from refbench.metrics.overlap import box_iou
-from refbench.metrics.regions import Labels, colour_regions, exact_colours, match_regions
+from refbench.metrics.regions import Labels, best_pairs, colour_regions, exact_colours, match_regions
 from refbench.metrics.spatial import (
     bbox_iou,
     bbox_iou_paper,

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 from refbench.failure import Failure
 from refbench.metrics import find_metric
 from refbench.metrics.measure import measure
-from refbench.metrics.texts import plain, text_likeness, text_match
+from refbench.metrics.text import plain, text_likeness, text_match
 from refbench.networks import why_not
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from refbench.chat.spec import Spec
-from refbench.models.ablate import Ablate
 from refbench.models.model import Commission, Painted
-from refbench.models.suffix import Suffix
+from refbench.models.wrappers.inputs import Ablate, Suffix
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.recording_model import RecordingModel, flat, write_pictures
 
 

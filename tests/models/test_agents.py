@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from refbench.models.agents import METHODS, Agent
-from refbench.models.agents.planning import Plan, read_plan
+from refbench.models.agents.agent import Plan, read_plan
 from refbench.models.model import Commission, ImageModel, Painted, Traits
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.judge_server import Faults, JudgeServer, Seen
 from support.planner import content, pictures, saying, texts, with_vlm
 from support.recording_model import RecordingModel, flat, write_pictures
@@ -324,7 +324,7 @@ def test_a_question_of_unclosed_brackets_is_read_in_no_time() -> None:
 
 def test_a_reply_that_was_cut_off_is_no_prompt(tmp_path: Path) -> None:
     from refbench.evidence import Evidence
-    from refbench.models.asking import reply_of
+    from refbench.models.wrappers.vlm import reply_of
 
     cut = Evidence(kind="chat", request={}, reply="A dog and", provenance="cut off at the limit of tokens")
     found = reply_of(cut)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from refbench.case import Case, Picture, Request
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models.baseline import BaselineModel, TruthModel
-from refbench.models.baseline_blend import TONE, Cut, background_of, cut_out, feathered, matched_tone, paste
+from refbench.models.baselines.blend import TONE, Cut, background_of, cut_out, feathered, matched_tone, paste
+from refbench.models.baselines.model import BaselineModel, TruthModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown
 from refbench.networks import why_not
 from refbench.pictures import Pixels, decode, encode, facts_of
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.recording_model import flat, write_pictures
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models.command import CommandModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown
+from refbench.models.process.command import CommandModel
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 
 PYTHON = shlex.quote(sys.executable)
 TOOLS = """

@@ -21,13 +21,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models.function import FunctionModel, PythonModel
-from refbench.models.given_back import encoded, painted
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.process.python import FunctionModel, PythonModel
+from refbench.models.returned import encoded, painted
 from refbench.pictures import decode, encode, facts_of
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 PNG = encode(PIXELS)
@@ -526,7 +526,7 @@ def test_wrong_options_are_named(tmp_path: Path, monkeypatch: Any, options: str,
 
 
 def test_which_gpus_can_be_said(tmp_path: Path) -> None:
-    from refbench.models.function_options import environments
+    from refbench.models.process.options import environments
 
     def devices(text: str) -> list[str]:
         spec = Spec.parse(f"m=python:a:b?gpus={text}", "--model")
@@ -678,7 +678,7 @@ def test_a_worker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     started = tmp_path / "started"
     os.mkfifo(started)
     parent = (
-        "import asyncio; from refbench.chat.spec import Spec; from refbench.models.function import PythonModel; "
+        "import asyncio; from refbench.specs import Spec; from refbench.models.process.python import PythonModel; "
         "from refbench.models.model import Commission; "
         f"asyncio.run(PythonModel(Spec.parse('m=python:{path}:make', '')).generate(Commission('{started}'), 0))"
     )
@@ -695,7 +695,7 @@ def test_a_worker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 def test_the_worker_s_own_lines_are_json(tmp_path: Path) -> None:
     """The protocol of `python:` workers is the documented one, with pictures in a folder of ours."""
-    from refbench.models.jsonlines import read
+    from refbench.models.process.jsonlines import read
 
     assert read(b'step 3{"id": "7", "done": true}') == {"id": "7", "done": True}
     assert read(b"{not json} at all {") is None

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from refbench.calls import Transport
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.chat.gemini import GEMINI
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models import gemini_images as gemini_images_module
-from refbench.models.gemini_images import gemini_images
+from refbench.models.api import gemini as gemini_images_module
+from refbench.models.api.gemini import gemini_images
 from refbench.models.model import Commission, Painted, Shown
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.image_server import ImageServer, Told, b64, gemini_reply, png
 
 KEY = "AIza0123456789abcdefghij"

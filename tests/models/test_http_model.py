@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from refbench.calls import Transport
-from refbench.calls.retry import RetryPolicy
-from refbench.chat.spec import Spec
+from refbench.calls.transport import RetryPolicy
 from refbench.failure import Failure
-from refbench.models.http_model import KINDS, http_model
+from refbench.models.api.http import KINDS, http_model
 from refbench.models.model import Commission, Painted, Shown
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.image_server import ImageServer, Told, b64, http_reply, png
 
 QUICK = RetryPolicy(attempts=3, first=0.01, longest=0.05)

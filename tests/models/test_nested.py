@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.models.model import Commission, ImageModel, Traits
-from refbench.models.nested import Nested, build_model, leaf_of, name_of, parse_model, parse_model_table
+from refbench.models.wrappers.tree import Nested, build_model, leaf_of, name_of, parse_model, parse_model_table
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.planner import saying, with_vlm
 from support.recording_model import RecordingModel, write_pictures
 

@@ -15,17 +15,17 @@ import pytest
 from PIL import Image
 
 from refbench.calls import Transport
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.chat.openai import OPENAI
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models import openai_images as openai_images_module
-from refbench.models.api import ApiModel
-from refbench.models.api_pictures import decoded
+from refbench.models.api import openai as openai_images_module
+from refbench.models.api.model import ApiModel
+from refbench.models.api.openai import openai_images
+from refbench.models.api.pictures import decoded
 from refbench.models.model import Commission, ImageModel, Painted, Shown
-from refbench.models.openai_images import openai_images
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.image_server import ImageServer, Told, b64, openai_reply, png
 
 KEY = "sk-test-0123456789abcdef"

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models.grid import covering, grid
+from refbench.models.collage import covering, grid
 from refbench.models.model import Commission, Painted, Shown, Traits
-from refbench.models.overflow import POLICIES, Overflow, gathered, truncated
+from refbench.models.wrappers.overflow import POLICIES, Overflow, gathered, truncated
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.recording_model import RecordingModel, flat, write_pictures
 
 

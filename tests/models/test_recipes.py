@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.chat.spec import Spec
-from refbench.models.command import CommandModel
 from refbench.models.model import Commission, Painted, Shown
+from refbench.models.process.command import CommandModel
+from refbench.specs import Spec
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 NAMES = sorted(path.stem for path in RECIPES.glob("*_worker.py"))

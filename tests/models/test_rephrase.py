@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from refbench.models.model import Commission, Painted, Traits
-from refbench.models.rephrase import Rephrase, read_prompts
+from refbench.models.wrappers.rephrase import Rephrase, read_prompts
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.judge_server import Faults, JudgeServer
 from support.planner import content, pictures, saying, texts, with_vlm
 from support.recording_model import RecordingModel, flat, write_pictures

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
 from refbench.models.model import Commission, Painted, Traits
-from refbench.models.turns import Turns
+from refbench.models.wrappers.turns import Turns
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 from support.recording_model import RecordingModel, flat, write_pictures
 
 SPEC = Spec(name="t", kind="turns", what="m")

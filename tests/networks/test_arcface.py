@@ -12,9 +12,19 @@ import pytest
 from refbench.failure import Failure
 from refbench.networks import load_network, network_info, why_not
 from refbench.networks.fetch import fetch
-from refbench.networks.graph import Graph
-from refbench.networks.local.arcface import TEMPLATE, ArcFace, arcface_buffalo_l, similarity, upright
-from refbench.networks.local.scrfd import SIZES, Scrfd, decoded, letterbox, not_overlapping
+from refbench.networks.small.arcface import (
+    SIZES,
+    TEMPLATE,
+    ArcFace,
+    Scrfd,
+    arcface_buffalo_l,
+    decoded,
+    letterbox,
+    not_overlapping,
+    similarity,
+    upright,
+)
+from refbench.networks.small.graph import Graph
 from refbench.pictures import Pixels, decode, resize
 from refbench.record import RefBenchError
 

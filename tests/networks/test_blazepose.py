@@ -12,9 +12,8 @@ import pytest
 
 from refbench.failure import Failure
 from refbench.networks import Feature, networks
-from refbench.networks.local.blazepose import LEAST_JOINTS, gated
-from refbench.networks.local.blazepose_landmarks import Body, Region, refined, region_of
-from refbench.networks.local.blazepose_ssd import FACE, POSE, Hit, Square, anchors, around, cut, decode, iou, merge
+from refbench.networks.small.blazepose import LEAST_JOINTS, Body, Region, gated, refined, region_of
+from refbench.networks.small.mediapipe import FACE, POSE, Hit, Square, anchors, around, cut, decode, iou, merge
 from refbench.pictures import Pixels, resize
 from refbench.pictures import decode as decode_picture
 
@@ -214,7 +213,7 @@ def test_twice_the_size_gives_the_same_skeleton_at_twice_the_place(
 
 def test_legs_squeezed_into_the_frame_of_a_portrait_are_dropped() -> None:
     """The network puts small, sure legs into a picture that ends at the waist; the head says that they are too short."""
-    from refbench.networks.local.blazepose import uncompleted
+    from refbench.networks.small.blazepose import uncompleted
 
     pixels = np.zeros((512, 512, 3), np.uint8)
     seen = [(224, 128), (249, 111), (203, 104), (270, 122), (185, 108), (281, 227), (131, 194), (301, 340), (97, 307),

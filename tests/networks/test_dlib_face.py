@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from refbench.failure import Failure
-from refbench.networks.local.blazepose_ssd import Hit
-from refbench.networks.local.dlib_face import _Face, agreed
-from refbench.networks.store import weights_folder
+from refbench.networks.network import weights_folder
+from refbench.networks.small.dlib_face import _Face, agreed
+from refbench.networks.small.mediapipe import Hit
 from refbench.pictures import Pixels, decode, resize
 
 Load = Callable[[str], Any]

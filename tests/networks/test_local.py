@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refbench.failure import Failure
-from refbench.networks.store import weights_folder
+from refbench.networks.network import weights_folder
 from refbench.pictures import Pixels, decode, resize
 
 Pattern = Callable[[int, int, int], Pixels]

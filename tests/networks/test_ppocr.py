@@ -13,8 +13,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from refbench.failure import Failure
-from refbench.networks.local.ppocr import decoded
-from refbench.networks.local.ppocr_boxes import clockwise, crop, quads_of, reading_order
+from refbench.networks.small.ppocr import clockwise, crop, decoded, quads_of, reading_order
 from refbench.pictures import Pixels, decode, resize
 
 Load = Callable[[str], Any]

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from refbench.networks import NetworkInfo, WeightsFile, networks
-from refbench.networks.store import is_here, missing_weights, weights_folder, weights_paths
+from refbench.networks.network import is_here, missing_weights, weights_folder, weights_paths
 from refbench.record import RefBenchError
 
 GOOD = b"the weights"

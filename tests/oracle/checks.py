@@ -15,12 +15,12 @@ from rich.console import Console
 from oracle.core import Book, Exported, Rows, State, case_value, gap, states
 from oracle.multiref import ratios
 from oracle.runs import Made
+from refbench.analysis.compare.records import Pair
 from refbench.cli.export import export_command
-from refbench.comparison.records import Pair
 from refbench.output import Output
 from refbench.report import print_result, to_csv, to_json, to_markdown
-from refbench.report.latex import to_latex
-from refbench.result import Result
+from refbench.report.latex.write import to_latex
+from refbench.tables.result import Result
 from support import printed, sentences
 
 NEAR = 2e-9

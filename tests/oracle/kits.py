@@ -15,8 +15,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from multibanana.factory import every_task as multibanana_sets
-from multibanana.factory import write_dataset as write_multibanana
 from oracle import creval, icebench, ideabench, marks, multibanana, multiref
 from oracle.core import Book
 from refbench import load
@@ -27,6 +25,8 @@ from support import checkout
 from support import icebench as ice
 from support import ideabench as ideas
 from support import multiref as blends
+from support.multibanana import every_task as multibanana_sets
+from support.multibanana import write_dataset as write_multibanana
 
 Random = random.Random
 SORRY = "I'm sorry, but I cannot look at this picture."
@@ -309,7 +309,7 @@ def marks_reply(parts: Mapping[str, Mapping[str, tuple[float, float]]]) -> Any:
 ONE_FILE = '''
 """A benchmark of one file, with a metric of which less is better."""
 
-from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.benchmarks.kit.constructor import Total, simple_benchmark
 from refbench.judges import Contract, Criterion, Scale
 
 PARTS = {parts!r}

@@ -35,58 +35,58 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "direction lost: a benchmark in one file never says of which measures less is better",
-        "benchmarks/simple.py",
+        "benchmarks/kit/constructor.py",
         "lower=less | {summary.name} if summary is not None and total_is_lower else less",
         "lower=frozenset()",
     ),
-    Mutant("the leaderboard is upside down", "table.py", "-_turned(one[0], lower))", "_turned(one[0], lower))"),
+    Mutant("the leaderboard is upside down", "tables/table.py", "-_turned(one[0], lower))", "_turned(one[0], lower))"),
     Mutant(
         "a total is taken of marks that were averaged over seeds first",
-        "table.py",
+        "tables/table.py",
         "            found |= self.per_case(given, columns.away)\n",
         "            found |= self.per_case({m: np.repeat(mean_of_those_there(d, axis=2)[:, :, None], d.shape[2], 2) for m, d in "
         "given.items()}, columns.away)\n",
     ),
     Mutant(
         "a failed seed beside one with a value is not counted",
-        "columns.py",
+        "tables/columns.py",
         "            kinds[metric][at] = KINDS.index(score.failure.kind)\n",
         "            kinds[metric][at] = KINDS.index(score.failure.kind) if score.seed == 0 else -1\n",
     ),
     Mutant(
         "what was never asked is a failure",
-        "scorer.py",
+        "tables/scorer.py",
         'return {"failure": _ABSENT} if judge in self._imported else {"not_asked": True}',
         'return {"failure": _ABSENT}',
     ),
     Mutant(
         "a model's refusal counts as the judge's",
-        "scorer.py",
+        "tables/scorer.py",
         'update={"by_model": failure.kind not in CIRCUMSTANCES}',
         'update={"by_model": False}',
     ),
     Mutant(
         "a combined measure takes each part over its own pictures",
-        "table.py",
+        "tables/table.py",
         "    if measure.any_part or len(parts) < 2:\n        return {}\n",
         "    return {}\n",
     ),
-    Mutant("zeros of the official script are left out", "table.py", "self.imputed.items() if not side else ()", "()"),
+    Mutant("zeros of the official script are left out", "tables/table.py", "self.imputed.items() if not side else ()", "()"),
     Mutant(
         "bounds take failures for what they would be at best, on both sides",
-        "table.py",
+        "tables/table.py",
         'end = measure.low if side == "low" else measure.high',
         "end = measure.high",
     ),
-    Mutant("a category counts items, not dimensions", "table.py", "    if not where.parts:\n        return mean(metric, where.members)\n    parts = np.stack", "    if True:\n        return mean(metric, where.members)\n    parts = np.stack"),
-    Mutant("4:4:2 is 4:3:3", "benchmarks/creval/aggregate.py", '"VC": 0.4, "VQ": 0.2', '"VC": 0.3, "VQ": 0.3'),
+    Mutant("a category counts items, not dimensions", "tables/table.py", "    if not where.parts:\n        return mean(metric, where.members)\n    parts = np.stack", "    if True:\n        return mean(metric, where.members)\n    parts = np.stack"),
+    Mutant("4:4:2 is 4:3:3", "benchmarks/creval/table.py", '"VC": 0.4, "VQ": 0.2', '"VC": 0.3, "VQ": 0.3'),
     Mutant(
         "a gate that is shut lets answers through",
-        "benchmarks/ideabench/grade.py",
+        "benchmarks/ideabench/table.py",
         "return list(answers) if opened else [0.0] * len(answers)",
         "return list(answers)",
     ),
-    Mutant("an error counts as if more were better", "benchmarks/multiref/aggregate.py", "1.0 - values[kind] if kind in ERRORS", "values[kind] if kind in ERRORS"),
+    Mutant("an error counts as if more were better", "benchmarks/multiref/table.py", "1.0 - values[kind] if kind in ERRORS", "values[kind] if kind in ERRORS"),
     Mutant(
         "the mean of judges is over those that answered",
         "judges/panel.py",
@@ -95,16 +95,24 @@ MUTANTS = (
     ),
     Mutant("of two results of one act the failure stands", "runs/ledger.py", "return 0 if kind is None else", "return 3 if kind is None else"),
     Mutant("the first decimal reading is rounded up", "benchmarks/multibanana/replies.py", "marks[criterion] = float(match[1])", "marks[criterion] = float(match[1]) + (float(match[1]) == 7)"),
-    Mutant("a repaired reply is read by the paper's protocol too", "scorer.py", 'or (repair and name == "paper")', ""),
-    Mutant("a limit is forgotten by the table", "scoring.py", "    if wanted is None:\n        return cases\n", "    return cases\n"),
-    Mutant("the judge's parameters are not in the fingerprint", "scoring.py", 'who = {key: act.asked[key] for key in ("model", "parameters")}', 'who = {"model": act.asked["model"], "parameters": {}}'),
-    Mutant("the digest does not see values", "scoring.py", "                repr(score.value),\n", ""),
-    Mutant("a sentence has the sign of its gap wrong", "comparison/words.py", "the gap is {signed(pair.gap, digits)}", "the gap is {signed(-pair.gap, digits)}"),
+    Mutant("a repaired reply is read by the paper's protocol too", "tables/scorer.py", 'or (repair and name == "paper")', ""),
+    Mutant("a limit is forgotten by the table", "tables/scoring.py", "    if wanted is None:\n        return cases\n", "    return cases\n"),
+    Mutant("the judge's parameters are not in the fingerprint", "tables/scoring.py", 'who = {key: act.asked[key] for key in ("model", "parameters")}', 'who = {"model": act.asked["model"], "parameters": {}}'),
+    Mutant("the digest does not see values", "tables/scoring.py", "                repr(score.value),\n", ""),
+    Mutant("a sentence has the sign of its gap wrong", "analysis/compare/records.py", "the gap is {signed(pair.gap, digits)}", "the gap is {signed(-pair.gap, digits)}"),
     Mutant("what is printed has one digit of its own", "report/leaderboard.py", 'return "-" if value is None else f"{value:.{digits}f}"', 'return "-" if value is None else f"{value + 0.01:.{digits}f}"'),
 )  # fmt: skip
 
-FILES = ("table.py", "columns.py", "scorer.py", "scoring.py", "judges/panel.py", "judges/totals.py", "runs/standing.py")
-FOLDERS = ("stats/means.py", "comparison/pairing.py", *(f"benchmarks/{b}/aggregate.py" for b in ("creval", "multibanana", "ideabench", "icebench", "multiref")), *(f"benchmarks/{b}/{f}.py" for b in ("creval", "multibanana", "ideabench", "icebench", "multiref") for f in ("grade", "replies")))  # fmt: skip
+FILES = (
+    "tables/table.py",
+    "tables/columns.py",
+    "tables/scorer.py",
+    "tables/scoring.py",
+    "judges/panel.py",
+    "judges/totals.py",
+    "runs/reading.py",
+)
+FOLDERS = ("stats/means.py", "analysis/compare/pairing.py", *(f"benchmarks/{b}/{f}.py" for b in ("creval", "multibanana", "ideabench", "icebench", "multiref") for f in ("table", "replies")))  # fmt: skip
 
 
 def main() -> int:
@@ -118,7 +126,7 @@ def main() -> int:
     chosen = [m for m in chosen if not asked.names or any(name in m.what for name in asked.names)]
     survivors = []
     with tempfile.TemporaryDirectory() as name:
-        if is_caught(Mutant("nothing", "table.py", "", ""), Path(name) / "src", asked.runs):
+        if is_caught(Mutant("nothing", "tables/table.py", "", ""), Path(name) / "src", asked.runs):
             sys.exit("the oracle's tests fail without any fault: mend that first")
         for mutant in chosen:
             caught = is_caught(mutant, Path(name) / "src", asked.runs)

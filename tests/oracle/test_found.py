@@ -17,8 +17,8 @@ from refbench.cli.export import export_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.output import Output
-from refbench.result import Result
-from refbench.scoring import score_run
+from refbench.tables.result import Result
+from refbench.tables.scoring import score_run
 
 PICTURE = pictures()[0][1]
 

@@ -23,16 +23,16 @@ from oracle.runs import Made, Plan, Record, chosen_cases, make, plans, write
 from refbench.benchmarks import benchmark
 from refbench.engine import evaluate
 from refbench.evidence import Evidence, Purpose
-from refbench.order import fair_order
 from refbench.output import Output
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
 from refbench.report.leaderboard import leaderboard
-from refbench.report.site.write import write_site
-from refbench.result import Result
+from refbench.report.site.pages import write_site
 from refbench.runs import Shard
-from refbench.scoring import score_run
+from refbench.runs.order import fair_order
+from refbench.tables.result import Result
+from refbench.tables.scoring import score_run
 from support.judge_server import Faults, JudgeServer
 from support.shown_numbers import site_numbers
 

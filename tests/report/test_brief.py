@@ -18,19 +18,18 @@ from refbench.failure import Failure
 from refbench.judges.panel import mean_of_judges
 from refbench.pictures import decode
 from refbench.record import RefBenchError
-from refbench.report.site import brief_words as words
-from refbench.report.site.album import Album
+from refbench.report.brief import words
+from refbench.report.brief.findings import Lead, Verdict, Verdicts, traits, verdicts
+from refbench.report.brief.markup import clipped, tag
+from refbench.report.brief.page import brief_sheet, write_brief
+from refbench.report.brief.pictures import gallery
+from refbench.report.brief.view import View, open_view, parts_of, parts_with_room
 from refbench.report.site.boards import Board, open_boards
-from refbench.report.site.brief import brief_sheet, write_brief
-from refbench.report.site.brief_markup import clipped, tag
-from refbench.report.site.brief_pictures import gallery
-from refbench.report.site.brief_traits import traits
-from refbench.report.site.brief_verdicts import Lead, Verdict, Verdicts, verdicts
-from refbench.report.site.brief_view import View, open_view, parts_of, parts_with_room
-from refbench.report.site.head import board_head
-from refbench.report.site.write import write_site
-from refbench.scoring import result_of
-from refbench.table import names_of
+from refbench.report.site.overview import board_head
+from refbench.report.site.pages import write_site
+from refbench.report.site.pictures import Album
+from refbench.tables.scoring import result_of
+from refbench.tables.table import names_of
 from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
 from support.shown_numbers import brief_numbers, brief_texts, site_chunk, site_numbers
 from support.site_browser import Site, start_browser

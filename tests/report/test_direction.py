@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from refbench.analysis.conditional import conditional
-from refbench.analysis.precision import ranking
-from refbench.analysis.weights import WeightSweep, weight_sweep
+from refbench.analysis.precision.conditional import conditional
+from refbench.analysis.precision.variance import ranking
+from refbench.analysis.precision.weights import WeightSweep, weight_sweep
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import released_scores
 from refbench.report.leaderboard import leaderboard
-from refbench.result import Result
-from refbench.scoring import result_of
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
 
 MODELS = ("seedream4-0", "Bagel", "gpt-image-1")
 

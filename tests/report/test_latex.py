@@ -11,19 +11,18 @@ from pathlib import Path
 import pytest
 
 import refbench
-from multibanana.factory import every_task, write_dataset
 from refbench import Failure, Score
 from refbench.benchmarks import Benchmark, benchmark
-from refbench.benchmarks.multibanana.details import CRITERIA
+from refbench.benchmarks.multibanana.cases import CRITERIA
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
-from refbench.report.latex import to_latex
-from refbench.report.openness import Openness, family_openness
-from refbench.report.paper_table import paper_table
-from refbench.report.tex_text import is_wide, tex
-from refbench.result import Result
-from refbench.scoring import result_of
+from refbench.report.latex.escape import is_wide, tex
+from refbench.report.latex.table import Openness, family_openness, paper_table
+from refbench.report.latex.write import to_latex
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
 from support.latex import compiled
+from support.multibanana import every_task, write_dataset
 
 METRICS = ("IF", "VC", "VQ")
 Marks = Mapping[str, Sequence[float | None]]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from refbench import Failure, Score
-from refbench.analysis.precision import ranking
+from refbench.analysis.precision.variance import ranking
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import released_scores
 from refbench.record import RefBenchError
 from refbench.report import print_result, to_markdown
 from refbench.report.leaderboard import leaderboard, not_ranked, ranked
-from refbench.result import Result
-from refbench.scoring import result_of
-from refbench.table import Row
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
+from refbench.tables.table import Row
 
 
 def two_judges() -> Result:

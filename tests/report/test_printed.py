@@ -10,14 +10,14 @@ from rich.console import Console
 
 from refbench import Failure, Score
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
-from refbench.benchmarks.multiref.details import MultiRefCase, MultiRefDetails, Reference
+from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.multiref.cases import MultiRefCase, MultiRefDetails, Reference
 from refbench.case import Request
 from refbench.report import print_result, to_csv, to_json, to_markdown
-from refbench.report.grid_choice import marks_of
-from refbench.report.latex import to_latex
-from refbench.result import Result
-from refbench.scoring import result_of
+from refbench.report.grid.choice import marks_of
+from refbench.report.latex.write import to_latex
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
 from support.printed import differences, read_csv, read_head, read_json, read_latex, read_markdown, read_terminal
 
 MODELS = ("Bagel", "OmniGen2", "seedream4-0")

@@ -8,17 +8,17 @@ import json
 
 import pytest
 
-from multibanana.factory import every_task
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.creval.published import released_scores
-from refbench.benchmarks.multibanana.details import CRITERIA, TASKS, MultiBananaCase, MultiBananaDetails
+from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaCase, MultiBananaDetails
 from refbench.case import Request
 from refbench.record import RefBenchError
 from refbench.report import print_result, to_csv, to_json, to_markdown
-from refbench.report.latex import to_latex
-from refbench.result import Result
+from refbench.report.latex.write import to_latex
 from refbench.score import Score
-from refbench.scoring import result_of
+from refbench.tables.result import Result
+from refbench.tables.scoring import result_of
+from support.multibanana import every_task
 
 HEADING = "published, with the official wording"
 OWN = {"prompts": "own"}

@@ -17,20 +17,18 @@ import pytest
 from refbench.benchmarks import benchmark, names
 from refbench.case import Picture
 from refbench.engine import evaluate
-from refbench.engine.generate import generate_async
+from refbench.engine.evaluation import generate_async
 from refbench.failure import KINDS
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
-from refbench.report.site.album import Album, full_picture, thumbnail
 from refbench.report.site.boards import open_boards
 from refbench.report.site.contract import CASES_SIZE
-from refbench.report.site.head import FAILURE_KINDS
-from refbench.report.site.pages import Pages
-from refbench.report.site.script import script
-from refbench.report.site.write import write_site
+from refbench.report.site.overview import FAILURE_KINDS
+from refbench.report.site.pages import Pages, script, write_site
+from refbench.report.site.pictures import Album, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
-from refbench.scoring import rescore, score_run
+from refbench.tables.scoring import rescore, score_run
 from support import ideabench
 from support.judge_server import JudgeServer, dice
 
@@ -405,7 +403,7 @@ def test_a_site_that_was_not_finished_has_no_page_to_open(
             raise OSError(28, "No space left on device")
         return script(name, value)
 
-    monkeypatch.setattr("refbench.report.site.write.script", full)
+    monkeypatch.setattr("refbench.report.site.pages.script", full)
     with pytest.raises(RefBenchError, match=r"disk of .* is full"):
         write_site([work / "two"], tmp_path / "site", draws=0)
     assert not (tmp_path / "site/index.html").exists()

@@ -22,11 +22,10 @@ import pytest
 from refbench.cli.view import view_command
 from refbench.evidence import Evidence, Purpose
 from refbench.record import RefBenchError
-from refbench.report.site.live import LiveSite
-from refbench.report.site.server import Server
+from refbench.report.site.server import LiveSite, Server
 from refbench.runs import Run
 from refbench.runs.annotations import FILE, read_annotations
-from refbench.scoring import rescore
+from refbench.tables.scoring import rescore
 from support.checkout import plain_items, reply_text, write_checkout, write_replies
 from support.site_browser import start_browser, walk
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from refbench.cli.export import export_command
 from refbench.runs import Run, merge
 from refbench.runs.annotations import FILE, Annotation, annotate, read_annotations
-from refbench.scoring import load, rescore
+from refbench.tables.scoring import load, rescore
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from refbench.report import to_json
 from refbench.runs import Run, Shard, merge
 from refbench.runs.disk import write_whole
 from refbench.runs.ledger import LedgerWriter
-from refbench.runs.snapshot import open_snapshot
-from refbench.scoring import score_run
+from refbench.runs.reading import open_snapshot
+from refbench.tables.scoring import score_run
 from support.checkout import plain_items, write_checkout, write_replies
 
 

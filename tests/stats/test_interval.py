@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from refbench.benchmarks.creval.published import released_scores
+from refbench.benchmarks.creval.table import released_scores
 from refbench.stats import Contrast, Design, bounded_interval, draws_of, effective_n, error_and_skew, interval_for
 from refbench.stats.interval import SYMMETRIC_BELOW
 

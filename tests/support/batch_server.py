@@ -25,14 +25,14 @@ from aiohttp import web
 from refbench.calls import Transport
 from refbench.calls.batch import BatchLimits
 from refbench.calls.budget import Budget
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.gallery import Gallery
+from refbench.engine.changes import Before
 from refbench.engine.judging import JudgingRun
+from refbench.engine.pictures import Gallery
 from refbench.engine.recorder import Recorder
 from refbench.engine.setup import set_up
-from refbench.engine.unchanged import Before
 from refbench.runs import Run, Shard
 from support.judge_server import JudgeServer, answer, text_of, wire
 

@@ -11,9 +11,9 @@ from typing import Any
 import cv2
 import numpy as np
 
+from refbench.builders.refblend.build import Built, build
+from refbench.builders.refblend.settings import Settings
 from refbench.pictures import Pixels, encode
-from refbench.refblend.build import Built, build
-from refbench.refblend.settings import Settings
 
 PLAIN: tuple[Any, ...] = ("canny", "sketch", "caption", "subject", "style")
 """Types that need no network."""

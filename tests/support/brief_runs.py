@@ -15,7 +15,7 @@ from aiohttp import web
 from refbench.engine import evaluate
 from refbench.failure import Failure
 from refbench.pictures import decode, encode
-from refbench.scoring import rescore
+from refbench.tables.scoring import rescore
 from support.checkout import METRICS, plain_items, reply_text, write_checkout
 from support.judge_server import JudgeServer, dice, text_of, wire
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from refbench.calls import Transport
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.chat.build import make_vlm
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
+from refbench.specs import Spec
 from support.judge_server import JudgeServer, Seen
 
 Result = TypeVar("Result")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
-from refbench.report.tex_text import _ACCENTS, _ASCII, _SIGNS
+from refbench.report.latex.escape import _ACCENTS, _ASCII, _SIGNS
 
 OVERALL = "overall"
 PUBLISHED = "published"

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
-from refbench.models.diffusers_model import DiffusersModel
+from refbench.models.diffusers.model import DiffusersModel
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import Pixels, decode, encode
+from refbench.specs import Spec
 
 _LETTERS = [chr(code) for code in range(97, 123)]
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.columns import Columns, columns_of
 from refbench.failure import KINDS
 from refbench.record import Record
-from refbench.result import Result
-from refbench.stats.dependence import depends_on_system
-from refbench.table import SEED
+from refbench.stats.permutation import depends_on_system
+from refbench.tables.columns import Columns, columns_of
+from refbench.tables.result import Result
+from refbench.tables.table import SEED
 
 NOT_YET = ("missing_reply", "not_measured", "budget")
 """Kinds that say that the work has not been done, not that it failed."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from refbench.benchmarks.benchmark import Benchmark
+from refbench.benchmarks.kit.benchmark import Benchmark
 from refbench.record import RefBenchError
 
 _MODULES = {
@@ -127,7 +127,7 @@ def _module_code(name: str) -> str:
 def _checked(found: object, where: str) -> Benchmark:
     if not isinstance(found, Benchmark):
         what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is a {type(found).__name__}"
-        raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.simple.simple_benchmark")
+        raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.kit.constructor.simple_benchmark")
     return found
 
 

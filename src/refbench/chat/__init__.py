@@ -1,5 +1,5 @@
 """Chat: what is asked of a vision-language model, as data. The models themselves are not here yet."""
 
-from refbench.chat.request import ChatPicture, ChatRequest, ChatText
+from refbench.chat.vlm import ChatPicture, ChatRequest, ChatText
 
 __all__ = ["ChatPicture", "ChatRequest", "ChatText"]

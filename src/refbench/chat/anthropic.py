@@ -8,8 +8,7 @@ from typing import Any
 import orjson
 
 from refbench.chat.provider import Provider, Said
-from refbench.chat.request import ChatRequest, ChatText
-from refbench.chat.vlm import Pictures
+from refbench.chat.vlm import ChatRequest, ChatText, Pictures
 from refbench.failure import Failure
 
 MOST_TOKENS = 4096

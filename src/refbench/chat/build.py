@@ -13,9 +13,9 @@ from refbench.chat.local import LocalVLM
 from refbench.chat.openai import OPENAI
 from refbench.chat.provider import Provider
 from refbench.chat.replay import ReplayVLM, read_replies
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 
 PROVIDERS: dict[str, Provider] = {provider.kind: provider for provider in (OPENAI, GEMINI, ANTHROPIC)}
 KINDS = (*PROVIDERS, "local", "replay")

@@ -10,15 +10,13 @@ from urllib.parse import urlsplit
 import orjson
 
 from refbench.calls import Answer, Call, CallFailedError, Price, Transport, price_of
-from refbench.chat.families import family_of
 from refbench.chat.provider import Provider, Said, body_of
-from refbench.chat.request import ChatRequest
-from refbench.chat.spec import Spec
 from refbench.chat.tokens import request_tokens
-from refbench.chat.vlm import Pictures
+from refbench.chat.vlm import ChatRequest, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure, redact
 from refbench.record import RefBenchError
+from refbench.specs import Spec, family_of
 
 _OURS = frozenset({"base_url", "key_env", "price", "family", "max_side", "quality", "max_tokens", "json"})
 _POLICY = ("content_policy", "content_filter", "content filter", "moderation", "safety system", "responsible ai")

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from refbench.chat.provider import Provider, Said
-from refbench.chat.request import ChatRequest, ChatText
-from refbench.chat.vlm import Pictures
+from refbench.chat.vlm import ChatRequest, ChatText, Pictures
 from refbench.failure import Failure
 
 OFFICIAL = "https://api.openai.com/v1"

@@ -10,9 +10,8 @@ from typing import Any
 import orjson
 import pybase64
 
-from refbench.chat.request import ChatRequest
-from refbench.chat.sent import SentPicture
-from refbench.chat.vlm import Pictures
+from refbench.chat.pictures import SentPicture
+from refbench.chat.vlm import ChatRequest, Pictures
 from refbench.failure import Failure
 
 

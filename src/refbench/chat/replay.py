@@ -8,13 +8,11 @@ from typing import Any
 
 import orjson
 
-from refbench.chat.families import family_of
-from refbench.chat.request import ChatRequest
-from refbench.chat.spec import Spec
-from refbench.chat.vlm import Pictures
+from refbench.chat.vlm import ChatRequest, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.record import RefBenchError, content_key
+from refbench.specs import Spec, family_of
 
 _ASKED = ("system", "parts", "max_tokens", "json_schema", "repeat")
 

@@ -60,13 +60,13 @@ def agree_command(
         raise RefBenchError("--json and --csv exclude each other: give one of them")
     if partitions == 1 or partitions < 0 or draws < 0:
         raise RefBenchError("--partitions takes two or more, --draws takes none or more")
-    from refbench.analysis.agreeing import agree
-    from refbench.analysis.agreement import LEVELS, Question
-    from refbench.analysis.preference import families_said
-    from refbench.analysis.scales import Scale
+    from refbench.analysis.agree.ratings import Scale
+    from refbench.analysis.agree.rows import LEVELS, Question
+    from refbench.analysis.agree.runs import agree
+    from refbench.analysis.agree.self_preference import families_said
     from refbench.report.agreement import agreement_csv, print_agreement
     from refbench.stats.agreement import Forms
-    from refbench.table import SEED
+    from refbench.tables.table import SEED
 
     levels = tuple(name for name in LEVELS if name in _names(level))
     if len(levels) != len(_names(level)):

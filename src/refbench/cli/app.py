@@ -8,8 +8,8 @@ import traceback
 
 from cyclopts import App, Parameter
 
+from refbench import __version__
 from refbench.record import RefBenchError
-from refbench.version import __version__
 
 app = App(
     name="refbench",

@@ -35,7 +35,7 @@ def cases_command(
     """
     from refbench.benchmarks.own import load_cases
     from refbench.runs import write_rows
-    from refbench.scoring import load
+    from refbench.tables.scoring import load
 
     path = Path(benchmark)
     own = path.suffix.lower() in (".jsonl", ".csv", ".parquet")

@@ -31,7 +31,7 @@ def check_command(
     from refbench.benchmarks import benchmark as find
     from refbench.benchmarks.own import own_benchmark
     from refbench.runs.run import cases_fingerprint
-    from refbench.scoring import load
+    from refbench.tables.scoring import load
 
     own = Path(benchmark).suffix.lower() in (".jsonl", ".csv", ".parquet")
     bench = replace(own_benchmark(None), title="Own cases") if own else find(benchmark)

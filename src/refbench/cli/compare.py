@@ -13,7 +13,7 @@ from refbench.record import RefBenchError
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-    from refbench.comparison import Comparison, Driver, Pair
+    from refbench.analysis.compare import Comparison, Driver, Pair
 
 
 def compare_command(
@@ -44,7 +44,7 @@ def compare_command(
         raise RefBenchError("name what to compare, for example: refbench compare runs/x:A runs/x:B")
     if draws < 100:
         raise RefBenchError(f"--draws {draws}: an interval needs at least 100 resamples")
-    from refbench.analysis.comparing import compare
+    from refbench.analysis.compare.runs import compare
 
     found = compare(
         operands,
@@ -74,7 +74,7 @@ _MOST_EXPLAINED = 6
 def _show(found: Comparison, by: str | None) -> None:
     from rich.text import Text
 
-    from refbench.comparison.words import REFUSALS, left_out
+    from refbench.analysis.compare.records import REFUSALS, left_out
     from refbench.report.terminal import console
     from refbench.stats.interval import SYMMETRIC_BELOW
 
@@ -119,7 +119,7 @@ def _several_judges(found: Comparison) -> bool:
 
 def _title(pair: Pair, found: Comparison) -> str:
     """The pair, with its judge where the comparison has several."""
-    from refbench.comparison.words import judged
+    from refbench.analysis.compare.records import judged
 
     return f"{pair.first} - {pair.second}" + (f" ({judged(pair)})" if _several_judges(found) else "")
 
@@ -128,7 +128,7 @@ def _pairs(found: Comparison) -> Grid:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from refbench.comparison.words import probability, signed
+    from refbench.analysis.compare.records import probability, signed
 
     digits = found.digits
     judges = _several_judges(found)
@@ -195,6 +195,6 @@ def _name(driver: Driver) -> str:
 
 
 def _interval(ci95: tuple[float, float] | None, digits: int) -> str:
-    from refbench.comparison.words import between
+    from refbench.analysis.compare.records import between
 
     return between(ci95, digits) if ci95 else "-"

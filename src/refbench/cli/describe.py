@@ -20,7 +20,7 @@ def describe_command(
 ) -> int:
     """Describe a dataset: prompt lengths, pictures per case, categories and tags, and the benchmark's own counts."""
     from refbench.benchmarks import benchmark as find
-    from refbench.scoring import load
+    from refbench.tables.scoring import load
 
     dataset = load(benchmark, data, subset=subset)
     words = sorted(len(case.request.instruction.split()) for case in dataset.cases)

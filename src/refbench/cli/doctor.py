@@ -39,8 +39,7 @@ def doctor_command(
         raise RefBenchError(f"--pictures {pictures}: give a number from 0 to 64")
     import orjson
 
-    from refbench.engine.doctor import examine, largest_request
-    from refbench.engine.model_doctor import examine_models
+    from refbench.engine.doctor import examine, examine_models, largest_request
     from refbench.engine.setup import find_cases
 
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:

@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import ValidationError
 
-from refbench.chat.spec import Spec
-from refbench.models.nested import Nested, Tree, parse_model, parse_model_table
+from refbench.models.wrappers.tree import Nested, Tree, parse_model, parse_model_table
 from refbench.record import Record, RefBenchError
+from refbench.specs import Spec
 
 
 class Experiment(Record):

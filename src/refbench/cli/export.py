@@ -22,7 +22,7 @@ def export_command(
     or what was noted about cases in refbench view."""
     from refbench.runs import Run, case_rows, write_rows
     from refbench.runs.annotations import read_annotations
-    from refbench.scoring import score_run
+    from refbench.tables.scoring import score_run
 
     rows: Iterable[Mapping[str, Any]]
     if what == "scores":

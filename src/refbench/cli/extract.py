@@ -99,9 +99,9 @@ def _write_captions(targets: dict[Path, Path], vlm: str | None, subject: str | N
 
     from refbench.calls import Transport
     from refbench.chat.build import make_vlm
-    from refbench.chat.spec import Spec
     from refbench.extractors.caption import caption
     from refbench.failure import Failure
+    from refbench.specs import Spec
 
     if vlm is None:
         raise RefBenchError("captions are written by a VLM: add --vlm, for example --vlm openai:gpt-4o-mini")

@@ -30,7 +30,7 @@ def fetch_command(
     one file is taken out and its hash checked. Run it again to go on after an interruption.
     """
     from refbench.networks.fetch import fetch
-    from refbench.networks.store import weights_folder
+    from refbench.networks.network import weights_folder
 
     if not name:
         raise RefBenchError("name what to fetch: refbench fetch local, or a network of refbench list networks")

@@ -36,7 +36,7 @@ def generate_command(
     """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""
     from refbench.cli.printing import explain
     from refbench.cli.run import shard_of
-    from refbench.engine.generate import generate_async
+    from refbench.engine.evaluation import generate_async
 
     made = asyncio.run(
         generate_async(

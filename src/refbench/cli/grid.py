@@ -46,9 +46,8 @@ def grid_command(
     if columns < 1 or not 32 <= size <= 2048:
         raise RefBenchError("--columns is a number from 1 up, and --size is from 32 to 2048 pixels")
     from refbench.cli.printing import write_file
-    from refbench.report.grid import caption_of, open_board, sheet_rows
-    from refbench.report.grid_choice import choose, marks_of
-    from refbench.report.grid_sheet import Sheet, sheet_bytes
+    from refbench.report.grid.choice import choose, marks_of
+    from refbench.report.grid.sheet import Sheet, caption_of, open_board, sheet_bytes, sheet_rows
 
     board = open_board(runs, protocol)
     try:

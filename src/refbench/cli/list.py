@@ -66,8 +66,8 @@ def _benchmarks() -> list[dict[str, str]]:
 
 def _models() -> list[dict[str, str]]:
     from refbench.models.build import KINDS
-    from refbench.models.nested import WRAPPERS
-    from refbench.models.overflow import POLICIES
+    from refbench.models.wrappers.overflow import POLICIES
+    from refbench.models.wrappers.tree import WRAPPERS
 
     found = [{"kind": f"{kind}:WHAT", "what": what} for kind, what in KINDS.items()]
     return [*found, *({"kind": f"{name}(MODEL; ...)", "what": "a wrapper"} for name in (*WRAPPERS, *POLICIES))]

@@ -95,7 +95,7 @@ def _box(text: str | None) -> tuple[float, float, float, float] | None:
 
 def _measure_set(metric: str, output: Path, reference: list[Path] | None, device: str, force: bool, json: bool) -> int:
     """Metrics of two folders of pictures: the number of pictures belongs to the value."""
-    from refbench.metrics.folders import measure_folders
+    from refbench.metrics.sets import measure_folders
     from refbench.record import RefBenchError
 
     if not reference or len(reference) != 1 or not reference[0].is_dir():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
+
+from refbench.record import RefBenchError
 
 Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table")]
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
@@ -32,3 +35,21 @@ EngineName = Annotated[
 Address = Annotated[
     str | None, Parameter(help="With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine")
 ]
+
+
+# Settings of judging, as the commands that judge take them: `--set KEY=VALUE`.
+
+Setting = Annotated[
+    list[str] | None, Parameter(name="--set", help="KEY=VALUE for the benchmark's judging, for example questions=one")
+]
+
+
+def judging_settings(texts: Sequence[str] | None) -> dict[str, str]:
+    """The settings that were given."""
+    settings = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise RefBenchError(f"--set {text}: write it as KEY=VALUE")
+        settings[key] = value
+    return settings

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json, Subset
-from refbench.cli.settings import Setting, judging_settings
+from refbench.cli.options import Data, Json, Setting, Subset, judging_settings
 
 
 def plan_command(

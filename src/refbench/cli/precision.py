@@ -13,9 +13,9 @@ from refbench.cli.options import Data, Json, Refusals
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from refbench.analysis.precision import Variance
-    from refbench.analysis.precision_report import JudgePrecision, PrecisionReport
-    from refbench.analysis.weights import WeightSweep
+    from refbench.analysis.precision.report import JudgePrecision, PrecisionReport
+    from refbench.analysis.precision.variance import Variance
+    from refbench.analysis.precision.weights import WeightSweep
 
 
 def precision_command(
@@ -41,13 +41,13 @@ def precision_command(
 ) -> int:
     """Say how sure one may be of a run's numbers: failures, ranks, where the variance comes from, what one more seed,
     judge or repeat would buy, weights, outputs that are copies, and consistency among outputs that follow."""
-    from refbench.analysis.human_scores import read_people
-    from refbench.analysis.precision_report import precision_report
+    from refbench.analysis.agree.people import read_people
+    from refbench.analysis.precision.report import precision_report
     from refbench.record import RefBenchError
-    from refbench.report.site.sources import picture_root
+    from refbench.report.site.boards import picture_root
     from refbench.report.terminal import console
     from refbench.runs import Run
-    from refbench.scoring import score_run
+    from refbench.tables.scoring import score_run
 
     result = score_run(run, protocol=protocol or "both", draws=0, refusals=refusals)
     opened = Run.open(run)

@@ -10,9 +10,9 @@ from typing import Literal
 from refbench.failure import TRANSIENT
 from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.terminal import check_level
-from refbench.result import UNREADABLE, Result
 from refbench.runs import write_rows
 from refbench.runs.disk import disk_error
+from refbench.tables.result import UNREADABLE, Result
 
 Format = Literal["terminal", "json", "csv", "markdown"]
 

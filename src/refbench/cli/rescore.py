@@ -38,7 +38,7 @@ def rescore_command(
     """Read judge replies that are already there, score them in both protocols, and table them."""
     from refbench.cli.printing import failure_code, write_result
     from refbench.runs import Shard
-    from refbench.scoring import rescore
+    from refbench.tables.scoring import rescore
 
     result = rescore(
         benchmark,

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Address, Data, EngineName, Items, Json, Level, Refusals, Subset
-from refbench.cli.settings import Setting, judging_settings
+from refbench.cli.options import (
+    Address,
+    Data,
+    EngineName,
+    Items,
+    Json,
+    Level,
+    Refusals,
+    Setting,
+    Subset,
+    judging_settings,
+)
 from refbench.record import RefBenchError
 from refbench.runs import Shard
 

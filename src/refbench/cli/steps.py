@@ -30,11 +30,11 @@ def steps_command(
     from refbench.cli.run import exit_code
     from refbench.engine import evaluate_async
     from refbench.models.steps import asked_of, steps_of
-    from refbench.order import fair_order
     from refbench.record import RefBenchError
-    from refbench.report.step_plot import rows_by_step, step_plot
+    from refbench.report.figures import rows_by_step, step_plot
     from refbench.runs import Run
-    from refbench.scoring import benchmark_of
+    from refbench.runs.order import fair_order
+    from refbench.tables.scoring import benchmark_of
 
     there = Run.open(run)
     found = steps_of(there)

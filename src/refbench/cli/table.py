@@ -11,7 +11,7 @@ from refbench.cli.options import Items, Json, Level, ProtocolName, Refusals
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
-    from refbench.result import Result
+    from refbench.tables.result import Result
 
 
 def table_command(
@@ -59,8 +59,8 @@ def table_command(
     result = _result(run, protocol, subset, refusals, benchmark)
     if latex:
         from refbench.cli.printing import write_text
-        from refbench.report.latex import to_latex
-        from refbench.report.openness import Openness
+        from refbench.report.latex.table import Openness
+        from refbench.report.latex.write import to_latex
 
         known = Openness(tuple(open or ()), tuple(closed or ()))
         text = to_latex(result, by=by, published=published, openness=known, interval=interval, wide=wide)
@@ -79,7 +79,7 @@ def table_command(
 def _result(run: str, protocol: str, subset: str | None, refusals: str, reader: str | None) -> Result:
     """What a run holds, scored; or the item scores that a benchmark's authors released."""
     from refbench.benchmarks import benchmark, names
-    from refbench.scoring import result_of, score_run
+    from refbench.tables.scoring import result_of, score_run
 
     if run not in names() or (Path(run) / "run.json").exists():
         if subset is not None:

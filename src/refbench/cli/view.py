@@ -48,7 +48,7 @@ def view_command(
         return _brief(runs, out, data, protocol, refusals)
     if out is None:
         return _serve(runs, data=data, port=port, protocol=protocol, refusals=refusals)
-    from refbench.report.site.write import write_site
+    from refbench.report.site.pages import write_site
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs") as status:
@@ -61,7 +61,7 @@ def view_command(
 
 
 def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str, refusals: str) -> int:
-    from refbench.report.site.brief import write_brief
+    from refbench.report.brief.page import write_brief
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs") as status:
@@ -86,8 +86,7 @@ def _name_missing(absent: Sequence[str], broken: Mapping[str, str]) -> None:
 def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str, refusals: str) -> int:
     import asyncio
 
-    from refbench.report.site.live import LiveSite
-    from refbench.report.site.server import Server
+    from refbench.report.site.server import LiveSite, Server
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs"):

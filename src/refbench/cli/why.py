@@ -13,7 +13,7 @@ from refbench.record import RefBenchError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from refbench.analysis.why_words import Why
+    from refbench.analysis.why.steps import Why
 
 
 def why_command(
@@ -32,7 +32,7 @@ def why_command(
     json: Json = False,
 ) -> int:
     """Say why two numbers differ: what was not the same, and how much of the difference comes from where."""
-    from refbench.analysis.why_operands import why, why_protocols
+    from refbench.analysis.why.runs import why, why_protocols
     from refbench.report.terminal import console
 
     if protocols == (second is not None):

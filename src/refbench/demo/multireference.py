@@ -9,11 +9,11 @@ same person's. A model that copies one of its references does well in one and ba
 
 from pathlib import Path
 
-from refbench.benchmarks.benchmark import Measured
-from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.own import load_cases
-from refbench.benchmarks.own.details import OwnCase
-from refbench.benchmarks.simple import Total, simple_benchmark
+from refbench.benchmarks.own.cases import OwnCase
 from refbench.case import AnyCase, Picture
 
 WHO_HAS_A_FACE = "astronaut"

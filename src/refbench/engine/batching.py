@@ -13,7 +13,7 @@ from typing import Any
 
 from refbench.calls import Answer, CallFailedError, Transport
 from refbench.calls.batch import HALF_PRICE, Batches, BatchLimits, BatchResult, Desk, batches_of, hand_in, outcome
-from refbench.calls.retry import RetryPolicy
+from refbench.calls.transport import RetryPolicy
 from refbench.case import AnyCase
 from refbench.chat.http import HttpVLM
 from refbench.chat.provider import Said, assemble

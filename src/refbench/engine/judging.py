@@ -9,17 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refbench.benchmarks import Dataset
-from refbench.benchmarks.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
 from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
-from refbench.chat.request import ChatRequest
-from refbench.chat.sent import SentPicture
-from refbench.chat.vlm import VLM, Pictures
-from refbench.engine.ahead import ahead
-from refbench.engine.gallery import Gallery
+from refbench.chat.pictures import SentPicture
+from refbench.chat.vlm import VLM, ChatRequest, Pictures
+from refbench.engine.changes import Before
+from refbench.engine.concurrency import ahead
+from refbench.engine.pictures import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
-from refbench.engine.unchanged import Before
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel, seeds_for

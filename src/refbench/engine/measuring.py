@@ -12,21 +12,20 @@ from typing import Any
 import orjson
 
 from refbench.benchmarks import Benchmark, Dataset
-from refbench.benchmarks.benchmark import Measured
+from refbench.benchmarks.kit.benchmark import Measured
 from refbench.case import AnyCase
-from refbench.chat.sent import SentPicture
-from refbench.engine.ahead import ahead
-from refbench.engine.gallery import Gallery
-from refbench.engine.measure_worker import Layout, MeasureRow, devices_of, spread
+from refbench.chat.pictures import SentPicture
+from refbench.engine.changes import Before
+from refbench.engine.concurrency import ahead
+from refbench.engine.pictures import Gallery
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
-from refbench.engine.task import Executor, Outcome, Task
-from refbench.engine.unchanged import Before
+from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
+from refbench.engine.workers.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.metrics import Metric, find_metric, home_of
-from refbench.metrics.measure import Job, Measurement, why_not_measured
-from refbench.metrics.opened import decodes_alike
+from refbench.metrics.measure import Job, Measurement, decodes_alike, why_not_measured
 from refbench.models import AnyModel, seeds_for
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
@@ -95,7 +94,7 @@ class MeasuringRun:
             layout = spread(devices, needed, foreign=bool(homes))
         task = Task(
             name="measure",
-            factory="refbench.engine.measure_worker:MeasureWorker",
+            factory="refbench.engine.workers.measure_worker:MeasureWorker",
             args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
             **layout,
         )

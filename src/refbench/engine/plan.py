@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from refbench.benchmarks.benchmark import Asked, Judging, Material
+from refbench.analysis.compare import paired_gap
+from refbench.analysis.compare.draws import gain_of, panel_of
+from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.http import HttpVLM
-from refbench.chat.sent import SentPicture, prepare
+from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
-from refbench.comparison import paired_gap
-from refbench.comparison.gap import gain_of, panel_of
+from refbench.engine.changes import Before
 from refbench.engine.evaluation import chosen_metrics, prices_must_be_known
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.setup import Setup, set_up
-from refbench.engine.unchanged import Before
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel, ImageModel, seeds_for
@@ -31,11 +31,11 @@ from refbench.pictures import encode
 from refbench.record import Record, RefBenchError
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import noted_metrics, run_draws, score_run
 from refbench.stats import Design, clusters_needed, detectable, effective_n, smallest_p
 from refbench.stats.effect import LEVEL
 from refbench.stats.quantiles import t_quantile
-from refbench.table import Aggregate, tabulate
+from refbench.tables.scoring import noted_metrics, run_draws, score_run
+from refbench.tables.table import Aggregate, tabulate
 
 _SAMPLE = 40
 """Cases whose requests are really laid out; the others are taken to be like them."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import sys
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -80,3 +83,27 @@ def _clock(seconds: float) -> str:
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+# Showing the progress of a run while it goes on.
+
+
+@contextlib.asynccontextmanager
+async def shown(printer: ProgressPrinter | None) -> AsyncIterator[None]:
+    """Show it every now and then until the block ends, and once more at its end."""
+
+    async def show() -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            if printer is not None:
+                printer.show()
+
+    task = asyncio.create_task(show())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        if printer is not None:
+            printer.show(final=True)

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
-from refbench.benchmarks.benchmark import Judging
+from refbench.benchmarks.kit.benchmark import Judging
 from refbench.benchmarks.own import own_benchmark, own_metrics
 from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
-from refbench.chat.sent import PicturePolicy
-from refbench.chat.spec import Spec
+from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import make_model
-from refbench.models.function import FunctionModel
-from refbench.models.nested import name_of, parse_model
-from refbench.order import fair_order
+from refbench.models.process.python import FunctionModel
+from refbench.models.wrappers.tree import name_of, parse_model
 from refbench.record import RefBenchError
 from refbench.runs import Shard
+from refbench.runs.order import fair_order
+from refbench.specs import Spec
 
 
 class Place(Protocol):

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.chat.sent import PicturePolicy, prepare
+from refbench.chat.pictures import PicturePolicy, prepare
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 

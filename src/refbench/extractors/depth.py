@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from refbench.extractors.asking import ask
 from refbench.failure import Failure
-from refbench.networks.neural.depth_maps import stretched
+from refbench.networks.large.forward import stretched
 from refbench.pictures import Pixels
 
 NETWORK = "depth_anything_v2_base"

@@ -21,8 +21,7 @@ from refbench.extractors.pose import pose
 from refbench.extractors.semantic_map import NETWORK as MAP_NETWORK
 from refbench.extractors.semantic_map import semantic_map
 from refbench.extractors.sketch import NETWORK as SKETCH_NETWORK
-from refbench.extractors.sketch import sketch
-from refbench.extractors.sketch_dodge import sketch_dodge
+from refbench.extractors.sketch import sketch, sketch_dodge
 from refbench.failure import Failure
 from refbench.pictures import Pixels, encode
 

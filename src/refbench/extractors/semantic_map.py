@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks import load_network
-from refbench.networks.neural.sam2_settings import SETTINGS
+from refbench.networks.large.sam2 import SETTINGS
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
 

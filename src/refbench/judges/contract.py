@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from refbench.failure import Failure
 from refbench.judges.criteria import Criterion, Reading, Text, letters
 from refbench.judges.dialects import DIALECTS
-from refbench.judges.refusal import is_refusal
+from refbench.judges.refusals import is_refusal
 from refbench.record import RefBenchError
 
 LONGEST_REPLY = 262_144

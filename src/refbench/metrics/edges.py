@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from refbench.extractors.canny import HIGH, LOW, canny
-from refbench.extractors.sketch_dodge import sketch_dodge
+from refbench.extractors.sketch import sketch_dodge
 from refbench.failure import Failure
 from refbench.metrics.colour import pillow_luma
 from refbench.metrics.metric import Grey, Value, metric

@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
-from refbench.models.baseline import TruthModel
+from refbench.models.baselines.model import TruthModel
 from refbench.models.folder import FolderModel
 from refbench.models.model import ImageModel
 

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 from refbench.calls import Transport
 from refbench.case import AnyCase, Picture
-from refbench.chat.spec import Spec
 from refbench.chat.vlm import VLM
-from refbench.models.baseline import TruthModel
+from refbench.models.baselines.model import TruthModel
 from refbench.models.folder import FolderModel
 from refbench.models.model import ImageModel
-from refbench.models.nested import Nested, Tree, build_model
 from refbench.models.steps import StepModel
+from refbench.models.wrappers.tree import Nested, Tree, build_model
 from refbench.record import RefBenchError
+from refbench.specs import Spec
 
 Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
@@ -39,14 +39,14 @@ KINDS: Mapping[str, str] = {
 
 # Kind to (module, maker, whether it is made with the transport); loaded when asked for.
 _MAKERS: Mapping[str, tuple[str, str, bool]] = {
-    "python": ("refbench.models.function", "PythonModel", False),
-    "command": ("refbench.models.command", "CommandModel", False),
-    "http": ("refbench.models.http_model", "http_model", True),
-    "https": ("refbench.models.http_model", "http_model", True),
-    "openai": ("refbench.models.openai_images", "openai_images", True),
-    "gemini": ("refbench.models.gemini_images", "gemini_images", True),
-    "diffusers": ("refbench.models.diffusers_model", "DiffusersModel", False),
-    "baseline": ("refbench.models.baseline", "BaselineModel", False),
+    "python": ("refbench.models.process.python", "PythonModel", False),
+    "command": ("refbench.models.process.command", "CommandModel", False),
+    "http": ("refbench.models.api.http", "http_model", True),
+    "https": ("refbench.models.api.http", "http_model", True),
+    "openai": ("refbench.models.api.openai", "openai_images", True),
+    "gemini": ("refbench.models.api.gemini", "gemini_images", True),
+    "diffusers": ("refbench.models.diffusers.model", "DiffusersModel", False),
+    "baseline": ("refbench.models.baselines.model", "BaselineModel", False),
 }
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import orjson
 
 from refbench.case import AnyCase
-from refbench.chat.families import family_of
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
 from refbench.record import RefBenchError
+from refbench.specs import Spec, family_of
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _PLACE = re.compile(r"\{(\w+)\}")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refbench.case import AnyCase
-from refbench.chat.spec import Spec
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.specs import Spec
 
 RESULT = "result"
 """The last step: the output itself."""

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refbench.networks.network import NetworkInfo
-from refbench.networks.store import sha256_of, weights_folder
+from refbench.networks.network import NetworkInfo, sha256_of, weights_folder
 from refbench.record import RefBenchError
 
 Told = Callable[[str, int, int], None]

@@ -17,10 +17,8 @@
 OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
 """
 
-from refbench.pictures.decode import Pixels, decode
-from refbench.pictures.encode import encode
 from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, read_facts
-from refbench.pictures.resize import resize
+from refbench.pictures.pixels import Pixels, decode, encode, resize
 from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
 
 __all__ = [

@@ -10,8 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from refbench.failure import Failure
-from refbench.pictures.header import plain_header
-from refbench.pictures.sniff import EXTENSIONS, is_complete, png_has, sniff
+from refbench.pictures.sniff import EXTENSIONS, is_complete, plain_header, png_has, sniff
 from refbench.record import Record
 
 MAX_PIXELS = 89_478_485

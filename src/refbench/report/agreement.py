@@ -10,10 +10,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from refbench.analysis.agreeing import Agreement
-from refbench.analysis.agreement import LEVELS, AgreementRow
-from refbench.analysis.agreement_figures import Figure
-from refbench.benchmarks.ideabench.failures import FailureRate
+from refbench.analysis.agree.rows import LEVELS, AgreementRow, Figure
+from refbench.analysis.agree.runs import Agreement
+from refbench.benchmarks.ideabench.table import FailureRate
 from refbench.report.terminal import console
 from refbench.stats.agreement import FIGURES
 

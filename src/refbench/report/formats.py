@@ -19,7 +19,7 @@ from refbench.report.leaderboard import (
     slice_titles,
     slices_of,
 )
-from refbench.result import Result
+from refbench.tables.result import Result
 
 
 def to_json(result: Result) -> str:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from refbench.result import UNREADABLE, Result
 from refbench.score import digits_of
-from refbench.table import Ranked, Row, names_of, ranked
+from refbench.tables.result import UNREADABLE, Result
+from refbench.tables.table import Ranked, Row, names_of, ranked
 
 __all__ = [
     "INTERVAL",

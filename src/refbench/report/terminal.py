@@ -24,8 +24,8 @@ from refbench.report.leaderboard import (
     slice_titles,
     slices_of,
 )
-from refbench.result import Result
-from refbench.table import OVERALL
+from refbench.tables.result import Result
+from refbench.tables.table import OVERALL
 
 _APART = "  "
 """Between two columns."""

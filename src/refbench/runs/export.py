@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 
 from refbench.case import AnyCase
-from refbench.order import fair_order
 from refbench.record import RefBenchError
 from refbench.runs.disk import disk_error
+from refbench.runs.order import fair_order
 from refbench.runs.run import Run
 
 Row = Mapping[str, Any]

@@ -12,8 +12,7 @@ from refbench.record import Record, RefBenchError
 from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
 from refbench.runs.ledger import SEEDS
-from refbench.runs.run import Run
-from refbench.runs.standing import (
+from refbench.runs.reading import (
     acts_on_record,
     all_retirements,
     disagreements,
@@ -21,6 +20,7 @@ from refbench.runs.standing import (
     standing_evidence,
     standing_outputs,
 )
+from refbench.runs.run import Run
 
 _OF_ONE_LEDGER = frozenset({"journal", "wanted"})
 """Notes that are about the file they stand in, or are not simply taken over."""

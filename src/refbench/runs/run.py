@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import orjson
 
+from refbench import __version__
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output
@@ -17,17 +18,16 @@ from refbench.record import Record, RefBenchError, canonical_json, content_key
 from refbench.runs.blobs import Blobs
 from refbench.runs.disk import disk_error, write_whole
 from refbench.runs.ledger import SCHEMA, KnownPicture, LedgerWriter, check_schema
-from refbench.runs.snapshot import open_snapshot
-from refbench.runs.standing import (
+from refbench.runs.reading import (
     acts_on_record,
     distinct_evidence,
     every_output,
     left_out,
+    open_snapshot,
     pictures_on_record,
     standing_evidence,
     standing_outputs,
 )
-from refbench.version import __version__
 
 _OURS = re.compile(
     r"run\.json|cases\.jsonl|ledger\.(sqlite.*|lock)|shards|blobs|sent|benchmark|(batches|annotations)\.jsonl|\.part-.*"

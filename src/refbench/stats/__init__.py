@@ -1,16 +1,20 @@
 """Statistics on plain arrays: resampling, intervals, weighted means. No nouns, no files."""
 
-from refbench.stats.agreement import mean_absolute_error, mean_squared_error
-from refbench.stats.alpha import krippendorff_alpha
+from refbench.stats.agreement import (
+    Bins,
+    cohen_kappa,
+    icc,
+    krippendorff_alpha,
+    mean_absolute_error,
+    mean_squared_error,
+    quadratic_kappa,
+)
 from refbench.stats.bootstrap import Array, Design, draws_of, error_and_skew, leave_one_out, resample
 from refbench.stats.correlation import kendall, pearson, spearman
 from refbench.stats.effect import clusters_needed, detectable, smallest_p
-from refbench.stats.holm import holm
-from refbench.stats.icc import icc
 from refbench.stats.interval import Contrast, bca_interval, bounded_interval, bounds_interval, effective_n, interval_for
-from refbench.stats.kappa import Bins, cohen_kappa, quadratic_kappa
 from refbench.stats.means import WeightedMeans, mean_of_those_there
-from refbench.stats.permutation import FlipP, flip_p, flips, is_exhaustive, one_flip_each, sum_flip_p
+from refbench.stats.permutation import FlipP, flip_p, flips, holm, is_exhaustive, one_flip_each, sum_flip_p
 
 __all__ = [
     "Array",

@@ -7,10 +7,11 @@ averages and totals included, and strata stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.stats.bootstrap import Array, Design
 
@@ -100,3 +101,60 @@ def one_flip_each(design: Design) -> Iterator[Array]:
     for start in range(0, design.n_clusters, block):
         swapped = np.arange(start, min(start + block, design.n_clusters))[:, None] == design.cluster[None, :]
         yield np.concatenate([~swapped, swapped], axis=1).astype(np.float64)
+
+
+# Whether something that happens to cases (a failure) happens to some systems more than to others.
+#
+# Cochran's Q by permutation: were systems alike, the columns of a case could be exchanged. All cases of a cluster are
+# exchanged together, since what befalls one befalls its kin.
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """`p` of the whole table; `excess` is each system's count less the mean of all, with a p that allows for having
+    looked at every system."""
+
+    p: float
+    excess: Array
+    p_each: Array
+
+
+def depends_on_system(
+    happened: NDArray[np.bool_] | Array, cluster: NDArray[np.intp], *, draws: int, seed: int
+) -> Dependence | None:
+    """Test `happened` (systems x cases), or in what share of a case's pictures it did. None where no cluster
+    has it more in some systems than in others."""
+    _, number = np.unique(cluster, return_inverse=True)
+    counts = np.stack([np.bincount(number, weights=row) for row in happened.astype(np.float64)], axis=1)
+    # Clusters in which all systems are alike are the same however they are exchanged.
+    counts = counts[np.ptp(counts, axis=1) > _Q_ROUNDING]
+    if len(counts) == 0:
+        return None
+    rng = np.random.default_rng(seed)
+    mean = counts.sum() / counts.shape[1]
+    excess: Array = counts.sum(axis=0) - mean
+    whole, each = np.sum(excess**2), np.abs(excess)
+    reached, reached_each = 1, np.ones(len(each))
+    for _ in range(draws):
+        found = rng.permuted(counts, axis=1).sum(axis=0) - mean
+        reached += bool(np.sum(found**2) >= whole - _Q_ROUNDING)
+        reached_each += np.abs(found).max() >= each - _Q_ROUNDING
+    return Dependence(reached / (draws + 1), excess, reached_each / (draws + 1))
+
+
+_Q_ROUNDING = 1e-9
+"""Sums in another order differ in the last digits: an equal draw must count as one."""
+
+
+# Holm's correction: p values of a family such that the chance of any false claim stays at the level.
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Adjusted p values in the order given: the k-th smallest of m times m - k + 1, never less than one before it."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    adjusted = [0.0] * len(values)
+    highest = 0.0
+    for rank, i in enumerate(order):
+        highest = max(highest, min(1.0, values[i] * (len(values) - rank)))
+        adjusted[i] = highest
+    return adjusted

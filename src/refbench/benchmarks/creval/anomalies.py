@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from refbench.benchmarks.creval.details import METRICS, CREvalCase, Metric, Question
+from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Metric, Question
 from refbench.benchmarks.creval.replies import read_choice
-from refbench.benchmarks.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts
 

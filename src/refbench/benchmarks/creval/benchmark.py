@@ -6,19 +6,23 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
-from refbench.benchmarks.creval import aggregate
+from refbench.benchmarks.creval import table as aggregate
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
-from refbench.benchmarks.creval.changes import explain_changes
-from refbench.benchmarks.creval.details import METRICS, CREvalCase
-from refbench.benchmarks.creval.grade import ALL_FIXES, NO_FIXES, read_scores
+from refbench.benchmarks.creval.cases import METRICS, CREvalCase, is_checkout, load
 from refbench.benchmarks.creval.imports import import_replies
-from refbench.benchmarks.creval.load import is_checkout, load
-from refbench.benchmarks.creval.published import published, released_scores
+from refbench.benchmarks.creval.judge import SETTINGS, judging
 from refbench.benchmarks.creval.replies import read_choice
-from refbench.benchmarks.creval.requests import SETTINGS, judging
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.faults import read_faults
+from refbench.benchmarks.creval.table import (
+    ALL_FIXES,
+    NO_FIXES,
+    explain_changes,
+    published,
+    read_scores,
+    released_scores,
+)
+from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import read_faults
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import orjson
 
-from refbench.benchmarks.benchmark import ImportedReplies
-from refbench.benchmarks.creval.details import METRICS
-from refbench.benchmarks.creval.load import nfc
-from refbench.benchmarks.dataset import Dataset
+from refbench.benchmarks.creval.cases import METRICS, nfc
+from refbench.benchmarks.kit.benchmark import ImportedReplies
+from refbench.benchmarks.kit.dataset import Dataset
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from refbench.benchmarks.creval.details import Question
+from refbench.benchmarks.creval.cases import Question
 from refbench.failure import Failure
-from refbench.judges.decoded import decoded_places, objects
-from refbench.judges.refusal import is_refusal
-from refbench.judges.values import Pairs
+from refbench.judges.refusals import is_refusal
+from refbench.judges.values import Pairs, decoded_places, objects
 
 NOT_FOUND = "未找到对应回答"
 """What the released script stores for a question that no object answers; kept so that results compare equal."""

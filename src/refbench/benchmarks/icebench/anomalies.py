@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from refbench.benchmarks.dataset import Anomaly, Dataset
-from refbench.benchmarks.icebench.details import ICECase, picture, task_of
-from refbench.benchmarks.icebench.load import DATA, read_items
+from refbench.benchmarks.icebench.cases import DATA, ICECase, picture, read_items, task_of
 from refbench.benchmarks.icebench.tasks import N_CASES, TASKS
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, decode, read_facts

@@ -6,19 +6,17 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.faults import read_faults
-from refbench.benchmarks.icebench import aggregate
+from refbench.benchmarks.icebench import table as aggregate
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
-from refbench.benchmarks.icebench.details import ICECase, not_applicable
-from refbench.benchmarks.icebench.grade import read_scores
+from refbench.benchmarks.icebench.cases import ICECase, is_checkout, load, not_applicable
 from refbench.benchmarks.icebench.imports import import_replies
-from refbench.benchmarks.icebench.load import is_checkout, load
-from refbench.benchmarks.icebench.measuring import measuring
-from refbench.benchmarks.icebench.published import published
-from refbench.benchmarks.icebench.requests import SETTINGS, judging
+from refbench.benchmarks.icebench.judge import SETTINGS, judging
+from refbench.benchmarks.icebench.measures import measuring
+from refbench.benchmarks.icebench.table import published, read_scores
 from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
+from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import read_faults
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from refbench.benchmarks.dataset import Anomaly, Dataset
-from refbench.benchmarks.ideabench.details import IdeaCase
-from refbench.benchmarks.ideabench.load import read_release
+from refbench.benchmarks.ideabench.cases import IdeaCase, read_release
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
 from refbench.pictures import read_facts

@@ -6,18 +6,23 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.faults import read_faults
-from refbench.benchmarks.ideabench import aggregate
+from refbench.benchmarks.ideabench import table as aggregate
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
-from refbench.benchmarks.ideabench.details import CATEGORIES, PARTS, IdeaCase
-from refbench.benchmarks.ideabench.grade import FAILURE_RATE, SCORE, derived, not_applicable, read_scores
+from refbench.benchmarks.ideabench.cases import CATEGORIES, PARTS, SUBSETS, IdeaCase, is_checkout, load
 from refbench.benchmarks.ideabench.imports import import_replies
-from refbench.benchmarks.ideabench.load import SUBSETS, is_checkout, load
-from refbench.benchmarks.ideabench.marks import notes
-from refbench.benchmarks.ideabench.published import published
-from refbench.benchmarks.ideabench.requests import SETTINGS, judging
+from refbench.benchmarks.ideabench.judge import SETTINGS, judging
+from refbench.benchmarks.ideabench.table import (
+    FAILURE_RATE,
+    SCORE,
+    derived,
+    not_applicable,
+    notes,
+    published,
+    read_scores,
+)
+from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import read_faults
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from refbench.benchmarks.benchmark import ImportedReplies
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.ideabench.details import CALLS, QUESTIONS, part
+from refbench.benchmarks.ideabench.cases import CALLS, QUESTIONS, part
+from refbench.benchmarks.kit.benchmark import ImportedReplies
+from refbench.benchmarks.kit.dataset import Dataset
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text

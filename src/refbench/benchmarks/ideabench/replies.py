@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text
-from refbench.judges.refusal import is_refusal
+from refbench.judges.refusals import is_refusal
 
 Answer: TypeAlias = float | Failure
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from refbench.benchmarks.dataset import Anomaly, Dataset
-from refbench.benchmarks.multibanana.details import MultiBananaCase
-from refbench.benchmarks.multibanana.layout import Oddity, scan
-from refbench.benchmarks.multibanana.sources import read_sources
-from refbench.benchmarks.multibanana.tags import read_tags
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.multibanana.cases import MultiBananaCase, Oddity, read_sources, read_tags, scan
 from refbench.case import Picture
 from refbench.failure import Failure
 from refbench.pictures import read_facts

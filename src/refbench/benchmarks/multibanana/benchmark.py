@@ -6,17 +6,25 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.faults import read_faults
-from refbench.benchmarks.multibanana import aggregate
+from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import read_faults
+from refbench.benchmarks.multibanana import table as aggregate
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
-from refbench.benchmarks.multibanana.details import CRITERIA, GROUPS, LABELS, TAGS, TASKS, WEIGHTS, MultiBananaCase
-from refbench.benchmarks.multibanana.grade import PART, read_scores
+from refbench.benchmarks.multibanana.cases import (
+    CRITERIA,
+    GROUPS,
+    LABELS,
+    TAGS,
+    TASKS,
+    WEIGHTS,
+    MultiBananaCase,
+    is_checkout,
+    load,
+)
 from refbench.benchmarks.multibanana.imports import import_replies
-from refbench.benchmarks.multibanana.load import is_checkout, load
-from refbench.benchmarks.multibanana.published import published
-from refbench.benchmarks.multibanana.requests import SETTINGS, judging
+from refbench.benchmarks.multibanana.judge import SETTINGS, judging
+from refbench.benchmarks.multibanana.table import PART, published, read_scores
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from refbench.benchmarks.multibanana.details import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
+from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
 from refbench.failure import Failure
-from refbench.judges.refusal import is_refusal
+from refbench.judges.refusals import is_refusal
 
 ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from refbench.benchmarks.dataset import Anomaly, Dataset
-from refbench.benchmarks.multiref.details import MAPS, SPLITS, UNKNOWN, WORDS, MultiRefCase, Reference
-from refbench.benchmarks.multiref.entries import CAPTION_MARK
-from refbench.benchmarks.multiref.load import read_release
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.multiref.cases import (
+    CAPTION_MARK,
+    MAPS,
+    SPLITS,
+    UNKNOWN,
+    WORDS,
+    MultiRefCase,
+    Reference,
+    read_release,
+)
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts
 

@@ -6,15 +6,14 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Protocol, Question
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.faults import read_faults
-from refbench.benchmarks.multiref import aggregate
+from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import read_faults
+from refbench.benchmarks.multiref import table as aggregate
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.details import AXES, CATEGORIES, TYPES, MultiRefCase
-from refbench.benchmarks.multiref.grade import OVERALL_PART, REFERENCES_PART, read_scores
+from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
 from refbench.benchmarks.multiref.imports import import_replies
-from refbench.benchmarks.multiref.load import is_checkout, load
+from refbench.benchmarks.multiref.judge import SETTINGS, judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
     FURTHER,
@@ -27,10 +26,9 @@ from refbench.benchmarks.multiref.measures import (
     judged,
     measuring,
     not_applicable,
+    ratio_to_truth,
 )
-from refbench.benchmarks.multiref.published import published
-from refbench.benchmarks.multiref.requests import SETTINGS, judging, not_asked
-from refbench.benchmarks.multiref.truth import ratio_to_truth
+from refbench.benchmarks.multiref.table import OVERALL_PART, REFERENCES_PART, published, read_scores
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refbench.benchmarks.multiref.details import AXES, HIGHEST, LOWEST, WORDS, Type
+from refbench.benchmarks.multiref.cases import AXES, HIGHEST, LOWEST, WORDS, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Reading, Scale, Text

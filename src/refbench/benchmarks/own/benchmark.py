@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.benchmark import Benchmark, Derived, Material, Measured, Question, mean_of, state_of
-from refbench.benchmarks.dataset import Dataset
-from refbench.benchmarks.own.details import OwnCase
-from refbench.benchmarks.own.load import load_cases
+from refbench.benchmarks.kit.benchmark import Benchmark, Derived, Material, Measured, Question, mean_of, state_of
+from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.own.cases import OwnCase, load_cases
+from refbench.benchmarks.own.judge import LABELS, check_questions, requests
 from refbench.benchmarks.own.replies import measures_in
-from refbench.benchmarks.own.requests import LABELS, check_questions, requests
-from refbench.benchmarks.simple import Total, simple_benchmark
 from refbench.case import Picture
 from refbench.chat import ChatRequest
 from refbench.failure import Failure

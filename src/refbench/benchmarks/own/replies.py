@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from refbench.benchmarks.own.details import OwnCase
+from refbench.benchmarks.own.cases import OwnCase
 from refbench.failure import Failure
 from refbench.judges import Reading, Rubric, Text, combine
-from refbench.judges.rubric_part import RubricPart
+from refbench.judges.rubric import RubricPart
 
 
 def measures_in(rubric: Rubric, case: OwnCase, part: RubricPart, reply: str) -> dict[str, float | Failure]:

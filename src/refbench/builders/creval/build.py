@@ -14,23 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from refbench.builders import BuildReport
-from refbench.builders.creval.dimensions import dimensions
-from refbench.builders.creval.edits import Edit, read_edit
+from refbench.builders.creval.dataset import Made, ship, take_folder
+from refbench.builders.creval.dimensions import Splits, deal, dimensions, quotas
 from refbench.builders.creval.item import Item, Planned
-from refbench.builders.creval.layout import take_folder
-from refbench.builders.creval.making import STAGES, Flagged, Makers
-from refbench.builders.creval.plan import Splits, deal, quotas
-from refbench.builders.creval.shipping import Made, ship
-from refbench.builders.pictures import SourcePicture, distinct_pictures, plain_picture, stems, why_none
-from refbench.builders.rounds import Worked, together
-from refbench.builders.settings import Calls, Settings, check_wishes, opened, role
-from refbench.builders.texts import repeats
-from refbench.chat.spec import Spec
-from refbench.collection import Found, collect
+from refbench.builders.creval.making import STAGES, Edit, Flagged, Makers, read_edit
+from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.draws import shuffled
+from refbench.builders.kit.flow import Worked, together
+from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, plain_picture, stems, why_none
+from refbench.builders.kit.replies import repeats
+from refbench.builders.kit.settings import Calls, Settings, check_wishes, opened, role
 from refbench.failure import Failure
+from refbench.pictures.collection import Found, collect
 from refbench.record import RefBenchError
-from refbench.refblend.draws import shuffled
-from refbench.workshop import DroppedItems, Review
+from refbench.specs import Spec
 
 _BLOCK = 36
 """Pictures of a block: four for each dimension."""

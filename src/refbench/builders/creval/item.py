@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from refbench.benchmarks.creval.details import Metric
-from refbench.builders.pictures import SourcePicture
+from refbench.benchmarks.creval.cases import Metric
+from refbench.builders.kit.pictures import SourcePicture
 from refbench.record import Record
 
 LEAST = 5

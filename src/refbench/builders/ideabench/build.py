@@ -8,20 +8,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from refbench.builders import BuildReport
-from refbench.builders.folder import claim
+from refbench.builders.ideabench.dataset import PLACE, REPHRASED, Regime, ship
 from refbench.builders.ideabench.item import Item, Sought
-from refbench.builders.ideabench.layout import PLACE, REPHRASED
 from refbench.builders.ideabench.making import STAGES, Makers
-from refbench.builders.ideabench.shipping import Regime, ship
 from refbench.builders.ideabench.sources import sought_tasks
-from refbench.builders.rounds import Worked, together, work
-from refbench.builders.settings import Calls, Settings, check_wishes, opened, role
-from refbench.builders.texts import repeats
-from refbench.chat.spec import Spec
+from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.draws import draw
+from refbench.builders.kit.flow import Worked, together, work
+from refbench.builders.kit.folder import claim
+from refbench.builders.kit.replies import repeats
+from refbench.builders.kit.settings import Calls, Settings, check_wishes, opened, role
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.refblend.draws import draw
-from refbench.workshop import DroppedItems, Review
+from refbench.specs import Spec
 
 
 async def build(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refbench.benchmarks.ideabench.details import QUESTIONS, Category, category_of
-from refbench.builders.sourced import Plain
+from refbench.benchmarks.ideabench.cases import QUESTIONS, Category, category_of
+from refbench.builders.kit.sources import Plain
 from refbench.record import Record
 
 LEVELS = ("basis", "basis", "demands", "demands", "finish", "finish")

@@ -12,14 +12,13 @@ from typing import Any
 
 import orjson
 
-from refbench.benchmarks.ideabench.details import LISTED
-from refbench.benchmarks.ideabench.load import INSTRUCTION, META
-from refbench.builders.ideabench.checks import instruction_fault, mark_fault
+from refbench.benchmarks.ideabench.cases import INSTRUCTION, LISTED, META
+from refbench.builders.ideabench.asking import instruction_fault, mark_fault
 from refbench.builders.ideabench.item import MOST_OUTPUTS, Sought
-from refbench.builders.sourced import Plain, pictures_in, plain_pictures, rows, several, sides
-from refbench.builders.texts import words
+from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.replies import words
+from refbench.builders.kit.sources import Plain, pictures_in, plain_pictures, rows, several, sides
 from refbench.record import RefBenchError, clean_text
-from refbench.workshop import DroppedItems
 
 KEYWORDS = "keywords.txt"
 _SPELLINGS = {

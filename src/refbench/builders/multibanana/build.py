@@ -9,32 +9,39 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from refbench.benchmarks.multibanana.details import Task
+from refbench.benchmarks.multibanana.cases import Task
 from refbench.builders import BuildReport
-from refbench.builders.folder import claim
-from refbench.builders.multibanana.filling import Painting, category_counts, priced, spent_on, wishes
-from refbench.builders.multibanana.filters import load_filters
-from refbench.builders.multibanana.looking import Eyes, figures, open_eyes
+from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.draws import draw, shuffled
+from refbench.builders.kit.flow import BLOCK, Worked, together
+from refbench.builders.kit.folder import claim
+from refbench.builders.kit.pictures import why_none
+from refbench.builders.kit.replies import reason_of
+from refbench.builders.kit.settings import Calls, Settings, check_wishes, opened
+from refbench.builders.kit.store import Store
+from refbench.builders.multibanana.dataset import Made, ship
+from refbench.builders.multibanana.filters import Eyes, figures, load_filters, open_eyes
 from refbench.builders.multibanana.making import STAGES, FinishedSet, Makers
-from refbench.builders.multibanana.picture import PlainPicture, lookalike, user_pictures
-from refbench.builders.multibanana.shipping import Made, ship
+from refbench.builders.multibanana.pictures import (
+    Painting,
+    PlainPicture,
+    category_counts,
+    lookalike,
+    priced,
+    spent_on,
+    user_pictures,
+    wishes,
+)
 from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible, quotas
-from refbench.builders.pictures import why_none
-from refbench.builders.replies import reason_of
-from refbench.builders.rounds import BLOCK, Worked, together
-from refbench.builders.settings import Calls, Settings, check_wishes, opened
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
-from refbench.chat.spec import Spec
-from refbench.collection import collect
 from refbench.failure import Failure
 from refbench.models import ImageModel
 from refbench.models.build import make_model
-from refbench.models.nested import leaf_of, parse_model
+from refbench.models.wrappers.tree import leaf_of, parse_model
+from refbench.pictures.collection import collect
 from refbench.record import RefBenchError
-from refbench.refblend.draws import draw, shuffled
-from refbench.refblend.store import Store
-from refbench.workshop import DroppedItems, Review
+from refbench.specs import Spec
 
 SIZE = 180
 """Sets by default: five for each of the 36 tasks."""

@@ -11,21 +11,34 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from refbench.benchmarks.multibanana.details import TAGS
-from refbench.builders.multibanana.checking import Checked, check_request, read_check
+from refbench.benchmarks.multibanana.cases import TAGS
+from refbench.builders.kit import Decision, DroppedItems, Review
+from refbench.builders.kit.recorded_chat import Interviews
+from refbench.builders.kit.replies import line, reason_of
+from refbench.builders.multibanana.classify import (
+    Look,
+    edited_look,
+    look_prompt,
+    read_look,
+    read_screen,
+    screen_prompt,
+    tags_of,
+)
 from refbench.builders.multibanana.filters import Filters, Seen, picture_fault
-from refbench.builders.multibanana.looks import Look, edited_look, look_prompt, read_look
-from refbench.builders.multibanana.picture import PlainPicture
-from refbench.builders.multibanana.screening import read_screen, screen_prompt
-from refbench.builders.multibanana.tagging import tags_of
+from refbench.builders.multibanana.pictures import PlainPicture
 from refbench.builders.multibanana.tasks import Candidate, Member
-from refbench.builders.multibanana.writing import Written, instruction_fault, read_written, write_request
-from refbench.builders.replies import line, reason_of
+from refbench.builders.multibanana.writing import (
+    Checked,
+    Written,
+    check_request,
+    instruction_fault,
+    read_check,
+    read_written,
+    write_request,
+)
 from refbench.chat.vlm import VLM
-from refbench.engine.interviews import Interviews
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.workshop import Decision, DroppedItems, Review
 
 _TOKENS = {"screen": 1500, "look": 2000, "instruction": 3000, "check": 2000}
 """Most that a reply may have; `?max_tokens=` in a spec overrides it."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from refbench.benchmarks.multibanana.details import TASKS, Task
-from refbench.builders.multibanana.looks import Look
-from refbench.builders.multibanana.picture import PlainPicture
+from refbench.benchmarks.multibanana.cases import TASKS, Task
+from refbench.builders.kit.draws import draw, shuffled
+from refbench.builders.multibanana.classify import Look
+from refbench.builders.multibanana.pictures import PlainPicture
 from refbench.record import Record, content_key
-from refbench.refblend.draws import draw, shuffled
 
 _NUMBER = 1_000_000
 """Sets of a task have numbers below this, by their content, so that one is called the same in every build."""

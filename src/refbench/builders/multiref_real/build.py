@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from refbench.builders import BuildReport
-from refbench.builders.folder import claim
-from refbench.builders.multiref_real.layout import PLACE
+from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.draws import shuffled
+from refbench.builders.kit.flow import work
+from refbench.builders.kit.folder import claim
+from refbench.builders.kit.settings import Calls, Settings, check_wishes, opened, role
+from refbench.builders.multiref_real.dataset import PLACE, ship
 from refbench.builders.multiref_real.making import STAGES, Makers
-from refbench.builders.multiref_real.shipping import ship
 from refbench.builders.multiref_real.sources import sought_requests
-from refbench.builders.rounds import work
-from refbench.builders.settings import Calls, Settings, check_wishes, opened, role
-from refbench.chat.spec import Spec
 from refbench.record import RefBenchError
-from refbench.refblend.draws import shuffled
-from refbench.workshop import DroppedItems, Review
+from refbench.specs import Spec
 
 
 async def build(

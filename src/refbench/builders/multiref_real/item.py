@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from refbench.benchmarks.multiref.details import Category
-from refbench.builders.sourced import Plain
+from refbench.benchmarks.multiref.cases import Category
+from refbench.builders.kit.sources import Plain
 
 INPUTS = (2, 6)
 """Pictures before, as the paper has them."""

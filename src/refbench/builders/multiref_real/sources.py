@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.replies import repeats, words
+from refbench.builders.kit.sources import Plain, pictures_in, plain_pictures, rows, several, sides
 from refbench.builders.multiref_real.item import INPUTS, MOST_OUTPUTS, Sought
-from refbench.builders.sourced import Plain, pictures_in, plain_pictures, rows, several, sides
-from refbench.builders.texts import repeats, words
 from refbench.record import RefBenchError, clean_text
-from refbench.workshop import DroppedItems
 
 REQUEST = "request.txt"
 _SPELLINGS = {

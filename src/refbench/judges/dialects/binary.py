@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from refbench.judges.criteria import Criterion, Reading, YesNo, letters
-from refbench.judges.decoded import decoded, objects
 from refbench.judges.dialects.dialect import Dialect
-from refbench.judges.values import MARKDOWN, read_item, value_at
+from refbench.judges.values import MARKDOWN, decoded, objects, read_item, value_at
 
 _KEYS = frozenset({"answer", "verdict", "score", "result", "finalanswer"})
 _LEAD = re.compile(

@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 from refbench.judges.criteria import Criterion, Reading, Scale, Text, YesNo, letters
-from refbench.judges.decoded import decoded, entries
 from refbench.judges.dialects.dialect import Dialect, closed_object
 from refbench.judges.labels import labelled, quoted
-from refbench.judges.values import Pairs, read_item
+from refbench.judges.values import Pairs, decoded, entries, read_item
 
 
 def _fields(criteria: Sequence[Criterion]) -> str:

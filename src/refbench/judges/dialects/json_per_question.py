@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from refbench.judges.criteria import Criterion, Reading, Text, letters
-from refbench.judges.decoded import decoded, objects
 from refbench.judges.dialects.dialect import Dialect, closed_object
 from refbench.judges.dialects.json_object import value_schema
 from refbench.judges.labels import labelled
-from refbench.judges.values import Pairs, read_item, value_at
+from refbench.judges.values import Pairs, decoded, objects, read_item, value_at
 
 _QUESTION = frozenset({"question", "questionid", "id", "criterion", "name"})
 _ANSWER = frozenset({"answer", "score", "verdict", "choice", "rating"})

@@ -1,26 +1,169 @@
-"""Boards: runs of the same cases brought together, so that all their models stand side by side."""
+"""The judges' words of one run, by case: read from the ledgers once, kept in a file, given out chunk by chunk.
+
+Tens of thousands of replies do not fit beside the scores in memory, and pages want a few cases at a time.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+import os
+import sqlite3
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
+from refbench.evidence import Evidence
 from refbench.judges.panel import MEAN
 from refbench.output import Output
 from refbench.record import RefBenchError, content_key
-from refbench.report.site.replies import Replies
-from refbench.result import Result
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.scoring import benchmark_of, result_of, run_result
-from refbench.table import DRAWS, SEED
+from refbench.tables.result import Result
+from refbench.tables.scoring import benchmark_of, result_of, run_result
+from refbench.tables.table import DRAWS, SEED, Row, Slice, tabulate
+
+_AT_ONCE = 500
+_PURPOSE = ("model", "judge", "part", "protocol", "seed", "repeat")
+_MOST_WORDS = 400
+"""Characters of the judges' words that a case can be searched by; the rest of 600 is for what it is about."""
+
+
+class Replies:
+    """All replies of a run, in a temporary file that goes away with this."""
+
+    def __init__(self, run: Run) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="refbench-view-")
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(
+            Path(self._folder.name) / "replies.sqlite", check_same_thread=False, isolation_level=None
+        )
+        # One writer, and nothing worth keeping after a crash.
+        for statement in ("PRAGMA journal_mode = OFF", "CREATE TABLE reply (place TEXT, body BLOB)", "BEGIN"):
+            self._db.execute(statement)
+        self.models: set[str] = set()
+        """Models that any evidence speaks of."""
+        self.prompts: dict[tuple[str, str, str], str] = {}
+        """One request to each judge for each part, as it was sent, by judge, part and protocol."""
+        self._words: defaultdict[str, list[str]] = defaultdict(list)
+        self._gather(run)
+        self._db.execute("CREATE INDEX by_place ON reply (place)")
+        self._db.execute("COMMIT")
+
+    def of(self, cases: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        """The replies about each of the cases, in the order of their recording; of two to the same question (a judge
+        that has moved to another address was asked anew) the first, which is the one that is scored."""
+        found: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = {case: {} for case in cases}
+        with self._lock:
+            for start in range(0, len(cases), _AT_ONCE):
+                some = cases[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(some))
+                asked = f"SELECT place, body FROM reply WHERE place IN ({marks}) ORDER BY rowid"
+                for place, body in self._db.execute(asked, list(some)):
+                    said = orjson.loads(body)
+                    found[place].setdefault(tuple(said[key] for key in _PURPOSE), said)
+        return {case: list(of_case.values()) for case, of_case in found.items()}
+
+    def words(self, case: str) -> str:
+        """The beginning of what judges said about a case, for searching."""
+        return " ".join(self._words.get(case, ()))
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+            self._folder.cleanup()
+
+    def _gather(self, run: Run) -> None:
+        for purpose, act in run.evidence():
+            self.models.add(purpose.model)
+            if act.kind == "measure":
+                continue
+            self._note_prompt(purpose.judge, purpose.part, purpose.protocol, act)
+            said = {
+                "model": purpose.model,
+                "judge": purpose.judge,
+                "part": "all" if purpose.part == "*" else purpose.part,
+                "protocol": purpose.protocol,
+                "seed": purpose.seed,
+                "repeat": purpose.repeat,
+                "reply": act.reply,
+                "failure": act.failure and act.failure.model_dump(),
+            }
+            self._db.execute("INSERT INTO reply VALUES (?, ?)", (purpose.case, orjson.dumps(said)))
+            kept = self._words[purpose.case]
+            room = _MOST_WORDS - sum(map(len, kept))
+            if act.reply and room > 0:
+                kept.append(" ".join(act.reply[: 2 * room].split())[:room])
+
+    def _note_prompt(self, judge: str, part: str, protocol: str, act: Evidence) -> None:
+        if "parts" not in act.request or part.endswith("+repair"):
+            return
+        # Calls that differ only in their number (q1#2, IF/3) ask the same.
+        place = judge, part.partition("#")[0].partition("/")[0], protocol
+        if place not in self.prompts:
+            self.prompts[place] = _text_of(act.request)
+
+
+def _text_of(request: Mapping[str, Any]) -> str:
+    """What a judge was sent, in the order of the wire; pictures as a mark."""
+    system = [f"[system] {request['system']}"] if request.get("system") else []
+    said = [str(part["text"]) if part.get("type") == "text" else "[picture]" for part in request["parts"]]
+    return "\n".join([*system, *said])
+
+
+# Where the pictures of a run's cases lie: what `--data` says, what the run noted, or `$REFBENCH_DATA`.
+
+_LOOKED_AT = 20
+"""Cases whose pictures are looked for before a directory is believed to be theirs."""
+
+
+def picture_root(runs: Sequence[Run], bench: Benchmark, cases: Sequence[AnyCase], data: Path | None) -> Path | None:
+    """The directory that holds the cases' pictures; None where none of the places has any."""
+    for root in _places(runs, bench, data):
+        if _holds(root, cases):
+            return root
+    return None
+
+
+def _places(runs: Sequence[Run], bench: Benchmark, data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        yield from _inside(data, bench)
+        return
+    for run in runs:
+        noted = [run.notes("pictures").get(""), run.notes("data").get("")]
+        yield from (Path(place) for place in noted if place)
+    if base := os.environ.get("REFBENCH_DATA"):
+        yield from _inside(Path(base), bench)
+
+
+def _inside(data: Path, bench: Benchmark) -> Iterator[Path]:
+    """The directory itself, a checkout in it or in its folder of the benchmark's name, or what a file of cases says."""
+    if not data.exists():
+        raise RefBenchError(f"{data} is not there: give --data the directory of the cases' pictures")
+    for place in (data / bench.name, data):
+        if place.is_file() or (place.is_dir() and bench.name != "own" and bench.is_checkout(place)):
+            yield bench.load(place, None).picture_root
+        if place.is_dir():
+            yield place
+
+
+def _holds(root: Path, cases: Sequence[AnyCase]) -> bool:
+    """Whether any of the first pictures is there."""
+    named = [picture.name for case in cases for picture in (*case.request.pictures, *case.targets)][:_LOOKED_AT]
+    return any((root / name).is_file() for name in named)
+
+
+# Boards: runs of the same cases brought together, so that all their models stand side by side.
 
 
 @dataclass(frozen=True)
@@ -322,3 +465,58 @@ def _of_all(parts: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) 
 def with_pictures(board: Board, root: Path | None) -> Board:
     """The board with the directory in which its cases' pictures lie."""
     return replace(board, picture_root=root)
+
+
+# Rows by number of references and by tag, for benchmarks that do not table these themselves.
+
+REFERENCES, TAG = "n_refs", "tag"
+
+
+def all_rows(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> list[Row]:
+    """The rows of the board's table, then those of the further levels; without those of measures that concern none
+    of a slice's cases."""
+    rows = list(board.result.table.rows)
+    levels = {row.slice["level"] for row in rows}
+    for protocol in board.protocols:
+        aggregate = board.bench.protocols[protocol].aggregate
+        overall = next(where for where in aggregate.slices(board.cases) if where.level == "overall")
+        further = _further(overall, board.cases, levels)
+        if further:
+            rows += tabulate(
+                protocol,
+                replace(aggregate, slices=partial(_given, further)),
+                [score for score in board.result.scores if score.protocol == protocol],
+                board.cases,
+                draws=draws,
+                seed=seed,
+            )
+    return [row for row in rows if row.value is not None or row.n_expected]
+
+
+def _given(slices: list[Slice], cases: Sequence[AnyCase]) -> list[Slice]:
+    return slices
+
+
+def _further(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list[Slice]:
+    """The overall slice kept to the cases with so many references, or with a tag; levels of one slice tell nothing."""
+    found: list[Slice] = []
+    counts = np.array([len(case.request.pictures) for case in cases])
+    numbers = sorted(set(counts.tolist()))
+    if REFERENCES not in levels and len(numbers) > 1:
+        found += [_within(overall, counts == n, REFERENCES, {REFERENCES: str(n)}) for n in numbers]
+    if TAG not in levels:
+        for tag in sorted({tag for case in cases for tag in case.tags}):
+            members = np.array([tag in case.tags for case in cases], dtype=np.bool_)
+            found.append(_within(overall, members, TAG, {TAG: tag}))
+    return [where for where in found if where.members.any()]
+
+
+def _within(where: Slice, members: NDArray[np.bool_], level: str, names: dict[str, str]) -> Slice:
+    """The slice with all slices that it is averaged over, kept to some cases; what is left without any goes."""
+    changes: dict[str, Any] = {"members": where.members & members, "level": level, "names": names}
+    for field in fields(where):
+        value = getattr(where, field.name)
+        if isinstance(value, tuple) and value and all(isinstance(part, Slice) for part in value):
+            kept = (_within(part, members, part.level, dict(part.names)) for part in value)
+            changes[field.name] = tuple(part for part in kept if part.members.any())
+    return replace(where, **changes)

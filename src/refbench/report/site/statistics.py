@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from refbench.analysis.agreement import agreement_rows
-from refbench.analysis.comparing import compare_result
-from refbench.analysis.precision import Variance, ranking, variances
+from refbench.analysis.agree.rows import agreement_rows
+from refbench.analysis.compare.runs import compare_result
+from refbench.analysis.precision.variance import Variance, ranking, variances
 from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import AgreementChunk, CompareChunk, GapRow
 from refbench.report.site.overview import Ranks
 from refbench.score import Score
-from refbench.scoring import run_draws
+from refbench.tables.scoring import run_draws
 
 _MOST_DRIVERS = 8
 _LIMITS = (

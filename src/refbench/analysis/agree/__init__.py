@@ -1,0 +1,1 @@
+"""Whether raters agree: judges with judges, judges with people, people with people."""

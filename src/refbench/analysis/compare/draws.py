@@ -1,0 +1,446 @@
+"""The numbers of many pairs at once: gaps and what slices contribute to them, under bootstrap weights and flips.
+
+Pairs on the same cases share every draw. What a slice contributes needs the whole aggregate with the slice's scores
+replaced; as further rows beside the two systems, replaced scores go through the same products of matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.analysis.compare.pairing import Pairing, Pairs
+from refbench.case import AnyCase
+from refbench.failure import KINDS
+from refbench.record import Record, RefBenchError
+from refbench.score import Score
+from refbench.stats import (
+    Array,
+    Contrast,
+    Design,
+    FlipP,
+    bounds_interval,
+    draws_of,
+    error_and_skew,
+    flip_p,
+    flips,
+    interval_for,
+    is_exhaustive,
+    mean_of_those_there,
+    one_flip_each,
+    sum_flip_p,
+)
+from refbench.stats.components import Components, Labels, variance_components
+from refbench.stats.effect import LEVEL
+from refbench.tables.columns import Columns, System, columns_of
+from refbench.tables.table import DRAWS, SEED, Aggregate, Slice, case_values, summaries
+
+_MOST_NUMBERS = 20_000_000
+"""Scores (rows x cases x metrics) and values (rows x draws x measures) held at a time: 160 MB each."""
+_MOST_WITH_SLICES = 66
+"""Pairs (12 models) up to which what slices contribute has intervals: each slice costs as much as the gap itself."""
+_BOUND_DRAWS = 500
+"""Enough for a standard error, which is all that an interval of bounds needs."""
+_CHECKED = 32
+"""Flips that are carried out in full to see whether a gap is the sum of its clusters' parts."""
+_ROUNDING = 1e-9
+
+Interval = tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval."""
+
+    value: float
+    ci95: Interval
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the draws say about one pair; slices in the order of the aggregate, without the overall one."""
+
+    values: tuple[float, float]
+    gap: Estimate
+    contrast: Contrast
+    p: float | None
+    p_flips: float | None
+    p_is_bound: bool
+    """No flip drawn reaches the gap: p is below this."""
+    is_sum: bool
+    """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
+    n_apart: int
+    """Clusters in which the two differ."""
+    slices: tuple[Slice, ...]
+    contributions: tuple[Estimate, ...]
+    gaps: tuple[Estimate, ...]
+
+
+def draw_pairs(
+    aggregate: Aggregate,
+    values: Mapping[str, Array],
+    cases: Sequence[AnyCase],
+    pairings: Sequence[Pairing],
+    measure: str,
+    *,
+    draws: int,
+    permutations: int,
+    seed: int,
+    by_slice: bool = True,
+) -> list[Drawn]:
+    """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
+    aggregate has no value for it; there is no p without permutations."""
+    groups: dict[bytes, list[int]] = {}
+    for number, pairing in enumerate(pairings):
+        groups.setdefault(pairing.shared.tobytes(), []).append(number)
+    found: dict[int, Drawn] = {}
+    for numbers in groups.values():
+        kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
+        slices = aggregate.slices(kept)
+        in_slices = by_slice and len(pairings) <= _MOST_WITH_SLICES
+        rows = 2 + (len(slices) if in_slices else 0)
+        # Scores of all metrics, or every measure under every draw, whichever is more.
+        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept) * len(values), draws * (2 + len(aggregate.measures)))))
+        for start in range(0, len(numbers), at_once):
+            batch = numbers[start : start + at_once]
+            group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
+            found |= dict(zip(batch, group.drawn(draws, permutations, seed, in_slices), strict=True))
+    return [found[number] for number in range(len(pairings))]
+
+
+class _Group:
+    """Pairs on the same cases: for each, the two systems, and the second with each slice's scores of the first."""
+
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        values: Mapping[str, Array],
+        kept: Sequence[AnyCase],
+        slices: Sequence[Slice],
+        pairings: Sequence[Pairing],
+        measure: str,
+        by_slice: bool,
+    ) -> None:
+        self.aggregate, self.kept, self.measure, self.n_pairs = aggregate, kept, measure, len(pairings)
+        self.overall = next(where for where in slices if where.level == "overall")
+        self.slices = [where for where in slices if where.level != "overall"] if by_slice else []
+        self.design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
+        self.couples: dict[str, Array] = {}
+        """pairs x 2 x cases of each metric; a value that one side lacks is no value of the pair."""
+        for metric, column in values.items():
+            couple = np.stack([column[[p.first, p.second]][:, p.shared] for p in pairings])
+            couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
+            self.couples[metric] = couple
+
+    def drawn(self, draws: int, permutations: int, seed: int, in_slices: bool) -> list[Drawn]:
+        design, n = self.design, len(self.kept)
+        systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
+        rows = self._rows()
+        point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
+        couples = {m: c.reshape(-1, n) for m, c in self.couples.items()}
+        statistics = partial(self._statistics, rows) if in_slices else partial(self._gaps, couples)
+        drawn, influence = draws_of(statistics, design, draws, seed)
+        members = [where.members for where in (*self.slices, *self.slices)]
+        sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
+        flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
+        found = []
+        for pair in range(self.n_pairs):
+            estimates = [
+                Estimate(
+                    float(value),
+                    interval_for(value, drawn[pair, k], influence[pair, k], n=clusters, df=df) if in_slices else None,
+                )
+                for k, (value, (clusters, df)) in enumerate(zip(point[pair, 1:], sizes, strict=True), 1)
+            ]
+            contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
+            p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
+            found.append(
+                Drawn(
+                    values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
+                    gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
+                    contrast=contrast,
+                    p=p,
+                    p_flips=flipped[pair].p if permutations else None,
+                    p_is_bound=bound,
+                    is_sum=bool(sums[pair]),
+                    n_apart=int(apart[pair]),
+                    slices=tuple(self.slices),
+                    contributions=tuple(estimates[: len(self.slices)]),
+                    gaps=tuple(estimates[len(self.slices) :]),
+                )
+            )
+        return found
+
+    def _contrast(self, gap: float, drawn: Array, influence: Array) -> Contrast:
+        """With more clusters than are left out one by one, the error is that of the draws and skew no matter."""
+        defined = drawn[np.isfinite(drawn)]
+        spread = float(np.std(defined)) if len(defined) else np.nan
+        error, skew = error_and_skew(influence, self.design) if len(influence) else (spread, 0.0)
+        everything = np.ones(len(self.kept), dtype=np.bool_)
+        return Contrast(gap, error, skew, self.design.n_clusters, self.design.degrees_of_freedom(everything))
+
+    def _rows(self) -> dict[str, Array]:
+        """For each pair: first, second, and the second as the first on each slice."""
+        rows = {}
+        for metric, couple in self.couples.items():
+            first, second = couple[:, :1], couple[:, 1:]
+            lent = [np.where(where.members, first, second) for where in self.slices]
+            rows[metric] = np.concatenate([couple, *lent], axis=1).reshape(-1, len(self.kept))
+        return rows
+
+    def _statistics(self, rows: Mapping[str, Array], weights: Array) -> Array:
+        """pairs x (gap, each slice's contribution, the gap within each slice) x draws."""
+        value = self._overall(rows, weights).reshape(self.n_pairs, 2 + len(self.slices), -1)
+        gap = value[:, :1] - value[:, 1:2]
+        contributions = value[:, 2:] - value[:, 1:2]
+        couples = {m: c.reshape(-1, len(self.kept)) for m, c in self.couples.items()}
+        within = np.full_like(contributions, np.nan)
+        for (i, measure), found in summaries(self.aggregate, couples, weights, self.slices).items():
+            if measure == self.measure:
+                both = found.reshape(self.n_pairs, 2, -1)
+                within[:, i] = both[:, 0] - both[:, 1]
+        return np.concatenate([gap, contributions, within], axis=1)
+
+    def _gaps(self, couples: Mapping[str, Array], weights: Array) -> Array:
+        """pairs x 1 x draws."""
+        value = self._overall(couples, weights).reshape(self.n_pairs, 2, -1)
+        return value[:, :1] - value[:, 1:]
+
+    def _flipped(
+        self, gaps: Array, permutations: int, seed: int
+    ) -> tuple[list[FlipP], NDArray[np.bool_], NDArray[np.intp]]:
+        """Flips of whole clusters, for all pairs at once (refbench.stats.permutation), which gaps are sums over
+        clusters, and in how many clusters the two differ. Sums are flipped as such; of others the aggregate is
+        repeated under each flip."""
+        if not permutations:
+            no = np.zeros(self.n_pairs, dtype=np.intp)
+            return [FlipP(1.0)] * self.n_pairs, no.astype(np.bool_), no
+        design, n = self.design, len(self.kept)
+        twice = next(w for w in self.aggregate.slices([*self.kept, *self.kept]) if w.level == "overall")
+        rows = {
+            metric: np.concatenate([couple, couple[:, ::-1]], axis=2).reshape(-1, 2 * n)
+            for metric, couple in self.couples.items()
+        }
+
+        def gaps_under(weights: Array) -> Array:
+            value = self._overall(rows, weights, twice).reshape(self.n_pairs, 2, -1)
+            return value[:, 0] - value[:, 1]
+
+        parts = (gaps[:, None] - np.concatenate([gaps_under(w) for w in one_flip_each(design)], axis=1)) / 2
+        some = np.concatenate(list(flips(design, _CHECKED, seed)))
+        swapped = some[:, n + np.unique(design.cluster, return_index=True)[1]]
+        off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - gaps_under(some)).max(axis=1)
+        sums = np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
+        found = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
+        if not sums.all():
+            drawn = np.concatenate([gaps_under(weights) for weights in flips(design, permutations, seed)], axis=1)
+            all_tried = is_exhaustive(design.n_clusters, permutations)
+            for i in np.flatnonzero(~sums):
+                found[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
+        apart = np.abs(parts) > _ROUNDING * np.abs(parts).max(axis=1, keepdims=True)
+        return [found[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
+
+    def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
+        found = summaries(self.aggregate, rows, weights, [where or self.overall])
+        nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
+        return found.get((0, self.measure), nothing)
+
+
+def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
+    """Flips are exact where differences are symmetric, Student's t corrected for skew holds where they are not: the
+    larger p holds in both."""
+    if student is None or student <= flipped.p:
+        return flipped.p, flipped.bound
+    return student, False
+
+
+def _with_zero(interval: Interval, p: float | None) -> Interval:
+    """The interval holds all differences that the test does not reject: no difference as well, where only the flips do
+    not reject it."""
+    if interval is None or p is None or p <= LEVEL:
+        return interval
+    return min(interval[0], 0.0), max(interval[1], 0.0)
+
+
+Bounds = tuple[tuple[float, float], Interval]
+
+
+def bound_pairs(
+    aggregate: Aggregate,
+    columns: Columns,
+    cases: Sequence[AnyCase],
+    pairings: Sequence[Pairing],
+    measure: str,
+    *,
+    draws: int,
+    seed: int,
+) -> list[Bounds | None]:
+    """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
+    [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
+
+    Failures that the aggregate gives a value are no unknowns. None for a measure without a finite range.
+    """
+    of = next(m for m in aggregate.measures if m.name == measure)
+    ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}
+    if of.low is None or of.high is None or ends:
+        return [None] * len(pairings)
+    settled = _settled(aggregate, columns)
+    low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
+    return [
+        _bound(aggregate, low, high, cases, pairing, measure, min(draws, _BOUND_DRAWS), seed) for pairing in pairings
+    ]
+
+
+def _bound(
+    aggregate: Aggregate,
+    low: Mapping[str, Array],
+    high: Mapping[str, Array],
+    cases: Sequence[AnyCase],
+    pairing: Pairing,
+    measure: str,
+    draws: int,
+    seed: int,
+) -> Bounds | None:
+    kept = [case for case, keep in zip(cases, pairing.expected, strict=True) if keep]
+    overall = aggregate.overall(kept)
+    first, second = pairing.first, pairing.second
+    rows = {}
+    for metric in low:
+        four = low[metric][first], high[metric][second], high[metric][first], low[metric][second]
+        rows[metric] = np.stack(four)[:, pairing.expected]
+        rows[metric][:, np.isnan(rows[metric]).any(axis=0)] = np.nan
+    design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
+
+    def gaps(weights: Array) -> Array:
+        value = summaries(aggregate, rows, weights, overall).get((0, measure))
+        return np.full((2, len(weights)), np.nan) if value is None else value[[0, 2]] - value[[1, 3]]
+
+    point = gaps(np.ones((1, len(kept))))[:, 0]
+    if not np.isfinite(point).all():
+        return None
+    least, most = sorted(float(end) for end in point)
+    drawn, _ = draws_of(gaps, design, draws, seed, most_left_out=0)
+    df = design.degrees_of_freedom(np.ones(len(kept), dtype=np.bool_))
+    if df < 1 or not np.isfinite(drawn).all():
+        return (least, most), None
+    errors = float(np.std(drawn[0])), float(np.std(drawn[1]))
+    return (least, most), bounds_interval(least, most, errors if point[0] <= point[1] else errors[::-1], df)
+
+
+def _settled(aggregate: Aggregate, columns: Columns) -> Columns:
+    """The columns with the official values as if they were scores: what has a value is not bounded."""
+    drawn, kinds = dict(columns.drawn), dict(columns.kinds)
+    for metric in drawn:
+        for kind, value in aggregate.imputed.items():
+            failed = columns.kinds[metric] == KINDS.index(kind)
+            drawn[metric] = np.where(failed, value, drawn[metric])
+            kinds[metric] = np.where(failed, np.int8(-1), kinds[metric])
+    return replace(columns, drawn=drawn, kinds=kinds)
+
+
+# The gap of two systems on the cases they share, with an interval and nothing more; and what further seeds and repeats
+# would take from its error.
+
+
+class Gap(Record):
+    """How much `first` is ahead of `second` in one measure, over cases that both have."""
+
+    first: str
+    second: str
+    measure: str
+    gap: float
+    ci95: tuple[float, float] | None
+    n_cases: int
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.ci95 is not None and not self.ci95[0] <= 0 <= self.ci95[1]
+
+
+def paired_gap(
+    aggregate: Aggregate,
+    scores: Sequence[Score],
+    cases: Sequence[AnyCase],
+    first: System,
+    second: System,
+    measure: str,
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Gap:
+    """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
+    of = next(m for m in aggregate.measures if m.name == measure)
+    columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
+    values = aggregate.filled(columns)
+    pairs = Pairs(aggregate, columns, values, of, cases)
+    pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
+    n = int(pairing.shared.sum())
+    if n < 2:
+        raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")
+    (drawn,) = draw_pairs(
+        aggregate, values, cases, [pairing], measure, draws=draws, permutations=0, seed=seed, by_slice=False
+    )
+    return Gap(first=first[0], second=second[0], measure=measure, gap=drawn.gap.value, ci95=drawn.gap.ci95, n_cases=n)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One model's marks by judge, and the components of their variance."""
+
+    model: str
+    found: Components
+    counts: tuple[int, int, float]
+    """Judges, seeds, and repeats on average."""
+    by_judge: Mapping[str | None, Array]
+    """Each judge's mean mark of each case."""
+
+    def of_case(self, seeds: float = 0, repeats: float = 0) -> float:
+        """Variance of a case's mean mark, with so many more of each."""
+        return self.found.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
+
+
+def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], measure: str) -> Panel | None:
+    """From the scores of one model by seed and repeat: each draw (judge, seed, repeat) is tabled like a system of its
+    own, case by case. None where they do not vary."""
+    firsts = {(score.judge or "", score.seed, score.repeat): score for score in scores}
+    draws = {
+        (s.judge, s.seed, s.repeat): f"{n:06d}" for n, (_, s) in enumerate(sorted(firsts.items(), key=lambda x: x[0]))
+    }
+    renamed = [s.model_copy(update={"judge": draws[s.judge, s.seed, s.repeat]}) for s in scores]
+    values = case_values(aggregate, columns_of(renamed, cases), cases)[measure]
+    system, case = np.nonzero(~np.isnan(values))
+    if len(case) == 0:
+        return None
+    # `draws` and the sorted systems of the columns are in the same order.
+    judges, seeds = (numbered([draw[k] for draw in draws]) for k in (0, 1))
+    strata = numbered([one.stratum for one in cases])
+    found = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
+    if found is None or found.total == 0:
+        return None
+    n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
+    names = [draw[0] for draw in draws]
+    by_judge = {
+        name: mean_of_those_there(values[[i for i, one in enumerate(names) if one == name]])
+        for name in dict.fromkeys(names)
+    }
+    return Panel(scores[0].model, found, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge)
+
+
+def gain_of(panels: Sequence[Panel], *, seeds: float = 0, repeats: float = 0) -> float | None:
+    """By how much the variance of a case's mark would shrink, over all models, with so many more seeds or repeats;
+    None where the scores do not tell."""
+    needed = [source for source, more in (("seed", seeds), ("repeat", repeats)) if more]
+    if any(source in panel.found.merged for panel in panels for source in needed):
+        return None
+    return sum(panel.of_case() - panel.of_case(seeds, repeats) for panel in panels)
+
+
+def numbered(names: Sequence[object]) -> Labels:
+    """Equal names as equal numbers."""
+    known: dict[object, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.intp)

@@ -1,0 +1,452 @@
+"""What `compare` is given: `RUN_DIR:MODEL`, `RUN_DIR`, or `BENCHMARK:MODEL` for released figures, read once each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refbench.analysis.compare import Comparison, compare_columns
+from refbench.benchmarks import Benchmark, benchmark, resolve_data
+from refbench.benchmarks.registry import names
+from refbench.case import AnyCase
+from refbench.judges.panel import MEAN
+from refbench.record import RefBenchError, content_key
+from refbench.runs import Run
+from refbench.score import Score
+from refbench.tables.columns import EMPTY, Columns, System, columns_of
+from refbench.tables.result import Result
+from refbench.tables.scoring import REFUSALS, score_run
+from refbench.tables.table import DRAWS, SEED
+
+RELEASED = "released"
+RELEASED_DIGITS = 6
+"""Released item scores have so many; beside them the scores of runs are rounded likewise, or rounding makes a gap."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One source of scores and the models wanted of it."""
+
+    name: str
+    """The run's directory as it was given, or `released`."""
+    bench: Benchmark
+    protocol: str
+    cases: Sequence[AnyCase]
+    scores: Sequence[Score]
+    models: tuple[str, ...]
+    parts: Mapping[str, Any]
+    """What the fingerprint of its table is taken of."""
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def released(self) -> bool:
+        return self.name == RELEASED
+
+    @property
+    def fingerprint(self) -> str | None:
+        """As `refbench table` prints it; released figures have none."""
+        return None if self.released else content_key(self.parts)[:16]
+
+
+def load_operands(
+    operands: Sequence[str], protocol: str | None, data: Path | None, refusals: str = REFUSALS[0]
+) -> list[Side]:
+    """The sources in the order given, each with the models wanted. All are of one benchmark."""
+    if protocol == "both":
+        raise RefBenchError("--protocol both: a comparison is under one protocol, give paper or corrected")
+    wanted: dict[str, list[str | None]] = {}
+    for word in operands:
+        place, model = split_operand(word)
+        wanted.setdefault(place, []).append(model)
+    benches = {place: _bench_name(place) for place in wanted}
+    if len(set(benches.values())) > 1:
+        said = ", ".join(f"{place} is {name}" for place, name in benches.items())
+        raise RefBenchError(f"only models on the same benchmark can be compared: {said}")
+    released = [place for place in wanted if not _is_run(place)]
+    if data is not None and not released:
+        raise RefBenchError("--data is for released figures: a run has its cases with it, leave --data out")
+    sides = [_released(place, wanted[place], protocol, data) for place in released]
+    chosen = sides[0].protocol if sides else protocol
+    found = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
+    found |= dict(zip(released, sides, strict=True))
+    return [found[place] for place in wanted]
+
+
+def split_operand(word: str) -> tuple[str, str | None]:
+    """Place and model. Directories and models may have colons of their own: the first colon after a run counts."""
+    if _is_run(word):
+        return _place(word), None
+    cuts = [i for i, letter in enumerate(word) if letter == ":"]
+    for cut in cuts:
+        if _is_run(word[:cut]) and word[cut + 1 :]:
+            return _place(word[:cut]), word[cut + 1 :]
+    name, _, model = word.partition(":")
+    if name in names():
+        return name, model or None
+    if (Path(name) / "run.json").exists() or not cuts or "/" in name:
+        Run.open(Path(name))  # says what the path is instead
+    raise RefBenchError(
+        f"{word}: give RUN_DIR, RUN_DIR:MODEL, or BENCHMARK:MODEL with a benchmark of {', '.join(names())}"
+    )
+
+
+def _place(word: str) -> str:
+    return word.rstrip("/") or word
+
+
+def _is_run(word: str) -> bool:
+    return (Path(word) / "run.json").is_file()
+
+
+def _bench_name(place: str) -> str:
+    return Run.open(Path(place)).info.benchmark if _is_run(place) else place
+
+
+def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> Side:
+    path = Path(place)
+    # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
+    result = score_run(path, protocol=protocol or "both", draws=0, refusals=refusals)
+    protocol = protocol or result.table.rows[0].protocol
+    scores = [score for score in result.scores if score.protocol == protocol]
+    there = list(dict.fromkeys(score.model for score in scores))
+    bench = result.bench
+    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.protocols.items()}}
+    return Side(
+        name=place,
+        bench=bench,
+        protocol=protocol,
+        cases=result.cases,
+        scores=scores,
+        models=_chosen(place, models, there),
+        parts=whole,
+        seeds=result.seeds,
+        notes=result.notes,
+    )
+
+
+def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Side:
+    bench = benchmark(place)
+    if bench.released is None:
+        raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
+    cases, scores = bench.released(None)
+    theirs = scores[0].protocol
+    if protocol not in (None, theirs):
+        raise RefBenchError(
+            f"--protocol {protocol}: the released figures of {bench.title} are of the {theirs} protocol only"
+        )
+    notes: tuple[str, ...] = ()
+    if protocol is None:
+        notes = (f"released figures are of the {theirs} protocol, so everything here is compared under it",)
+    if data is not None:
+        by_id = {case.id: case for case in bench.load(resolve_data(bench, data), None).cases}
+        cases = [by_id.get(case.id, case) for case in cases]
+    there = list(dict.fromkeys(score.model for score in scores))
+    return Side(
+        name=RELEASED,
+        bench=bench,
+        protocol=theirs,
+        cases=cases,
+        scores=scores,
+        models=_chosen(f"{bench.title}'s released figures", models, there),
+        parts={"judges": sorted({score.judge for score in scores if score.judge})},
+        seeds=dict.fromkeys(there, 1),
+        notes=notes,
+    )
+
+
+def _chosen(where: str, wanted: Sequence[str | None], there: Sequence[str]) -> tuple[str, ...]:
+    stranger = next((model for model in wanted if model is not None and model not in there), None)
+    if stranger is not None:
+        raise RefBenchError(f"{where}: there is no model {stranger}; the models are {', '.join(there)}")
+    named = [model for model in wanted if model is not None]
+    # A run given whole as well as by model stands for all of its models, those named first.
+    return tuple(dict.fromkeys([*named, *(there if None in wanted else [])]))
+
+
+# Several sources of scores laid over the same cases, with everything said that is not the same on them.
+
+
+@dataclass(frozen=True)
+class Joined:
+    """All systems over all cases that any source has; a case that a source does not have is in no state there."""
+
+    columns: Columns
+    cases: tuple[AnyCase, ...]
+    models: tuple[str, ...]
+    protocol: str
+    seeds: Mapping[str, int]
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def join_sides(sides: Sequence[Side], judge: str | None = None) -> Joined:
+    """Cases are the same when their ids are; those whose content differs between runs take no part."""
+    labels = _labels(sides)
+    changed = _changed(sides)
+    cases = _all_cases(sides, changed)
+    chosen = _judges(sides, judge)
+    digits = RELEASED_DIGITS if any(side.released for side in sides) else None
+    parts = [_laid_out(side, labels[i], chosen[i], cases, digits) for i, side in enumerate(sides)]
+    models = [labels[i][model] for i, side in enumerate(sides) for model in side.models]
+    seeds = {labels[i][model]: side.seeds[model] for i, side in enumerate(sides) for model in side.models}
+    shown = [_short(side, sides) for side in sides]
+    differences = [
+        line
+        for a, b in combinations(range(len(sides)), 2)
+        for line in differences_of((sides[a], shown[a], chosen[a]), (sides[b], shown[b], chosen[b]))
+    ]
+    if changed:
+        differences.append(
+            f"{len(changed)} cases have the same id but other content, and take no part (first: {sorted(changed)[0]})"
+        )
+    notes = dict.fromkeys(note for side in sides if side.released for note in side.notes)
+    return Joined(
+        columns=_stacked(parts, len(cases)),
+        cases=cases,
+        models=tuple(models),
+        protocol=sides[0].protocol,
+        seeds=seeds,
+        differences=tuple(dict.fromkeys(differences)),
+        notes=tuple(notes),
+    )
+
+
+def _labels(sides: Sequence[Side]) -> list[dict[str, str]]:
+    """Names that tell all models apart: a model of the same name in two runs carries its run, and beside runs a
+    released one says so."""
+    count: dict[str, int] = {}
+    for side in sides:
+        for model in side.models:
+            count[model] = count.get(model, 0) + 1
+    mixed = any(not side.released for side in sides)
+    return [
+        {
+            model: f"{model} ({_short(side, sides)})" if count[model] > 1 or (side.released and mixed) else model
+            for model in side.models
+        }
+        for side in sides
+    ]
+
+
+def _short(side: Side, sides: Sequence[Side]) -> str:
+    """The run's own directory name, where no other run has it."""
+    short = Path(side.name).name
+    return short if sum(Path(other.name).name == short for other in sides) == 1 else side.name
+
+
+def _changed(sides: Sequence[Side]) -> set[str]:
+    """Ids of cases that are not the same in all runs. Released figures know cases by their ids alone."""
+    runs = [side for side in sides if not side.released]
+    if len({side.parts["cases"] for side in runs}) <= 1:
+        return set()
+    keys: dict[str, str] = {}
+    changed = set()
+    for side in runs:
+        for case in side.cases:
+            if keys.setdefault(case.id, key := case.key) != key:
+                changed.add(case.id)
+    return changed
+
+
+def _all_cases(sides: Sequence[Side], changed: set[str]) -> tuple[AnyCase, ...]:
+    found: dict[str, AnyCase] = {}
+    for side in sorted(sides, key=lambda side: side.released):  # whole cases before ids
+        for case in side.cases:
+            if case.id not in changed:
+                found.setdefault(case.id, case)
+    return tuple(found.values())
+
+
+def _judges(sides: Sequence[Side], judge: str | None) -> list[tuple[str | None, ...]]:
+    """Who judged the chosen models of each source; the one asked for, where a source has it."""
+    there = [tuple(dict.fromkeys(score.judge for score in side.scores if score.model in side.models)) for side in sides]
+    if judge is None:
+        return there
+    known = sorted({name or "none" for names in there for name in names})
+    if judge.casefold() not in [name.casefold() for name in known]:
+        raise RefBenchError(f"--judge {judge}: the judges are {', '.join(known)}")
+    asked = [tuple(name for name in names if (name or "none").casefold() == judge.casefold()) for names in there]
+    return [mine or names for mine, names in zip(asked, there, strict=True)]
+
+
+def _laid_out(
+    side: Side, labels: Mapping[str, str], judges: Sequence[str | None], cases: Sequence[AnyCase], digits: int | None
+) -> Columns:
+    """The source's columns over all cases."""
+    scores = [score for score in side.scores if score.model in side.models and score.judge in judges]
+    own = columns_of(scores, side.cases)
+    systems: tuple[System, ...] = tuple((labels[model], judge) for model, judge in own.systems)
+    position = {case.id: i for i, case in enumerate(side.cases)}
+    places = [(i, position[case.id]) for i, case in enumerate(cases) if case.id in position]
+    here, there = [i for i, _ in places], [j for _, j in places]
+
+    def spread(column: np.ndarray[Any, Any], empty: float | bool) -> np.ndarray[Any, Any]:
+        wide = np.full((len(systems), len(cases), column.shape[2]), empty, dtype=column.dtype)
+        wide[:, here] = column[:, there]
+        return wide
+
+    rounded = own.drawn if digits is None else {m: np.round(column, digits) for m, column in own.drawn.items()}
+    found = replace(own, drawn=rounded)
+    return Columns(
+        systems,
+        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in EMPTY.items()},
+    )
+
+
+def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
+    """All systems as one; a metric or a seed that a source does not have is in no state there."""
+    metrics = sorted({metric for part in parts for metric in part.drawn})
+    n_seeds = max(column.shape[2] for part in parts for column in part.drawn.values())
+
+    def stack(name: str, metric: str, empty: float | bool) -> np.ndarray[Any, Any]:
+        found = []
+        for part in parts:
+            column = getattr(part, name).get(metric)
+            kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
+            wide = np.full((len(part.systems), n_cases, n_seeds), empty, dtype=kind)
+            if column is not None:
+                wide[:, :, : column.shape[2]] = column
+            found.append(wide)
+        return np.concatenate(found)
+
+    return Columns(
+        tuple(system for part in parts for system in part.systems),
+        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in EMPTY.items()},
+    )
+
+
+Named = tuple[Side, str, Sequence[str | None]]
+"""A side, what it is called, and its judges."""
+
+
+def differences_of(first: Named, second: Named) -> list[str]:
+    """What two sources do not share, each as words after "not the same: "."""
+    (a, name_a, judges_a), (b, name_b, judges_b) = first, second
+    found = []
+
+    def unlike(what: str, mine: object, theirs: object) -> None:
+        if mine != theirs:
+            found.append(f"{what}: {name_a} {_said(mine)}, {name_b} {_said(theirs)}")
+
+    same = {_folded(j) for j in judges_a} & {_folded(j) for j in judges_b}
+    if not same:
+        unlike("judge", ", ".join(map(_said, judges_a)), ", ".join(map(_said, judges_b)))
+    unlike("cases", len(a.cases), len(b.cases))
+    if a.released or b.released:
+        run = b if a.released else a
+        aggregate = run.bench.protocols[run.protocol].aggregate
+        left = "is left out"
+        if aggregate.imputed or aggregate.worst is not None:
+            left = "is left out unless the protocol or --refusals gives it a value"
+        found.append("content of the cases: released figures name cases by id only, so it cannot be checked")
+        found.append(
+            f"readers: released figures are as the release scored them, failed replies as 0; {_short(run, [run])} is "
+            f"read anew, and what failed in it {left}"
+        )
+        return found
+    unlike("subset", a.parts.get("subset"), b.parts.get("subset"))
+    for judge in sorted(same - {""}):
+        unlike(f"how judge {judge} was asked", _asked(a, judge), _asked(b, judge))
+    for part in ("settings", "measured"):
+        mine, theirs = a.parts.get(part, {}), b.parts.get(part, {})
+        for key in sorted({*mine, *theirs}):
+            unlike(key if part == "settings" else f"how {key} was measured", mine.get(key), theirs.get(key))
+    unlike("versions of the protocol", a.parts["protocols"][a.protocol], b.parts["protocols"][b.protocol])
+    unlike("pictures of the cases", a.parts.get("pictures"), b.parts.get("pictures"))
+    unlike("code of the benchmark", a.parts.get("code"), b.parts.get("code"))
+    texts = a.bench.source, b.bench.source
+    other = [file for file in sorted({*texts[0], *texts[1]}) if texts[0].get(file) != texts[1].get(file)]
+    found += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]
+    if found:
+        unlike("fingerprint", a.fingerprint, b.fingerprint)
+    return found
+
+
+def _asked(side: Side, judge: str) -> object:
+    asked = {name.casefold(): who for name, who in side.parts.get("asked", {}).items()}
+    return asked.get(judge)
+
+
+def _folded(judge: str | None) -> str:
+    return (judge or "").casefold()
+
+
+def _said(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_said(item)}" for key, item in value.items()) or "nothing"
+    return "not recorded" if value is None else str(value)
+
+
+# Are gaps real: models of one result, or of several runs and released figures, compared in pairs.
+
+
+def compare_result(
+    result: Result,
+    protocol: str | None = None,
+    judge: str | None = None,
+    measure: str | None = None,
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Comparison:
+    """All pairs of a result's models under one protocol by one judge (None: measurements without a judge)."""
+    return result.compare(protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed)
+
+
+def compare(
+    operands: Sequence[str | Path],
+    *,
+    metric: str | None = None,
+    protocol: str | None = None,
+    judge: str | None = None,
+    against: str | None = None,
+    refusals: str = REFUSALS[0],
+    data: Path | None = None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Comparison:
+    """Compare `RUN_DIR:MODEL`, `RUN_DIR` (all its models) and `BENCHMARK:MODEL` (released figures) in pairs.
+
+    Cases meet by their ids; what else is not the same on the sides is in `differences`. `refusals` says how a model's
+    own failures count; released figures hold none.
+    """
+    sides = load_operands([str(operand) for operand in operands], protocol, data, refusals)
+    joined = join_sides(sides, judge)
+    # A run's own benchmark counts refusals as it was asked to.
+    bench: Benchmark = next((side.bench for side in sides if not side.released), sides[0].bench)
+    if against is not None:
+        against = _named(against, joined.models)
+    return compare_columns(
+        bench.protocols[joined.protocol].aggregate,
+        joined.columns,
+        joined.cases,
+        benchmark=bench.name,
+        title=bench.title,
+        protocol=joined.protocol,
+        models=joined.models,
+        against=against,
+        metric=metric,
+        draws=draws,
+        seed=seed,
+        seeds=joined.seeds,
+        differences=joined.differences,
+        notes=joined.notes,
+        lower=bench.lower,
+        measured=bench.measured,
+        mean_of_judges=MEAN if bench.judges_mean else None,
+        refusals=refusals,
+    )
+
+
+def _named(against: str, models: Sequence[str]) -> str:
+    """The model that `--against` means: by its whole name, or without the run that tells it from its namesakes."""
+    found = [model for model in models if model == against] or [m for m in models if m.startswith(f"{against} (")]
+    if len(found) != 1:
+        raise RefBenchError(f"--against {against}: the models are {', '.join(models)}")
+    return found[0]

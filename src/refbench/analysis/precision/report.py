@@ -1,0 +1,109 @@
+"""Everything that is to be said about how sure a run's numbers are, put together from the analyses beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from refbench.analysis.agree.ratings import Ratings, is_panel
+from refbench.analysis.copies import CopyCheck, near_copies
+from refbench.analysis.failures import Coverage, FailureTest, coverage, failure_test
+from refbench.analysis.precision.conditional import Conditional, conditional, conditions
+from refbench.analysis.precision.variance import Rank, Variance, pooled, ranking, variances
+from refbench.analysis.precision.weights import WeightSweep, weight_sweep
+from refbench.record import Record, RefBenchError
+from refbench.runs import Run
+from refbench.tables.result import Result
+from refbench.tables.scoring import run_draws
+
+
+class JudgePrecision(Record):
+    """What there is to say of the numbers of one judge (None: measured ones)."""
+
+    judge: str | None
+    coverage: tuple[Coverage, ...]
+    failures: FailureTest
+    ranking: tuple[Rank, ...]
+    weights: WeightSweep | str
+    """A sentence where there are no weights to change."""
+    conditional: tuple[Conditional, ...]
+
+
+class PrecisionReport(Record):
+    """How sure one may be of a run's numbers, under one protocol."""
+
+    benchmark: str
+    title: str
+    fingerprint: str
+    protocol: str
+    measure: str
+    n_cases: int
+    judges: tuple[JudgePrecision, ...]
+    variances: tuple[Variance, ...]
+    shares: Mapping[str, float]
+    """Of the variance, by source: mean over the `n_pooled` models that tell most sources apart."""
+    n_pooled: int
+    copies: CopyCheck | str
+    """A sentence where there is nothing to compare outputs with."""
+
+
+def precision_report(
+    result: Result,
+    run: Run,
+    *,
+    protocol: str,
+    judge: str | None = None,
+    weights: Sequence[str] = (),
+    humans: Ratings | None = None,
+    given: Sequence[str] = (),
+    pictures: Path | None = None,
+) -> PrecisionReport:
+    """Analyse a run that has been scored. `pictures` is where the cases' pictures lie, None where nobody knows."""
+    there = list(dict.fromkeys(row.judge for row in result.rows(protocol=protocol)))
+    chosen = [name for name in there if judge in (None, name or "none")]
+    if not chosen:
+        raise RefBenchError(f"--judge {judge}: the judges are {', '.join(name or 'none' for name in there)}")
+    # The mean of the judges is about all of them.
+    everyone = judge is None or any(name is not None and is_panel(name) for name in chosen)
+    drawn = (s for s in run_draws(run.path, protocol=protocol) if everyone or s.judge in chosen)
+    found = variances(result, drawn, protocol)
+    shares, n_pooled = pooled(found) or ({}, 0)
+    wanted = conditions(result, given)
+    return PrecisionReport(
+        benchmark=result.bench.name,
+        title=result.bench.title,
+        fingerprint=result.table.fingerprint,
+        protocol=protocol,
+        measure=result.summary(protocol),
+        n_cases=len(result.cases),
+        judges=tuple(
+            JudgePrecision(
+                judge=name,
+                coverage=tuple(coverage(result, protocol, name)),
+                failures=failure_test(result, protocol, name),
+                ranking=tuple(ranking(result, protocol, name)),
+                weights=weight_sweep(result, protocol, name, weights, humans),
+                conditional=tuple(
+                    row
+                    for of, other, least in wanted
+                    for row in conditional(result, of=of, given=other, at_least=least, protocol=protocol, judge=name)
+                ),
+            )
+            for name in chosen
+        ),
+        variances=tuple(found),
+        shares=shares,
+        n_pooled=n_pooled,
+        copies=_copies(result, run, pictures),
+    )
+
+
+def _copies(result: Result, run: Run, pictures: Path | None) -> CopyCheck | str:
+    outputs = [output for output in run.outputs() if output.pictures and output.step is None]
+    if not outputs:
+        return "not checked: the run holds no outputs"
+    if not any(case.request.pictures for case in result.cases):
+        return "nothing to check: no case has a source or reference"
+    if pictures is None:
+        return "not checked: where the sources and references lie is not known; give --data DIR"
+    return near_copies(run, result.cases, lambda picture: pictures / picture.name, outputs=outputs)

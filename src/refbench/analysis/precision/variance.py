@@ -1,0 +1,310 @@
+"""How sure one may be of a ranking and of a gap: the ranks that models could hold, where the variance comes from, and
+what one more seed, judge, repeat or hundred cases would buy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.analysis.compare.draws import Panel, gain_of, numbered, panel_of
+from refbench.record import Record
+from refbench.score import Score
+from refbench.stats import Array, Design, effective_n, resample
+from refbench.stats.components import Components, variance_components
+from refbench.stats.ranks import ranks_of
+from refbench.tables.columns import System, columns_of
+from refbench.tables.result import Result
+from refbench.tables.table import DRAWS, SEED, ranked, summaries
+
+MORE_CASES = 100
+_DEFINED = 0.95
+"""The share of draws with a value that a standard error needs."""
+_NO_ERROR = "there is no standard error"
+
+
+class Rank(Record):
+    """Where a model stands: its rank in the table, the ranks it could hold, how often it is first in a resample.
+
+    `rank95` is from the comparison of all pairs: below the models that it resolves to be better, above those that are
+    worse, with 5 % for any error among all of them. What failures could undo is not resolved.
+    """
+
+    model: str
+    value: float
+    rank: int
+    rank95: tuple[int, int] | None
+    best: float | None
+
+
+class OneMore(Record):
+    """The standard error of a gap with more of something; None where the run cannot tell, and why."""
+
+    of: str
+    error: float | None
+    why: str | None = None
+
+
+class Variance(Record):
+    """Where the variance of one model's marks comes from, in the units of the measure squared, and how sure its gap to
+    another model is.
+
+    `error` is the standard error of the gap to `versus` for these judges, by cluster; `level_error` is what another
+    panel of as many judges would add to it.
+    """
+
+    model: str
+    versus: str | None
+    """The first of the table, for the first the second; None where there is one model: then `error` is that of its
+    own number."""
+    measure: str
+    n_cases: int
+    n_judges: int
+    n_seeds: int
+    n_repeats: float
+    """The mean over judges, who may have been asked a different number of times."""
+    variance: Mapping[str, float]
+    share: Mapping[str, float]
+    merged: Mapping[str, str]
+    """Sources that this run cannot tell from another, which then holds both."""
+    negative: Mapping[str, float]
+    """Estimates below zero, which are given as 0."""
+    remarks: tuple[str, ...]
+    error: float | None
+    level_error: float | None
+    one_more: tuple[OneMore, ...]
+
+
+def overall_draws(
+    result: Result, protocol: str, measure: str, *, draws: int = DRAWS, seed: int = SEED
+) -> tuple[tuple[System, ...], Array, Array]:
+    """Systems, the measure's overall value of each, and systems x draws of it: the table's own draws, in which all
+    systems have the same weights."""
+    aggregate = result.bench.protocols[protocol].aggregate
+    columns = columns_of([score for score in result.scores if score.protocol == protocol], result.cases)
+    values = aggregate.filled(columns)
+    overall = aggregate.overall(result.cases)
+    design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
+
+    def value(weights: Array) -> Array:
+        return summaries(aggregate, values, weights, overall)[0, measure]
+
+    point = value(np.ones((1, len(result.cases))))[:, 0]
+    return columns.systems, point, np.concatenate([value(w) for w in resample(design, draws, seed)], axis=1)
+
+
+def ranking(
+    result: Result,
+    protocol: str,
+    judge: str | None,
+    *,
+    measure: str | None = None,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[Rank]:
+    """The models that a judge has ranked, best first; those without a value or with too few cases are not in it."""
+    name = measure or result.summary(protocol)
+    systems, point, drawn = overall_draws(result, protocol, name, draws=draws, seed=seed)
+    sign = -1 if name in result.bench.lower else 1
+    rows = [row for row in result.rows(protocol=protocol, metric=name, level="overall") if row.judge == judge]
+    with_rank = {place.row.model for place in ranked(rows, result.bench.lower) if place.rank is not None}
+    chosen = [
+        i for i, (model, by) in enumerate(systems) if by == judge and np.isfinite(point[i]) and model in with_rank
+    ]
+    if not chosen:
+        return []
+    better = _found_better(result, protocol, judge, name, [systems[i][0] for i in chosen], draws, seed)
+    if better is None:
+        found = None
+    else:
+        # A pair is about the cases that both have; where the table has them the other way round, nothing is claimed.
+        found = ranks_of(better & (sign * (point[chosen][:, None] - point[chosen]) > 0), sign * drawn[chosen])
+    ranks = [
+        Rank(
+            model=systems[i][0],
+            value=round(float(point[i]), 9),
+            rank=int(1 + (sign * point[chosen] > sign * point[i]).sum()),
+            rank95=None if found is None else (int(found.low[n]), int(found.high[n])),
+            best=None if found is None or found.best is None else round(float(found.best[n]), 6),
+        )
+        for n, i in enumerate(chosen)
+    ]
+    return sorted(ranks, key=lambda rank: (rank.rank, rank.model))
+
+
+def _found_better(
+    result: Result, protocol: str, judge: str | None, measure: str, models: Sequence[str], draws: int, seed: int
+) -> NDArray[np.bool_] | None:
+    """Which models `compare` resolves to be better than which others, models x models: on the cases that both have, and
+    whatever their failures would have scored. None where no pair can be compared."""
+    better = np.zeros((len(models), len(models)), dtype=np.bool_)
+    if len(models) < 2:
+        return better
+    found = result.compare(
+        *models, protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed, by_slice=False
+    )
+    for pair in found.pairs:
+        if pair.resolved and pair.gap is not None:
+            ahead, behind = (pair.first, pair.second) if found.better(pair.gap) else (pair.second, pair.first)
+            better[models.index(ahead), models.index(behind)] = True
+    return better if any(pair.failure is None and pair.n_clusters > 1 for pair in found.pairs) else None
+
+
+def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str, tuple[int, int]]:
+    """The ranks that each model could hold (1 is best), at 95 % for all together; without those that have none."""
+    return {rank.model: rank.rank95 for rank in ranking(result, protocol, judge) if rank.rank95 is not None}
+
+
+def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure: str | None = None) -> list[Variance]:
+    """Variance components of each model's marks, from the scores of each seed and repeat (`scoring.run_draws`), and
+    the standard error of its gap to the first of the table."""
+    name = measure or result.summary(protocol)
+    by_model: dict[str, list[Score]] = {}
+    for score in drawn:
+        if score.protocol == protocol:
+            by_model.setdefault(score.model, []).append(score)
+    systems, point, draws = overall_draws(result, protocol, name)
+    panels: dict[str, Panel] = {}
+    values: dict[str, float] = {}
+    joint: dict[str, Array] = {}
+    for model, scores in sorted(by_model.items()):
+        judges = {score.judge for score in scores}
+        mine = [i for i, system in enumerate(systems) if system[0] == model and system[1] in judges]
+        panel = panel_of(result.bench.protocols[protocol].aggregate, result.cases, scores, name)
+        if panel is not None and mine:
+            # The mean over these judges, under weights that all of them share.
+            panels[model], values[model], joint[model] = panel, float(point[mine].mean()), draws[mine].mean(axis=0)
+    sign = 1 if name in result.bench.lower else -1
+    order = sorted((m for m in panels if np.isfinite(values[m])), key=lambda m: (sign * values[m], m))
+    found = []
+    for model in panels:
+        versus = next((other for other in order if other != model), None)
+        both = [model, *([versus] if versus else [])]
+        found.append(_variance(result, protocol, name, [panels[m] for m in both], np.stack([joint[m] for m in both])))
+    return found
+
+
+def _covariance(draws: Array) -> Array | None:
+    """Of the numbers of one or two models; None where too few draws have all of them."""
+    defined = draws[:, np.isfinite(draws).all(axis=0)]
+    if defined.shape[1] < _DEFINED * draws.shape[1]:
+        return None
+    return np.atleast_2d(np.cov(defined, ddof=0))
+
+
+def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
+    """The mean share of each source over the models whose marks tell most sources apart, and how many those are."""
+    if not found:
+        return None
+    most = max(found, key=lambda one: len(one.share))
+    alike = [one for one in found if one.merged == most.merged]
+    return {source: float(np.mean([one.share[source] for one in alike])) for source in most.share}, len(alike)
+
+
+def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Panel], draws: Array) -> Variance:
+    """Of the first of the panels, with its gap to the second, where there is one."""
+    mine, theirs = panels[0], panels[1] if len(panels) > 1 else None
+    found = mine.found
+    (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
+    there = [np.any([~np.isnan(marks) for marks in panel.by_judge.values()], axis=0) for panel in panels]
+    shared = np.all(there, axis=0)
+    worth = [effective_n(overall.weights(has)) for has in (*there, shared)]
+    judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
+    apart = _apart(result, mine, theirs, judges)
+    level = apart.variance.get("judge") if apart is not None else None
+    covariance = _covariance(draws)
+    error = None if covariance is None else _error_of(covariance)
+    return Variance(
+        model=mine.model,
+        versus=theirs.model if theirs else None,
+        measure=measure,
+        n_cases=int(there[0].sum()),
+        n_judges=mine.counts[0],
+        n_seeds=mine.counts[1],
+        n_repeats=mine.counts[2],
+        variance=found.variance,
+        share={source: value / found.total for source, value in found.variance.items()},
+        merged=found.merged,
+        negative=found.negative,
+        remarks=_remarks(found, mine.counts[0]),
+        error=error,
+        level_error=None if level is None else (level / len(judges)) ** 0.5,
+        one_more=(
+            *_one_more(panels, apart, len(judges), worth, error),
+            _more_cases(covariance, [int(has.sum()) for has in there], int(shared.sum())),
+        ),
+    )
+
+
+def _error_of(covariance: Array) -> float | None:
+    """The standard error of the number of one model, or of the gap of two."""
+    signs = np.array([1.0, -1.0])[: len(covariance)]
+    variance = float(signs @ covariance @ signs)
+    return variance**0.5 if variance >= 0 else None
+
+
+def _apart(result: Result, mine: Panel, theirs: Panel | None, judges: Sequence[str | None]) -> Components | None:
+    """Components of the gap's marks (of the model's own, without another) by case and judge: what judges share about
+    both models is in none of them."""
+    marks = [mine.by_judge[j] - (0.0 if theirs is None else theirs.by_judge[j]) for j in judges]
+    if not marks:
+        return None
+    values = np.stack(marks)
+    judge, case = np.nonzero(~np.isnan(values))
+    if len(case) == 0:
+        return None
+    strata = numbered([one.stratum for one in result.cases])
+    return variance_components(values[judge, case], case, judge, np.zeros_like(case), strata[case])
+
+
+def _one_more(
+    panels: Sequence[Panel], apart: Components | None, judges: int, worth: Sequence[float], error: float | None
+) -> tuple[OneMore, ...]:
+    """What of the error would go: of two models a seed or a repeat more takes its part from each, over the cases that
+    this model has; a judge, from those that both have. What cases of one cluster share stays, so the change is taken
+    from the error's square and does not scale it. `worth` is how many cases each panel, then all of them, count as."""
+    *own, shared = worth
+    by_judge = apart.variance.get("case_by_judge") if apart is not None else None
+
+    def gain(**more: float) -> float | None:
+        if gain_of(panels, **more) is None or not all(own):
+            return None
+        return sum((gain_of([panel], **more) or 0.0) / n for panel, n in zip(panels, own, strict=True))
+
+    of_judge = None if by_judge is None or not shared else by_judge / judges / (judges + 1) / shared
+    gains = {"seed": gain(seeds=1), "judge": of_judge, "repeat": gain(repeats=1)}
+    more = []
+    for of, less in gains.items():
+        if error is None or not all(own):
+            more.append(OneMore(of=of, error=None, why=_NO_ERROR))
+        elif less is None:
+            more.append(OneMore(of=of, error=None, why=f"a run with at least two {of}s can tell"))
+        elif less >= error**2:
+            more.append(OneMore(of=of, error=None, why="too few cases to tell"))
+        else:
+            more.append(OneMore(of=of, error=(error**2 - less) ** 0.5))
+    return tuple(more)
+
+
+def _more_cases(covariance: Array | None, own: Sequence[int], shared: int) -> OneMore:
+    """With cases more for each model: its variance shrinks by its own number of cases, and what two models have in
+    common by the number that they share."""
+    of = f"{MORE_CASES} cases"
+    if covariance is None:
+        return OneMore(of=of, error=None, why=_NO_ERROR)
+    shrink = [n / (n + MORE_CASES) for n in own]
+    then = covariance * np.outer(shrink, shrink) * ((shared + MORE_CASES) / shared if shared else 1.0)
+    np.fill_diagonal(then, np.diag(covariance) * shrink)
+    error = _error_of(then)
+    return OneMore(of=of, error=error, why=None if error is not None else "too few cases to tell")
+
+
+def _remarks(found: Components, judges: int) -> tuple[str, ...]:
+    said = [
+        f"the estimate for {source.replace('_', ' ')} was below zero and is given as 0" for source in found.negative
+    ]
+    if "judge" in found.variance and judges < 5:
+        said.append(f"the judges' levels are known from {judges} judges only")
+    return tuple(said)

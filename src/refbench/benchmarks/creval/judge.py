@@ -1,0 +1,147 @@
+"""What is asked of the judge: pure functions from a case and two picture hashes to chat requests.
+
+Two settings that the paper and the released code disagree on are parameters: all questions of a metric in
+one call (the code) or one call each (the paper's text), and whether the editing instruction is shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Metric, Question
+from refbench.benchmarks.creval.replies import read_choice
+from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.record import Record, RefBenchError
+
+MAX_TOKENS = 2000
+OFFICIAL_TEMPLATE = "code/prompt_templete/answer.txt"
+PLACEHOLDER = "{Questions}"
+
+
+class Wording(Record):
+    """The words of the rubric: ours, or the official ones from the user's own checkout."""
+
+    name: Literal["own", "official"]
+    system: str
+    template: str
+
+    @property
+    def sha256(self) -> str:
+        """Goes into the fingerprint: numbers judged with other words are other numbers."""
+        return hashlib.sha256(f"{self.system}\0{self.template}".encode()).hexdigest()
+
+
+def own_wording() -> Wording:
+    rubric = resources.files("refbench.benchmarks.creval").joinpath("rubric")
+    return Wording(
+        name="own",
+        system=rubric.joinpath("system.txt").read_text("utf-8").strip(),
+        template=rubric.joinpath("answer.txt").read_text("utf-8"),
+    )
+
+
+def official_wording(root: Path) -> Wording:
+    """The template of the release, sent literally as its script does; the system sentence stays ours."""
+    path = root / OFFICIAL_TEMPLATE
+    try:
+        template = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: official wording comes from your own CREval checkout") from error
+    if PLACEHOLDER not in template:
+        raise RefBenchError(f"{path} has no {PLACEHOLDER} to put the questions in: copy the file again")
+    return Wording(name="official", system=own_wording().system, template=template)
+
+
+def judge_requests(
+    case: CREvalCase,
+    metric: Metric,
+    source_sha256: str,
+    output_sha256: str,
+    wording: Wording,
+    *,
+    protocol: Literal["paper", "corrected"] = "corrected",
+    questions: Literal["all", "one"] = "all",
+    show_instruction: bool = False,
+) -> list[ChatRequest]:
+    """The calls that judge one output on one metric: the original first, the edited picture second, then the text."""
+    asked = asked_questions(case.details.questions[metric], protocol)
+    groups: Sequence[Sequence[Question]] = [asked] if questions == "all" else [[question] for question in asked]
+    pictures = (
+        ChatPicture(sha256=source_sha256, detail="high"),
+        ChatPicture(sha256=output_sha256, detail="high"),
+    )
+    requests = []
+    for group in groups:
+        block = question_block(group)
+        if show_instruction:
+            block = f"The editing instruction was: {case.request.instruction}\n\n{block}"
+        text = wording.template.replace(PLACEHOLDER, block)
+        requests.append(
+            ChatRequest(system=wording.system, parts=(*pictures, ChatText(text=text)), max_tokens=MAX_TOKENS)
+        )
+    return requests
+
+
+SETTINGS = {"prompts": ("own", "official"), "questions": ("all", "one"), "show_instruction": ("no", "yes")}
+
+
+def judging(root: Path, settings: Mapping[str, str]) -> Judging:
+    """Ask as either protocol does; where both ask the same, once."""
+    wording = official_wording(root) if settings["prompts"] == "official" else own_wording()
+    one = settings["questions"] == "one"
+
+    def ask(case: CREvalCase, material: Material) -> list[Asked]:
+        (source,), (output,) = material.inputs, material.outputs
+        asked = []
+        for metric in METRICS:
+            ways = {
+                protocol: judge_requests(
+                    case,
+                    metric,
+                    source.sha256,
+                    output.sha256,
+                    wording,
+                    protocol=protocol,
+                    questions="one" if one else "all",
+                    show_instruction=settings["show_instruction"] == "yes",
+                )
+                for protocol in _PROTOCOLS
+            }
+            same = ways["paper"] == ways["corrected"]
+            for protocol, requests in ways.items():
+                if same and protocol == "paper":
+                    continue
+                for number, request in enumerate(requests, 1):
+                    part = f"{metric}/{number}" if one else metric
+                    asked.append(Asked(part, request, "" if same else protocol))
+        return asked
+
+    return Judging(ask, {**settings, "wording": wording.sha256})
+
+
+_PROTOCOLS: tuple[Literal["corrected", "paper"], ...] = ("corrected", "paper")
+
+
+def asked_questions(questions: Sequence[Question], protocol: Literal["paper", "corrected"]) -> list[Question]:
+    """The questions worth asking: `paper` asks them as released, `corrected` not the blank and repeated ones,
+    and without the mark-up that the release's conversion left in them."""
+    if protocol == "paper":
+        return list(questions)
+    asked: dict[str, Question] = {}
+    for question in questions:
+        if question.text.strip() and question.id not in asked and read_choice(question.reference):
+            asked[question.id] = question.model_copy(
+                update={"text": question.text.replace("**", "").strip(), "choices": ("Yes", "No")}
+            )
+    return list(asked.values())
+
+
+def question_block(questions: Sequence[Question]) -> str:
+    """The questions with their choices, as the release's script lays them out."""
+    blocks = [f"{q.id}: {q.text}\nChoices: {', '.join(q.choices)}\n" for q in questions]
+    return "\n".join(["Answer these questions:", *blocks])

@@ -1,0 +1,312 @@
+"""One reply to the one score that a judge gives, in either protocol."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Literal
+
+import numpy as np
+
+from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
+from refbench.benchmarks.icebench.replies import read_corrected, read_paper
+from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.benchmarks.kit.published import PublishedValue
+from refbench.case import AnyCase, Request
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.score import Score
+from refbench.stats import Array
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, tabulate
+
+ProtocolName = Literal["paper", "corrected"]
+
+
+def read_scores(case: ICECase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
+    """Whether the judge finds that the output is what was asked for: 1 or 0."""
+    value: float | Failure
+    if evidence.reply is None:
+        value = evidence.failure or Failure(kind="missing_reply")
+    else:
+        value = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
+    return [Score.of(purpose, purpose.part, protocol, value)]
+
+
+# Scores to the table: a task's metrics are means over its items, its dimensions and score the released formulas on
+# those means, and everything above a task is the unweighted mean over tasks.
+
+SCORE = "score"
+PARTIAL = "partial"
+"""The score from what is there: each metric keeps its weight, and the sum is over those that are there. Not a number
+of the paper."""
+
+_MOST_NAMED = 6
+"""Tasks that a remark names; of more it gives the number."""
+
+_UNBOUNDED = (None, None)
+# The aesthetic and the imaging network give about 1 to 10 and 0 to 100, and nothing holds them to it.
+_RANGES: Mapping[str, tuple[float | None, float | None]] = {
+    "aes": _UNBOUNDED,
+    "img": _UNBOUNDED,
+    **dict.fromkeys(("clip_cap", "clip_src", "clip_ref", "dino_ref", "style_ref", "face_ref"), (-1.0, 1.0)),
+    **dict.fromkeys(("l1_raw", "l1_pose", "l1_canny", "l1_depth", "l1_colorize", "ssim", QA), (0.0, 1.0)),
+    **dict.fromkeys((part for part in LOCAL if part.endswith("@mobilenet_v2")), (-1.0, 1.0)),
+    **dict.fromkeys(("face_ref@dlib_face", "l1_pose@blazepose", "text@ppocr"), (0.0, 1.0)),
+}
+_PAPER_RANGES = {**_RANGES, QA: _UNBOUNDED}
+"""The released reader takes any number for an answer."""
+_CORRECTED_RANGES = {**_RANGES, "colorfulness": (0.0, 1.0)}
+
+# A dimension has bounds where its parts have and where more of each is better: L1 to the source is a distance.
+_DIMENSION_RANGES: Mapping[str, tuple[float | None, float | None]] = {
+    "reference_consistency": (-1.0, 1.0),
+    "controllability": (0.0, 1.0),
+}
+
+# Deblurring has no caption, and the imaging quality in its place; elsewhere that is no part of the dimension.
+_STANDS_FOR: Mapping[str, Mapping[str, str]] = {"prompt_following": {"img": "clip_cap"}}
+
+
+def _parts_of(dimension: str) -> tuple[str, ...]:
+    """Every part that is a term of the dimension in some task."""
+    found = {term.part for task in TASKS.values() for d in task.dimensions if d.name == dimension for term in d.terms}
+    return tuple(part for part in PARTS if part in found)
+
+
+_SCORED = tuple(part for part in OFFICIAL if any(part in task.scored for task in TASKS.values()))
+
+
+def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partial: bool) -> tuple[Measure, ...]:
+    """Raw metrics, laptop metrics, dimensions, and last the score, by which models are ranked."""
+    return (
+        *(Measure(part, (part,), *ranges.get(part, _UNBOUNDED)) for part in PARTS),
+        *(
+            Measure(
+                name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED), stands_for=_STANDS_FOR.get(name, {})
+            )
+            for name in DIMENSIONS
+        ),
+        *((Measure(PARTIAL, _SCORED, None, None, any_part=True),) if partial else ()),
+        Measure(SCORE, _SCORED, None, None),
+    )
+
+
+def slices(cases: Sequence[AnyCase]) -> list[Slice]:
+    """Overall, then the paper's groups, kinds of source, region based or not, and tasks; all but tasks are macro."""
+    by_task = np.array([case.groups["task"] for case in cases])
+    tasks = [
+        Slice("task", {"number": str(task.number), "task": name}, by_task == name)
+        for name, task in TASKS.items()
+        if (by_task == name).any()
+    ]
+    found = [_macro("overall", {}, tasks)]
+    for level in ("kind", "reference", "scope", "source_type", "region"):
+        names = np.array([case.groups.get(level, "") for case in cases])
+        found += [
+            _macro(level, {level: name}, [_within(task, names == name) for task in tasks])
+            for name in sorted(set(names.tolist()) - {""})
+        ]
+    return [*found, *tasks]
+
+
+def _within(task: Slice, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Slice:
+    members = task.members & chosen
+    # The task's own array where it is the same: means ask for weights by array.
+    return task if bool((members == task.members).all()) else Slice("task", task.names, members)
+
+
+def _macro(level: str, names: Mapping[str, str], tasks: Sequence[Slice]) -> Slice:
+    parts = tuple(task for task in tasks if task.members.any())
+    return Slice(level, names, np.any([part.members for part in parts], axis=0), parts)
+
+
+def summarise(mean: Mean, where: Slice) -> Summary:
+    """What applies to a task; above, the mean over the tasks that have a value, which the remark tells from others."""
+    if not where.parts:
+        return _task_summary(mean, where)
+    values: dict[str, list[Array]] = {}
+    for part in where.parts:
+        for name, value in _task_summary(mean, part).items():
+            values.setdefault(name, []).append(value)
+    return {name: _mean(found) for name, found in values.items()}
+
+
+def _task_summary(mean: Mean, where: Slice) -> Summary:
+    task = TASKS[where.names["task"]]
+    raw = {part: mean(part, where.members) for part in task.parts}
+    found: dict[str, Array] = dict(raw)
+    shares: list[float] = []
+    terms: list[Array] = []
+    for dimension in task.dimensions:
+        weights = [term.weight for term in dimension.terms]
+        here = [term.offset + term.scale * raw[term.part] for term in dimension.terms]
+        found[dimension.name] = _weighted(weights, here)
+        shares += [dimension.weight * weight for weight in weights]
+        terms += here
+    found[PARTIAL] = _of_those_there(shares, terms)
+    found[SCORE] = _weighted([d.weight for d in task.dimensions], [found[d.name] for d in task.dimensions])
+    return found
+
+
+def _weighted(weights: Sequence[float], values: Sequence[Array]) -> Array:
+    """The weighted sum; NaN as soon as one value is missing. The weights of the release add up to 1."""
+    total: Array = sum((weight * value for weight, value in zip(weights, values, strict=True)), np.zeros(()))
+    return total
+
+
+def _of_those_there(weights: Sequence[float], values: Sequence[Array]) -> Array:
+    """The weighted mean of the values that are there; NaN where none is."""
+    stacked = np.stack(values)
+    there = ~np.isnan(stacked)
+    column = np.array(weights)[:, None, None]
+    with np.errstate(invalid="ignore"):
+        mean: Array = np.where(there, stacked * column, 0.0).sum(axis=0) / (there * column).sum(axis=0)
+    return mean
+
+
+def _mean(values: Sequence[Array]) -> Array:
+    return _of_those_there([1.0] * len(values), values)
+
+
+def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
+    """What a row is not about: tasks that are not in the data, tasks without any score, metrics that are missing.
+
+    The released code averages over whatever tasks are present and does not say which.
+    """
+    said = []
+    if where.level == "overall" and len(where.parts) < len(TASKS):
+        said.append(f"{len(TASKS) - len(where.parts)} of the {len(TASKS)} tasks are not in the data")
+    nothing: list[str] = []
+    missing: Counter[str] = Counter()
+    concerned = 0
+    for part in where.parts or (where,):
+        task = TASKS[part.names["task"]]
+        wanted = _needed(task, measure)
+        concerned += bool(wanted)
+        absent = [name for name in wanted if not has(name, part.members)]
+        if absent and len(absent) == len(wanted):
+            nothing.append(task.name)
+        else:
+            missing.update(absent)
+    if nothing and where.parts:
+        named = ", ".join(nothing) if len(nothing) <= _MOST_NAMED else f"{len(nothing)} of {concerned} tasks"
+        said.append(f"nothing scored in {named}")
+    if missing:
+        names = [name if not where.parts else f"{name} (tasks: {missing[name]})" for name in PARTS if name in missing]
+        said.append(f"{'without' if measure.any_part else 'missing'} {', '.join(names)}")
+    return "; ".join(said) or None
+
+
+def _needed(task: Task, measure: Measure) -> tuple[str, ...]:
+    """The parts that a measure is made of in a task; a dimension has other terms in other tasks."""
+    for dimension in task.dimensions:
+        if dimension.name == measure.name:
+            return tuple(term.part for term in dimension.terms)
+    if measure.name in DIMENSIONS:
+        return ()
+    return tuple(part for part in task.parts if part in measure.parts)
+
+
+def _without_partial(mean: Mean, where: Slice) -> Summary:
+    return {name: value for name, value in summarise(mean, where).items() if name != PARTIAL}
+
+
+CORRECTED = Aggregate(_measures(_CORRECTED_RANGES, partial=True), slices, summarise, imputed={}, gaps=gaps)
+# No face on either side is 0 in the released code: counted as imputed, and the failure stays.
+PAPER = Aggregate(
+    _measures(_PAPER_RANGES, partial=False), slices, _without_partial, imputed={"no_detection": 0.0}, gaps=gaps
+)
+
+
+# Numbers that were published: the metric means of the paper's Tables 3 to 8, and the scores that follow from them.
+#
+# The paper prints no task score; those are our `paper` aggregate on its means.
+
+DERIVED = "3-8 by the released formulas"
+_JUDGE = "Qwen2-VL-72B"
+_SIMILARITIES = frozenset({"l1_pose", "l1_canny", "l1_depth", "l1_colorize"})
+"""Printed as distances, stored by the released code, and tabled here, as 1 - L1."""
+
+
+def published() -> list[PublishedValue]:
+    """Every printed mean, and the task and overall scores derived from them. No model's files were released."""
+    return [*printed(), *derived()]
+
+
+@lru_cache(maxsize=1)
+def printed() -> tuple[PublishedValue, ...]:
+    """The cells of Tables 3 to 8, by the name of their task: Table 8 swaps the numbers 21 and 22."""
+    text = resources.files("refbench.benchmarks.icebench").joinpath("published.csv").read_text("utf-8")
+    return tuple(
+        PublishedValue(
+            model=None,
+            label=row["model"],
+            judge=row["judge"],
+            metric=row["metric"],
+            slice={"level": "task", "number": str(TASKS[row["task"]].number), "task": row["task"]},
+            value=round(1 - float(row["value"]), 6) if row["metric"] in _SIMILARITIES else float(row["value"]),
+            table=row["table"],
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+@lru_cache(maxsize=1)
+def derived() -> tuple[PublishedValue, ...]:
+    """Scores of every task and overall, by the aggregate of `paper`, to the four decimals that the means allow."""
+    return tuple(
+        PublishedValue(
+            model=None,
+            label=row.model,
+            # A score is the judge's too wherever its answers are a part of it.
+            judge=_JUDGE if row.slice["level"] == "overall" or QA in TASKS[row.slice["task"]].scored else "",
+            metric=SCORE,
+            slice=row.slice,
+            value=round(row.value, 4),
+            table=DERIVED,
+        )
+        for row in tabulate("paper", PAPER, _scores(printed()), _cases(), draws=0)
+        if row.metric == SCORE and row.value is not None and row.slice["level"] in ("overall", "task")
+    )
+
+
+def _cases() -> list[ICECase]:
+    """One case for each task, whose scores are the task's means."""
+    details = ICEDetails()
+    return [
+        ICECase(
+            id=name,
+            request=Request(instruction=""),
+            groups=groups_of(task, details),
+            cluster=name,
+            stratum=name,
+            details=details,
+        )
+        for name, task in TASKS.items()
+    ]
+
+
+def _scores(values: Sequence[PublishedValue]) -> list[Score]:
+    cells = {(value.label, value.slice["task"], value.metric): value.value for value in values}
+    found = []
+    for label in dict.fromkeys(value.label for value in values):
+        for name, task in TASKS.items():
+            for part in PARTS:
+                value = cells.get((label, name, part))
+                absent = Failure(kind="missing_output", detail="the tables have no number")
+                applies = part in task.parts
+                found.append(
+                    Score(
+                        case=name,
+                        model=label,
+                        metric=part,
+                        protocol="paper",
+                        value=value if applies else None,
+                        failure=absent if applies and value is None else None,
+                        not_applicable=None if applies else f"no part of {name}",
+                    )
+                )
+    return found

@@ -1,0 +1,539 @@
+"""The names of IDEA-Bench: its categories, questions and calls, and what only scorers see of a case."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.case import Case, Picture, Request
+from refbench.record import Record, RefBenchError, clean_text
+
+Category = Literal["T2I", "I2I", "Is2I", "T2Is", "I(s)2Is"]
+
+CATEGORIES: Mapping[Category, str] = {
+    "T2I": "text to picture",
+    "I2I": "picture to picture",
+    "Is2I": "several pictures to one",
+    "T2Is": "text to several pictures",
+    "I(s)2Is": "one or more pictures to several",
+}
+
+QUESTIONS = 6
+CALLS = 3
+"""Each question is put to the judge three times, independently."""
+
+COUNT_MARK = "Is the number in the image the digit"
+"""What the question about the number of outputs contains: the released stitching looks for these words."""
+
+LISTED: Mapping[Category, frozenset[str]] = {
+    "T2I": frozenset({"0024", "0026", "0028"}),
+    "I2I": frozenset({"0063", "0072"}),
+    "Is2I": frozenset({"0064", "0065", "0073"}),
+    "T2Is": frozenset({"0014", "0015", "0016", "0017"}),
+    "I(s)2Is": frozenset({"0044", "0045", "0046", "0049"}),
+}
+"""The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
+
+
+def part(question: int, call: int) -> str:
+    """One question in one of the three calls. Calls stay apart: the gates apply to each before they are averaged."""
+    return f"q{question}#{call}"
+
+
+PARTS: Mapping[str, tuple[int, int]] = {
+    part(question, call): (question, call) for call in range(1, CALLS + 1) for question in range(1, QUESTIONS + 1)
+}
+"""All questions of all calls, with their numbers from 1."""
+
+
+class Question(Record):
+    """One question of auto_eval.jsonl, in the words of the official file."""
+
+    text: str
+    inputs: tuple[str, ...] = ()
+    """Files of the case that it is about."""
+    outputs: tuple[str, ...] = ()
+    """Files of the model that it is about."""
+    counts: int | None = None
+    """How many outputs there must be, where that is what the question asks."""
+
+
+class HumanQuestion(Record):
+    """One question of eval.json, for people. The field names of that file are not documented: `raw` has them all."""
+
+    text: str
+    zero: str = ""
+    one: str = ""
+    raw: str = ""
+    """The entry as JSON."""
+
+
+class IdeaDetails(Record):
+    """What a case is, beyond what the model sees."""
+
+    uid: str
+    task_name: str = ""
+    leaf: str = ""
+    """The leaf of the taxonomy, where the task's name tells it."""
+    auto: tuple[Question, ...] = ()
+    human: tuple[HumanQuestion, ...] = ()
+
+    @property
+    def judged(self) -> bool:
+        """Whether a judge can score the case: the gates need all six questions."""
+        return len(self.auto) == QUESTIONS
+
+
+IdeaCase: TypeAlias = Case[IdeaDetails]
+
+
+def category_of(*, reference: bool, several_references: bool, several_outputs: bool) -> Category:
+    """The category by meta.json's three flags."""
+    if several_outputs:
+        return "I(s)2Is" if reference or several_references else "T2Is"
+    if several_references:
+        return "Is2I"
+    return "I2I" if reference else "T2I"
+
+
+# The groups of the printed tables and their leaf tasks, as data, and which of them a task of the release is in.
+
+
+class Group(Record):
+    """One column of the tables of a category. `words` are what the names of its tasks have, any one of them."""
+
+    category: Category
+    name: str
+    column: str
+    words: tuple[str, ...]
+    leaves: tuple[str, ...]
+
+
+@cache
+def groups() -> tuple[Group, ...]:
+    """All 58, by category, in the order of the project page."""
+    text = resources.files("refbench.benchmarks.ideabench").joinpath("groups.csv").read_text("utf-8")
+    return tuple(
+        Group(
+            category=row["category"],
+            name=row["group"],
+            column=row["column"],
+            words=tuple(row["words"].split("|")),
+            leaves=tuple(row["leaves"].split(";")),
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+def group_of(category: Category, slug: str, task_name: str) -> Group | None:
+    """The group of a task: of its own category where one fits, else of another, which is a conflict to report.
+
+    The release names tasks by group and leaf (`image_blur_motion_blur`), with slips (`image_blur_filed_blur`), so
+    the words of the group decide, not a list of names.
+    """
+    texts = [_plain(slug), _plain(task_name)]
+    order = [category, *(other for other in CATEGORIES if other != category)]
+    fitting = [
+        group
+        for name in order
+        for group in groups()
+        if group.category == name and any(word in text for text in texts for word in group.words)
+    ]
+    return fitting[0] if fitting else None
+
+
+def leaf_of(group: Group | None, slug: str) -> str:
+    """The leaf that the name speaks of, the longest where several would fit; empty where none does."""
+    if group is None:
+        return ""
+    if len(group.leaves) == 1:
+        return group.leaves[0]
+    text = f" {_plain(slug)}"
+    fitting = [leaf for leaf in group.leaves if f" {_plain(leaf)}" in text]
+    return max(fitting, key=len, default="")
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
+# The questions of a case: those for a judge (auto_eval.jsonl) and those for people (eval.json).
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def read_auto(data: bytes) -> list[Question] | str:
+    """The lines of auto_eval.jsonl in their order, which is the order of the gates; a text says what is wrong."""
+    found = []
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            item = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            return f"line {number} is not valid JSON ({error})"
+        text = item.get("question") if isinstance(item, dict) else None
+        if not isinstance(text, str) or not text.strip():
+            return f"line {number} has no question"
+        inputs, outputs = _names(item.get("input_images")), _names(item.get("output_images"))
+        if inputs is None or outputs is None:
+            return f"line {number}: input_images or output_images is no list of file names"
+        counts = _counted(text, len(outputs)) if COUNT_MARK in text else None
+        found.append(Question(text=text, inputs=inputs, outputs=outputs, counts=counts))
+    return found
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        return None
+    return tuple(value)
+
+
+def _counted(text: str, listed: int) -> int:
+    """The number that the question asks for: a digit or word right behind its mark, else as many as it lists."""
+    behind = text.partition(COUNT_MARK)[2].lstrip(" \t\n\"'“‘*`(:<[")
+    digits = ""
+    for letter in behind[:3]:
+        if not ("0" <= letter <= "9"):
+            break
+        digits += letter
+    if digits:
+        return int(digits)
+    word = behind[:8].casefold()
+    return next((value for value, name in reversed(list(enumerate(_NUMBERS))) if word.startswith(name)), listed)
+
+
+def read_human(data: bytes) -> list[HumanQuestion] | str:
+    """The questions of eval.json, whatever its fields are called; a text says why there are none."""
+    try:
+        said = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return f"not valid JSON ({error})"
+    entries = _entries(said)
+    if not entries:
+        return "no list of questions in it"
+    return [_human_questions(entry) for entry in entries]
+
+
+def _entries(said: Any) -> Sequence[Any]:
+    """The list of questions: the file itself, a list inside it, or an object whose values are the questions."""
+    if isinstance(said, list):
+        return said if all(isinstance(item, str | dict) for item in said) else []
+    if not isinstance(said, dict):
+        return []
+    values = list(said.values())
+    if len(values) > 1 and all(isinstance(value, dict) for value in values):
+        return values
+    inside: list[Any] = [value for value in values if isinstance(value, list)]
+    inside += [value for value in values if isinstance(value, dict)]
+    for value in inside:
+        if found := _entries(value):
+            return found
+    return values if values and all(isinstance(value, str) for value in values) else []
+
+
+def _human_questions(entry: Any) -> HumanQuestion:
+    raw = orjson.dumps(entry).decode()
+    if not isinstance(entry, dict):
+        return HumanQuestion(text=str(entry), raw=raw)
+    texts = dict(_texts(entry))
+    asked = [text for name, text in texts.items() if "question" in name or "query" in name]
+    zero, one = _standard(texts, "0", "zero"), _standard(texts, "1", "one")
+    others = [text for text in texts.values() if text not in (zero, one)]
+    return HumanQuestion(text=(asked or others or [""])[0], zero=zero, one=one, raw=raw)
+
+
+def _texts(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in entry.items():
+        if isinstance(value, str):
+            yield key.casefold(), value
+        elif isinstance(value, dict):
+            yield from _texts(value)
+
+
+def _standard(texts: Mapping[str, str], digit: str, word: str) -> str:
+    """What earns the mark: the field whose name has the digit and no other, or the word."""
+    for name, text in texts.items():
+        digits = [letter for letter in name if letter.isdigit()]
+        if digits == [digit] or (not digits and word in name.replace("-", "_").split("_")):
+            return text
+    return ""
+
+
+# Files to cases: the official IDEA-Bench layout under any root. Nothing is repaired; what is odd is told.
+#
+# The category of a case comes from the flags of its meta.json; where names or files say something else, the flags
+# stand and the conflict is reported.
+
+META, INSTRUCTION, AUTO, HUMAN = "meta.json", "instruction.txt", "auto_eval.jsonl", "eval.json"
+ROLE = "reference"
+SUBSETS = {
+    "auto": "the cases with questions for a judge (auto_eval.jsonl): 51 in the release",
+    "all": "every case, also those with questions for people only: 275 in the release",
+}
+_PLACES = ("", "dataset", "dataset/IDEA-Bench", "IDEA-Bench", "data")
+_PICTURES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
+
+Oddity = tuple[str, str, str]
+"""Kind, case or task, detail."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The cases of a checkout, where their folders are, and what is odd about them."""
+
+    place: Path
+    cases: tuple[IdeaCase, ...]
+    oddities: tuple[Oddity, ...]
+
+
+def load(root: Path, subset: str | None = None) -> Dataset:
+    """Every case that has a meta.json and an instruction, or those with questions for a judge."""
+    if subset is not None and subset not in SUBSETS:
+        raise RefBenchError(f"--subset {subset}: IDEA-Bench has the subsets {', '.join(SUBSETS)}")
+    release = read_release(root)
+    cases = tuple(case for case in release.cases if subset != "auto" or case.details.auto)
+    if not cases:
+        what = f"of the subset {subset} " if subset else ""
+        raise RefBenchError(f"{release.place} holds no case {what}that can be read: copy the data again")
+    return Dataset(benchmark="ideabench", root=root, picture_root=release.place, cases=cases, subset=subset)
+
+
+def is_checkout(root: Path) -> bool:
+    return data_root(root) is not None
+
+
+def data_root(root: Path) -> Path | None:
+    """Where the case folders are: in the root, in one of the documented places, or in a folder one below."""
+    places = [root / name for name in _PLACES]
+    for place in [*places, *(root / name for name in _folders(root))]:
+        if any((place / name / META).is_file() for name in _folders(place)):
+            return place
+    return None
+
+
+def read_release(root: Path) -> Release:
+    """Every case folder, in the order of the categories, then of the names."""
+    place = data_root(root)
+    if place is None:
+        raise RefBenchError(f"{root} holds no case folder with a {META} in it: give --data the folder of the dataset")
+    cases: list[IdeaCase] = []
+    oddities: list[Oddity] = []
+    facts: list[_Facts] = []
+    for name in _folders(place):
+        found = _read_case(place, name)
+        oddities += [(kind, clean_text(name), detail) for kind, detail in found.oddities]
+        if found.case is not None:
+            cases.append(found.case)
+            facts.append(found)
+    oddities += _task_oddities(facts)
+    order = list(CATEGORIES)
+    cases.sort(key=lambda case: (order.index(case.groups["category"]), case.id))  # type: ignore[arg-type]
+    return Release(place, tuple(cases), tuple(oddities))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    case: IdeaCase | None
+    oddities: list[tuple[str, str]]
+    n_cases: object = None
+    """How many cases meta.json says that the task has."""
+
+
+def _read_case(place: Path, name: str) -> _Facts:
+    folder = place / name
+    odd: list[tuple[str, str]] = []
+    meta = _meta(folder)
+    if meta is None:
+        return _Facts(None, [])  # no case folder at all
+    if isinstance(meta, str):
+        return _Facts(None, [("unreadable_meta", meta)])
+    if clean_text(name) != name:
+        return _Facts(None, [("undecodable_name", clean_text(name))])
+    instruction = _read(folder / INSTRUCTION)
+    if instruction is None:
+        return _Facts(None, [("missing_instruction", f"no {INSTRUCTION}")])
+    slug, number = _slug(name)
+    pictures = _references(folder, odd)
+    category = _category(meta, len(pictures), odd)
+    group = group_of(category, slug, str(meta.get("task_name", "")))
+    if group is None:
+        odd.append(("unknown_task", f"{slug} is in no group of the tables"))
+    elif group.category != category:
+        odd.append(("category_conflict", f"{category} by the flags, {slug} is a task of {group.category}"))
+    uid = _uid(meta, odd)
+    said = next((name for name, uids in LISTED.items() if uid in uids), category)
+    if said != category:
+        odd.append(("category_conflict", f"{category} by the flags, the released scorer has {uid} in {said}"))
+    if number and str(meta.get("case_id", number)) != number:
+        odd.append(("id_conflict", f"case_id is {meta.get('case_id')!r}"))
+    n_pictures = _n_pictures(meta, category, odd)
+    case = IdeaCase(
+        id=name,
+        request=Request(
+            instruction=instruction.decode("utf-8-sig", "replace").strip(),
+            pictures=tuple(Picture(name=f"{name}/{file}", role=ROLE) for file in pictures),
+            n_pictures=n_pictures,
+        ),
+        groups={"category": category, "group": group.name if group else slug, "task": slug},
+        cluster=name,
+        stratum=slug,
+        details=IdeaDetails(
+            uid=uid,
+            task_name=clean_text(str(meta.get("task_name", ""))),
+            leaf=leaf_of(group, slug),
+            auto=_auto(folder, pictures, n_pictures, odd),
+            human=_human(folder, odd),
+        ),
+    )
+    return _Facts(case, odd, meta.get("num_of_cases"))
+
+
+def _folders(place: Path) -> list[str]:
+    try:
+        with os.scandir(place) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _meta(folder: Path) -> dict[str, Any] | str | None:
+    data = _read(folder / META)
+    if data is None:
+        return None
+    try:
+        said = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return f"{META} is not valid JSON ({error})"
+    return said if isinstance(said, dict) else f"{META} is no object"
+
+
+def _slug(name: str) -> tuple[str, str]:
+    """The task and the number of a case folder: its last four characters, where they are digits."""
+    task, bar, number = name.rpartition("_")
+    return (task, number) if bar and len(number) == 4 and number.isdecimal() else (name, "")
+
+
+def _references(folder: Path, odd: list[tuple[str, str]]) -> list[str]:
+    files = sorted(name for name in os.listdir(folder) if Path(name).suffix.lower() in _PICTURES)
+    found = [name for name in files if Path(name).stem.isdecimal()]
+    odd += [("stray_picture", clean_text(name)) for name in files if name not in found]
+    numbers = [int(Path(name).stem) for name in found]
+    if numbers != list(range(1, len(found) + 1)):
+        odd.append(("reference_numbers", ", ".join(found)))
+    return found
+
+
+def _category(meta: dict[str, Any], n_pictures: int, odd: list[tuple[str, str]]) -> Category:
+    names = ("image_reference", "multi_image_reference", "multi_image_output")
+    absent = [name for name in names if not isinstance(meta.get(name), bool)]
+    if absent:
+        odd.append(("missing_flags", f"{META} has no true or false for {', '.join(absent)}: files and counts decide"))
+    several = meta.get("output_image_count")
+    flags = [n_pictures > 0, n_pictures > 1, isinstance(several, int) and several > 1]
+    one, many, outputs = (meta[name] if name not in absent else flag for name, flag in zip(names, flags, strict=True))
+    if (one or many) != flags[0] or many != flags[1]:
+        told = "several" if many else "one" if one else "no"
+        odd.append(("flag_conflict", f"the flags say {told} reference picture, the folder has {n_pictures}"))
+    return category_of(reference=one, several_references=many, several_outputs=outputs)
+
+
+def _n_pictures(meta: dict[str, Any], category: Category, odd: list[tuple[str, str]]) -> int:
+    count = meta.get("output_image_count")
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        odd.append(("output_count", f"output_image_count is {count!r}: 1 is taken"))
+        return 1
+    if (count > 1) != (category in ("T2Is", "I(s)2Is")):
+        odd.append(("flag_conflict", f"multi_image_output gives {category}, output_image_count is {count}"))
+    return count
+
+
+def _uid(meta: dict[str, Any], odd: list[tuple[str, str]]) -> str:
+    uid = meta.get("uid")
+    if isinstance(uid, int) and not isinstance(uid, bool):
+        uid = f"{uid:04d}"  # a number has lost its leading zeros
+    if not isinstance(uid, str) or not uid:
+        odd.append(("missing_uid", f"uid is {uid!r}: the released scorer cannot place the case"))
+        return ""
+    return clean_text(uid)
+
+
+def _auto(folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]) -> tuple[Question, ...]:
+    data = _read(folder / AUTO)
+    if data is None:
+        return ()
+    found = read_auto(data)
+    if isinstance(found, str):
+        odd.append(("unreadable_questions", f"{AUTO}: {found}"))
+        return ()
+    if len(found) != QUESTIONS:
+        odd.append(("question_count", f"{len(found)} questions in {AUTO}, not {QUESTIONS}"))
+    for number, question in enumerate(found, 1):
+        odd += [("missing_input", f"question {number}: {name}") for name in question.inputs if name not in pictures]
+        if not question.outputs:
+            odd.append(("no_outputs_asked", f"question {number} lists no output"))
+        if question.counts is not None and question.counts != n_pictures:
+            odd.append(("count_conflict", f"question {number} wants {question.counts}, {META} says {n_pictures}"))
+    return tuple(found)
+
+
+def _human(folder: Path, odd: list[tuple[str, str]]) -> tuple[HumanQuestion, ...]:
+    data = _read(folder / HUMAN)
+    if data is None:
+        odd.append(("missing_human", f"no {HUMAN}"))
+        return ()
+    found = read_human(data)
+    if isinstance(found, str):
+        odd.append(("unreadable_human", f"{HUMAN}: {found}"))
+        return ()
+    if len(found) != QUESTIONS:
+        odd.append(("human_count", f"{len(found)} questions in {HUMAN}, not {QUESTIONS}"))
+    return tuple(found)
+
+
+def _task_oddities(facts: Sequence[_Facts]) -> Iterator[Oddity]:
+    """Cases of one task must agree: in category, uid and number."""
+    tasks: dict[str, list[_Facts]] = defaultdict(list)
+    for found in facts:
+        assert found.case is not None
+        tasks[found.case.groups["task"]].append(found)
+    owners: dict[str, set[str]] = defaultdict(set)
+    for task, members in tasks.items():
+        cases = [member.case for member in members if member.case is not None]
+        for name, values in (
+            ("categories", Counter(case.groups["category"] for case in cases)),
+            ("uids", Counter(case.details.uid for case in cases)),
+        ):
+            if len(values) > 1:
+                yield "task_conflict", task, f"its cases have several {name}: {', '.join(sorted(values))}"
+        for case in cases:
+            owners[case.details.uid].add(task)
+        told = {member.n_cases for member in members if isinstance(member.n_cases, int)}
+        if told and told != {len(cases)}:
+            yield "case_count", task, f"{len(cases)} cases are there, {META} says {', '.join(map(str, sorted(told)))}"
+    for uid, names in owners.items():
+        if uid and len(names) > 1:
+            yield "task_conflict", uid, f"the uid of {', '.join(sorted(names))}"

@@ -1,0 +1,265 @@
+"""The one picture that the released scripts make of a question's pictures, and the card that shows how many there are.
+
+Sizes, gaps and order are those of the release. Pillow does all of it, as there: file by file, without EXIF rotation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+from PIL import Image, ImageDraw, ImageFont
+
+from refbench.benchmarks.ideabench.cases import CALLS, IdeaCase, Question, data_root, part
+from refbench.benchmarks.ideabench.replies import CONTRACT
+from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.chat.pictures import MIME, SentPicture
+from refbench.failure import Failure
+from refbench.judges.prompts import filled
+from refbench.pictures import facts_of
+from refbench.record import canonical_json
+
+GAP = 20
+CARD = 512
+FONT = 256
+_WHITE = (255, 255, 255)
+
+
+def stitched(inputs: Sequence[Path], outputs: Sequence[Path]) -> bytes | Failure:
+    """References in a row above the outputs in a row, as JPEG; the references as high as the first output."""
+    try:
+        results = [Image.open(path) for path in outputs]
+        height = results[0].height
+        references = [_as_high(Image.open(path), height) for path in inputs]
+        rows = [_row(pictures) for pictures in (references, results) if pictures]
+        return _jpeg(_column(rows))
+    except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
+        names = ", ".join(path.name for path in (*inputs, *outputs))
+        return Failure(kind="unreadable_picture", detail=f"{names} could not be stitched ({error})")
+
+
+def count_card(number: int) -> bytes:
+    """The number in black in the middle of a white card.
+
+    The released script loads its font by a path that depends on where it is started, and falls back to a tiny one
+    without a word. Pillow's own scalable font is there on every machine, at the size that was meant.
+    """
+    card = Image.new("RGB", (CARD, CARD), _WHITE)
+    draw = ImageDraw.Draw(card)
+    draw.text((CARD / 2, CARD / 2), str(number), fill="black", font=ImageFont.load_default(FONT), anchor="mm")
+    return _jpeg(card)
+
+
+def _as_high(picture: Image.Image, height: int) -> Image.Image:
+    return picture.resize((int(height * (picture.width / picture.height)), height), Image.Resampling.LANCZOS)
+
+
+def _row(pictures: Sequence[Image.Image]) -> Image.Image:
+    """Side by side, their tops in line."""
+    width = sum(picture.width for picture in pictures) + GAP * (len(pictures) - 1)
+    row = Image.new("RGB", (width, max(picture.height for picture in pictures)), _WHITE)
+    left = 0
+    for picture in pictures:
+        row.paste(picture, (left, 0))
+        left += picture.width + GAP
+    return row
+
+
+def _column(rows: Sequence[Image.Image]) -> Image.Image:
+    """One below the other, their left edges in line."""
+    if len(rows) == 1:
+        return rows[0]
+    height = sum(row.height for row in rows) + GAP * (len(rows) - 1)
+    column = Image.new("RGB", (max(row.width for row in rows), height), _WHITE)
+    top = 0
+    for row in rows:
+        column.paste(row, (0, top))
+        top += row.height + GAP
+    return column
+
+
+def _jpeg(picture: Image.Image) -> bytes:
+    data = io.BytesIO()
+    picture.save(data, format="JPEG")
+    return data.getvalue()
+
+
+# What is asked of the judge: each of the six questions three times, in `paper` about one stitched picture, in
+# `corrected` about the pictures themselves. The words of the questions are those of the user's official files.
+
+MAX_TOKENS = 8192
+SETTINGS = {"ask": ("both", "corrected", "paper")}
+"""Which protocol's calls to make: they show different pictures, so that none serves both."""
+
+Store: TypeAlias = Callable[[bytes, str], Path]
+Settled: TypeAlias = str | Failure | None
+"""What is known without a call: the reply, or why there can be none."""
+
+
+def judging(root: Path, settings: Mapping[str, str]) -> Judging:
+    """Three calls for each of six questions, under each protocol that is to be asked for."""
+    place = data_root(root) or root
+    protocols = ("corrected", "paper") if settings["ask"] == "both" else (settings["ask"],)
+
+    def compose(case: IdeaCase, material: Material, store: Store) -> Material:
+        if "paper" not in protocols or not case.details.judged:
+            return material
+        return replace(material, composed=compositions(case, material, place / case.id, store))
+
+    def ask(case: IdeaCase, material: Material) -> list[Asked]:
+        if not case.details.judged:
+            return []
+        requests = {
+            (name, number): paper_request(question, number, material)
+            if name == "paper"
+            else corrected_request(case, question, material)
+            for name in protocols
+            for number, question in enumerate(case.details.auto, 1)
+        }
+        return [
+            Asked(part(number, call), request, name, draw=call - 1, settled=settled)
+            for call in range(1, CALLS + 1)
+            for (name, number), (request, settled) in requests.items()
+        ]
+
+    recorded = {**settings, "prompts": "questions of the official files", "wording": wording_sha256()}
+    return Judging(ask, recorded, shows_targets=False, compose=compose)
+
+
+# --- paper: one picture a question --------------------------------------------------------------------------------
+
+
+def compositions(case: IdeaCase, material: Material, folder: Path, store: Store) -> dict[str, SentPicture | Failure]:
+    """The picture of each question, by its name `q1` to `q6`; none where no output that it asks about is there."""
+    made: dict[object, SentPicture | Failure] = {}
+    found: dict[str, SentPicture | Failure] = {}
+    for number, question in enumerate(case.details.auto, 1):
+        outputs = [picture.path for picture in _outputs(question, material).values()]
+        if not outputs:
+            continue
+        # References that are not there are left out, as the released script does.
+        inputs = [folder / name for name in question.inputs if Path(name).name == name and (folder / name).is_file()]
+        counting = question.counts is not None
+        what = len(outputs) if counting else (tuple(inputs), tuple(outputs))
+        if what not in made:
+            data = count_card(len(outputs)) if counting else stitched(inputs, outputs)
+            told = "a card with the number of outputs" if counting else f"{len(inputs)} above {len(outputs)} stitched"
+            made[what] = data if isinstance(data, Failure) else _made(data, told, store)
+        found[f"q{number}"] = made[what]
+    return found
+
+
+def paper_request(question: Question, number: int, material: Material) -> tuple[ChatRequest, Settled]:
+    """The question and its one picture, as the released script means to send them (it sends base64 as text)."""
+    text = ChatText(text=question.text)
+    picture = material.composed.get(f"q{number}", _no_output(question))
+    if isinstance(picture, Failure):
+        return ChatRequest(parts=(text,)), picture
+    return ChatRequest(parts=(text, ChatPicture(sha256=picture.sha256)), max_tokens=MAX_TOKENS), None
+
+
+def _made(data: bytes, told: str, store: Store) -> SentPicture | Failure:
+    facts = facts_of(data)
+    if isinstance(facts, Failure):
+        return facts
+    return SentPicture(
+        facts.sha256, store(data, "jpeg"), MIME["jpeg"], facts.width, facts.height, len(data), facts, told
+    )
+
+
+# --- corrected: the pictures themselves ---------------------------------------------------------------------------
+
+
+def corrected_request(case: IdeaCase, question: Question, material: Material) -> tuple[ChatRequest, Settled]:
+    """Every picture by itself, named and in order, then the question. How many there are is counted, not asked."""
+    known = _inputs(case, material)
+    inputs = {name: known[name] for name in question.inputs if name in known}
+    outputs = _outputs(question, material)
+    parts: list[ChatText | ChatPicture] = [ChatText(text=_introduction(question, len(inputs), outputs))]
+    for number, picture in enumerate(inputs.values(), 1):
+        parts += [ChatText(text=f"Reference {number}:"), _picture(picture)]
+    for name, picture in outputs.items():
+        parts += [ChatText(text=f"Result {question.outputs.index(name) + 1}:"), _picture(picture)]
+    values = {"question": question.text, "format": CONTRACT.format_text()}
+    parts.append(ChatText(text=filled(_own("question.txt"), values)))
+    request = ChatRequest(parts=tuple(parts), max_tokens=MAX_TOKENS, json_schema=CONTRACT.json_schema())
+    if not outputs:
+        return request, _no_output(question)
+    if question.counts is not None:
+        return request, _counted(question.counts, len(outputs))
+    absent = [name for name in question.inputs if name not in known]
+    if absent:
+        return request, Failure(kind="unreadable_picture", detail=f"{absent[0]}, which is asked about, is not there")
+    return request, None
+
+
+def _introduction(question: Question, n_inputs: int, outputs: Mapping[str, SentPicture]) -> str:
+    shown = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in _counts(n_inputs, len(outputs)) if count]
+    absent = [f"result {n}" for n, name in enumerate(question.outputs, 1) if name not in outputs]
+    missing = ""
+    if absent:
+        values = {
+            "wanted": str(len(question.outputs)),
+            "there": str(len(outputs)),
+            "absent": " and ".join(absent),
+        }
+        missing = f" {filled(_own('missing.txt'), values)}"
+    return filled(_own("separate.txt"), {"shown": ", then ".join(shown), "missing": missing})
+
+
+def _counts(n_inputs: int, n_outputs: int) -> Sequence[tuple[int, str]]:
+    return (n_inputs, "reference"), (n_outputs, "result")
+
+
+def _counted(wanted: int, there: int) -> str:
+    """The reply to the question about the number of outputs, by arithmetic."""
+    reason = f"Counted: {there} of the pictures are there, {wanted} are wanted."
+    return canonical_json({"score": int(there == wanted), "reason": reason}).decode()
+
+
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+def _inputs(case: IdeaCase, material: Material) -> dict[str, SentPicture]:
+    names = [PurePosixPath(picture.name).name for picture in case.request.pictures]
+    return dict(zip(names, material.inputs, strict=True))
+
+
+def _outputs(question: Question, material: Material) -> dict[str, SentPicture]:
+    """The outputs that the question lists and the model has given, by the names that the question has for them.
+
+    Files with official names are taken by their numbers, so that of an incomplete set the right one is missing;
+    others by their places.
+    """
+    stems = [PurePosixPath(picture.name or picture.path.name).stem for picture in material.outputs]
+    official = len(set(stems)) == len(stems) and all(len(stem) == 4 and stem.isdecimal() for stem in stems)
+    numbers = [int(stem) for stem in stems] if official else range(1, len(stems) + 1)
+    by_number = dict(zip(numbers, material.outputs, strict=True))
+    listed = {name: PurePosixPath(name).stem for name in question.outputs}
+    return {name: by_number[int(stem)] for name, stem in listed.items() if stem.isdecimal() and int(stem) in by_number}
+
+
+def _no_output(question: Question) -> Failure:
+    asked = ", ".join(question.outputs) or "no output"
+    return Failure(kind="missing_output", detail=f"the question is about {asked}, of which the model has given none")
+
+
+def _picture(sent: SentPicture) -> ChatPicture:
+    return ChatPicture(sha256=sent.sha256, detail="high")
+
+
+def wording_sha256() -> str:
+    """Goes into the fingerprint: numbers judged with other words are other numbers."""
+    texts = [_own(name) for name in ("separate.txt", "missing.txt", "question.txt")]
+    return hashlib.sha256("\0".join([*texts, CONTRACT.format_text()]).encode()).hexdigest()
+
+
+def _own(name: str) -> str:
+    folder = resources.files("refbench.benchmarks.ideabench").joinpath("rubric")
+    return folder.joinpath(name).read_text("utf-8").strip()

@@ -1,0 +1,394 @@
+"""Answers to scores: the gates of one call, the mean of the three calls, and which questions failed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from refbench.benchmarks.ideabench.cases import (
+    CALLS,
+    CATEGORIES,
+    LISTED,
+    PARTS,
+    QUESTIONS,
+    Category,
+    IdeaCase,
+    IdeaDetails,
+    Question,
+    part,
+)
+from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
+from refbench.benchmarks.kit.benchmark import Derived
+from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.case import Request
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.output import Output
+from refbench.record import Record
+from refbench.score import Score
+from refbench.stats import Array, mean_of_those_there
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, tabulate
+
+ProtocolName = Literal["paper", "corrected"]
+
+SCORE, FAILURE_RATE = "score", "failure_rate"
+NO_QUESTIONS = "the case has no six questions for a judge"
+NO_OUTPUT = "there was no output to ask about"
+NEVER_ASKED = frozenset({"missing_output", "undefined"})
+"""Failures of the model under test, not of the judge: no question was put."""
+
+
+def read_scores(case: IdeaCase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
+    """The answer to one question in one call."""
+    if purpose.part not in PARTS:
+        return []
+    if evidence.reply is None:
+        said: float | Failure = evidence.failure or Failure(kind="missing_reply")
+    else:
+        said = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
+    return [Score.of(purpose, purpose.part, protocol, said)]
+
+
+def gated(answers: Sequence[float | None]) -> list[float | None]:
+    """The six answers of one call behind the gates; None where an answer is missing and counts.
+
+    Unless the first two are both earned, the other four count as 0; unless the next two are, so do the last two.
+    A gate that a missing answer leaves open or shut, nobody knows, makes what is behind it unknown.
+    """
+    first, second, third = answers[:2], answers[2:4], answers[4:]
+    opened = _opens(first)
+    second = _behind(opened, second)
+    opened = False if opened is False else _opens(second) if opened else None
+    return [*first, *second, *_behind(opened, third)]
+
+
+def _opens(answers: Sequence[float | None]) -> bool | None:
+    if any(answer == 0 for answer in answers):
+        return False
+    return None if None in answers else True
+
+
+def _behind(opened: bool | None, answers: Sequence[float | None]) -> list[float | None]:
+    if opened is None:
+        return [None] * len(answers)
+    return list(answers) if opened else [0.0] * len(answers)
+
+
+def call_score(answers: Sequence[float | None], protocol: ProtocolName) -> float | None:
+    """A sixth of the sum behind the gates. In `paper` all six answers must be there, as the released scorer wants;
+    in `corrected` only those that count: what is behind a shut gate is 0 whatever the judge said."""
+    if protocol == "paper" and None in answers:
+        return None
+    counted = [answer for answer in gated(answers) if answer is not None]
+    return sum(counted) / QUESTIONS if len(counted) == QUESTIONS else None
+
+
+def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
+    """The case's score, the mean of the calls that have one, and its share of questions that no call answered."""
+    if not case.details.judged:
+        return {}
+    name: ProtocolName = "paper" if protocol == "paper" else "corrected"
+    calls = [[scores[part(q, call)] for q in range(1, QUESTIONS + 1)] for call in range(1, CALLS + 1)]
+    answers = [score for call in calls for score in call]
+    if any(answer.not_asked for answer in answers):
+        return {SCORE: None, FAILURE_RATE: None}
+    values = [call_score([score.value for score in call], name) for call in calls]
+    known = [value for value in values if value is not None]
+    return {SCORE: sum(known) / len(known) if known else _why(answers), FAILURE_RATE: failure_share(calls)}
+
+
+def _why(answers: Sequence[Score]) -> Failure | str:
+    """Why no call has a score: the judge's first failure, or, where no question concerns the model, why not.
+
+    `missing_output`, which `paper` makes a 0, is kept for cases without any picture: of an incomplete set some
+    questions were answered, and the released scorer refuses it.
+    """
+    failures = [score.failure for score in answers if score.failure is not None]
+    if not failures:
+        return next((score.not_applicable for score in answers if score.not_applicable is not None), NO_OUTPUT)
+    others = [failure for failure in failures if failure.kind not in NEVER_ASKED]
+    if others or len(failures) == len(answers):
+        return (others or failures)[0]
+    return Failure(kind="missing_reply", detail=f"not every question could be asked: {failures[0].detail}")
+
+
+def failure_share(calls: Sequence[Sequence[Score]]) -> float | Failure | str:
+    """Table 11: of the six questions, those of which no reply was 0 or 1; a text where none could be asked."""
+    states = [failed_question(question) for question in zip(*calls, strict=True)]
+    if open_still := [state for state in states if isinstance(state, Failure)]:
+        return open_still[0]
+    asked = [state for state in states if isinstance(state, bool)]
+    if asked:
+        return sum(asked) / len(asked)
+    return next((score.not_applicable for call in calls for score in call if score.not_applicable), NO_OUTPUT)
+
+
+def failed_question(replies: Sequence[Score]) -> bool | Failure | Literal["to be asked"] | None:
+    """Whether no reply was 0 or 1; None where it could not be asked, a Failure where that is not settled yet."""
+    if any(reply.value in (0.0, 1.0) for reply in replies):
+        return False
+    if any(reply.not_asked for reply in replies):
+        return "to be asked"
+    concerned = [reply for reply in replies if reply.not_applicable is None]
+    failures = [reply.failure for reply in concerned if reply.failure is not None]
+    if not concerned or (failures and all(f.kind in NEVER_ASKED or f.by_model for f in failures)):
+        return None
+    # An endpoint that could not be reached has not failed to answer: the next run asks again.
+    return next((failure for failure in failures if failure.transient), True)
+
+
+def not_applicable(case: IdeaCase) -> dict[str, str]:
+    """Nothing concerns a case that has questions for people only."""
+    return {} if case.details.judged else dict.fromkeys((*PARTS, SCORE, FAILURE_RATE), NO_QUESTIONS)
+
+
+# Daggers: results that were not painted from the case itself but from prompts that a language model rewrote.
+
+DAGGER = "†"
+REPHRASED = "rephrased"
+"""The key of an Output's provenance that says so: `unsupported` or `always`, and `no` where it was not needed."""
+
+Regime = Literal["native", "unsupported", "always"]
+
+
+def regime_of(label: str) -> Regime:
+    """How the model of a printed row was fed: as it is, rephrased where it cannot take the case, or always.
+
+    Table 13 has both regimes for the same models; the page writes `+ GPT-4o` where the paper has a dagger.
+    """
+    if label.rstrip(DAGGER).endswith("-T2I"):
+        return "always"
+    return "unsupported" if label.endswith((DAGGER, "+ GPT-4o")) else "native"
+
+
+def notes(cases: Sequence[IdeaCase], outputs: Iterable[Output]) -> list[str]:
+    """One sentence for each model of which some pictures were painted from rewritten prompts."""
+    category = {case.id: case.groups["category"] for case in cases}
+    rewritten: dict[str, Counter[str]] = defaultdict(Counter)
+    regimes: dict[str, set[str]] = defaultdict(set)
+    for output in outputs:
+        how = output.provenance.get(REPHRASED, "no")
+        if how != "no" and output.step is None and output.failure is None and output.case in category:
+            rewritten[output.model][category[output.case]] += 1
+            regimes[output.model].add(how)
+    found = []
+    for model, counts in sorted(rewritten.items()):
+        where = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if counts[name])
+        how = "/".join(sorted(regimes[model]))
+        found.append(f"{model}{DAGGER} was given rewritten prompts ({how}): cases by category {where}")
+    return found
+
+
+# Scores to the table, in per cent: a task is the mean over its cases, a category the unweighted mean over its tasks
+# (or over groups of tasks, as the human tables have it), overall the mean over categories.
+
+PER_CENT = 100.0
+BY_GROUPS = "score@groups"
+
+_RATE = Measure(FAILURE_RATE, (FAILURE_RATE,))
+_SCORE = Measure(SCORE, (SCORE,))
+_GROUPED = Measure(BY_GROUPS, (SCORE,))
+
+ABSENT = dict.fromkeys(NEVER_ASKED, 0.0)
+"""What a case without any output counts in `paper`: the published leaderboards score what a model cannot do as 0."""
+
+
+@dataclass(frozen=True)
+class IdeaSlice(Slice):
+    """A slice that also knows the parts of the mean over groups."""
+
+    by_groups: tuple[Slice, ...] = ()
+
+
+def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
+    """Overall, categories, groups and tasks of the cases that a judge can score.
+
+    With `listed`, a category is made of the 16 tasks that the released scorer knows; others are tabled as tasks,
+    and are in no mean.
+    """
+    judged = np.array([case.details.judged for case in cases], dtype=np.bool_)
+    names = {key: np.array([case.groups[key] for case in cases]) for key in ("category", "group", "task")}
+    known = np.array(
+        [not listed or any(case.details.uid in uids for uids in LISTED.values()) for case in cases], dtype=np.bool_
+    )
+    categories: list[Slice] = []
+    groups: list[Slice] = []
+    tasks: list[Slice] = []
+    for category in CATEGORIES:
+        here = judged & (names["category"] == category)
+        of_category: list[Slice] = []
+        grouped: list[Slice] = []
+        for group in dict.fromkeys(names["group"][here].tolist()):
+            inside = here & (names["group"] == group)
+            members = [
+                Slice("task", {"category": category, "group": group, "task": task}, inside & (names["task"] == task))
+                for task in dict.fromkeys(names["task"][inside].tolist())
+            ]
+            of_category += members
+            grouped.append(_macro("group", {"category": category, "group": group}, members))
+        tasks += of_category
+        counted = [task for task in of_category if known[task.members].any()]
+        if not listed:
+            groups += grouped
+        if counted:
+            categories.append(_macro("category", {"category": category}, counted, grouped))
+    overall = [_macro("overall", {}, categories, categories)] if categories else [Slice("overall", {}, judged & known)]
+    return [*overall, *categories, *groups, *tasks]
+
+
+def _macro(level: str, names: dict[str, str], parts: Sequence[Slice], by_groups: Sequence[Slice] = ()) -> IdeaSlice:
+    members = np.any([part.members for part in parts], axis=0)
+    return IdeaSlice(level, names, members, tuple(parts), tuple(by_groups or parts))
+
+
+def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
+    """The score by tasks and by groups, and the share of questions that the judge did not answer, over all of them."""
+    known = {
+        FAILURE_RATE: lambda: mean(FAILURE_RATE, where.members),
+        SCORE: lambda: _score(mean, where, grouped=False),
+        BY_GROUPS: lambda: _score(mean, where, grouped=True),
+    }
+    return {measure.name: PER_CENT * known[measure.name]() for measure in measures}
+
+
+def _score(mean: Mean, where: Slice, *, grouped: bool) -> Array:
+    """Mean over the parts, each made of its own; parts without a value are left out, and the row names them."""
+    if not where.parts:
+        return mean(SCORE, where.members)
+    parts = where.by_groups if grouped and isinstance(where, IdeaSlice) else where.parts
+    return mean_of_those_there(np.stack([_score(mean, part, grouped=grouped) for part in parts]))
+
+
+def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
+    """The parts that nothing was scored in: a category that the model cannot do, a task whose cases all failed."""
+    if measure.name == FAILURE_RATE:
+        return None
+    empty = [list(part.names.values())[-1] for part in where.parts if not has(SCORE, part.members)]
+    return f"nothing scored in {', '.join(empty)}" if empty else None
+
+
+def _aggregate(measures: tuple[Measure, ...], *, listed: bool, imputed: dict[str, float]) -> Aggregate:
+    return Aggregate(
+        measures,
+        partial(slices, listed=listed),
+        lambda mean, where: summarise(mean, where, measures),
+        imputed=imputed,
+        gaps=gaps,
+    )
+
+
+CORRECTED = _aggregate((_RATE, _GROUPED, _SCORE), listed=False, imputed={})
+PAPER = _aggregate((_RATE, _SCORE), listed=True, imputed=ABSENT)
+HUMAN = _aggregate((_GROUPED,), listed=False, imputed=ABSENT)
+"""The leaderboard of people's marks: leaf tasks to groups, groups to categories, all tasks, what is absent is 0."""
+
+
+# Numbers that were published, and how the averages among them follow from the cells they are made of.
+
+Cells = Mapping[tuple[str, str], float]
+"""(label, column) to the printed number; what is not there was printed as a dash."""
+
+_NAMES = {"overall": (), "category": ("category",), "group": ("category", "group")}
+
+
+def published() -> list[PublishedValue]:
+    """All cells with a number. No model's pictures or replies were released, so none has a `model`."""
+    return published_values("refbench.benchmarks.ideabench", _NAMES)
+
+
+def category_from_groups(cells: Cells, category: Category, groups: Sequence[str]) -> dict[str, float]:
+    """A category of the human tables from its groups, by our aggregate of people's marks: each group is one case."""
+    cases = [_case(category, group, group) for group in groups]
+    return _values(_rows(HUMAN, cases, cells), BY_GROUPS, {"level": "category", "category": category})
+
+
+def overall_from_categories(cells: Cells) -> dict[str, float]:
+    """The overall number from five categories, by the aggregate of `paper`: each category is one case of a listed
+    task, and a category without a number is one without outputs."""
+    cases = [_case(name, name, name) for name in CATEGORIES]
+    return _values(_rows(PAPER, cases, cells), SCORE, {"level": "overall"})
+
+
+def _case(category: Category, group: str, name: str) -> IdeaCase:
+    questions = tuple(Question(text="") for _ in range(QUESTIONS))
+    return IdeaCase(
+        id=name,
+        request=Request(instruction=""),
+        groups={"category": category, "group": group, "task": name},
+        cluster=name,
+        stratum=category,
+        details=IdeaDetails(uid=min(LISTED[category]), auto=questions),
+    )
+
+
+def _rows(aggregate: Aggregate, cases: Sequence[IdeaCase], cells: Cells) -> list[Row]:
+    absent = Failure(kind="missing_output", detail="the table has no number")
+    scores = []
+    for label in dict.fromkeys(label for label, _ in cells):
+        for case in cases:
+            printed = cells.get((label, case.id))
+            state = {"failure": absent} if printed is None else {"value": printed / PER_CENT}
+            place = {"case": case.id, "model": label, "protocol": "paper"}
+            scores.append(Score.model_validate({**place, "metric": SCORE, **state}))
+            scores.append(Score.model_validate({**place, "metric": FAILURE_RATE, "not_applicable": NO_OUTPUT}))
+    return tabulate("paper", aggregate, scores, cases, draws=0)
+
+
+def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[str, float]:
+    mine = (row for row in rows if row.metric == metric and dict(row.slice) == dict(where))
+    return {row.model: row.value for row in mine if row.value is not None}
+
+
+# The table of the judge's failures, in the shape of the paper's Table 11: questions, failed ones and their share for
+# each judge and model, and over all models.
+
+TOTAL = "Total"
+
+
+class FailureRate(Record):
+    """Of so many questions that were asked, those of which none of the three replies was 0 or 1."""
+
+    judge: str
+    model: str
+    questions: int
+    failed: int
+    open: int = 0
+    """Questions that nobody can call failed yet: not asked so far, or the endpoint could not be reached."""
+
+    @property
+    def rate(self) -> float | None:
+        """In per cent; None where nothing was asked."""
+        return 100 * self.failed / self.questions if self.questions else None
+
+
+def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:
+    """A row for each judge and model, then the total of the judge."""
+    replies: dict[tuple[str, str, str, int, int], list[Score]] = defaultdict(list)
+    for score in scores:
+        if score.protocol == protocol and score.metric in PARTS and score.judge and score.not_applicable is None:
+            question, _ = PARTS[score.metric]
+            replies[score.judge, score.model, score.case, score.seed, question].append(score)
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for (judge, model, *_), said in replies.items():
+        state = failed_question(said)
+        if state is not None:
+            place = counts[judge, model]
+            place[0] += isinstance(state, bool)
+            place[1] += state is True
+            place[2] += not isinstance(state, bool)
+    rows = [
+        FailureRate(judge=judge, model=model, questions=asked, failed=failed, open=undecided)
+        for (judge, model), (asked, failed, undecided) in counts.items()
+    ]
+    return [row for judge in dict.fromkeys(row.judge for row in rows) for row in _with_total(judge, rows)]
+
+
+def _with_total(judge: str, rows: Sequence[FailureRate]) -> list[FailureRate]:
+    mine = [row for row in rows if row.judge == judge]
+    sums = {name: sum(getattr(row, name) for row in mine) for name in ("questions", "failed", "open")}
+    return [*mine, FailureRate(judge=judge, model=TOTAL, **sums)]

@@ -1,0 +1,262 @@
+"""Benchmark: what an evaluation is made of, as plain functions that one can check against the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.published import Fault, PublishedValue
+from refbench.case import AnyCase, Picture
+from refbench.chat import ChatRequest
+from refbench.chat.pictures import SentPicture
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
+from refbench.metrics import Metric, find_metric
+from refbench.output import Output
+from refbench.record import RefBenchError
+from refbench.score import Score
+from refbench.tables.table import Aggregate, Row
+
+Derived: TypeAlias = float | Failure | str | None
+"""What follows from other scores: a value, why there is none, why it does not apply, or None while one that it needs
+has not been asked for."""
+
+
+def state_of(scores: Mapping[str, Score], part: str) -> Derived:
+    """What the score of a part says."""
+    score = scores.get(part)
+    if score is None:
+        return Failure(kind="not_measured", detail=f"{part} has not been measured")
+    return score.value if score.value is not None else score.failure or score.not_applicable
+
+
+def mean_of(states: Sequence[Derived]) -> Derived:
+    """The mean where all have a value. Else one that does not concern the case decides, then one that failed."""
+    for kind in (str, Failure):
+        for state in states:
+            if isinstance(state, kind):
+                return state
+    values = [state for state in states if isinstance(state, float)]
+    return sum(values) / len(values) if len(values) == len(states) else None
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How evidence becomes a table: `read` gives the scores, `aggregate` the numbers.
+
+    `versions` names the parts and is bumped whenever their numbers change; it lands in the fingerprint.
+    """
+
+    name: str
+    read: Callable[[AnyCase, Purpose, Evidence], list[Score]]
+    aggregate: Aggregate
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class ImportedReplies:
+    """Judge replies found on disk, and what of them could not be used."""
+
+    judge: str
+    models: tuple[str, ...]
+    replies: Callable[[], Iterator[tuple[Purpose, Evidence]]]
+    unknown: tuple[str, ...] = ()
+    """Replies for items that are not in the benchmark: skipped, and said."""
+    outside: tuple[str, ...] = ()
+    """Replies for items that are in the data but not in the subset that was chosen."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a judge may be shown of one case and one model: pictures as they are sent, in the order of the case."""
+
+    inputs: tuple[SentPicture, ...]
+    outputs: tuple[SentPicture, ...]
+    targets: tuple[SentPicture, ...] = ()
+    composed: Mapping[str, SentPicture | Failure] = field(default_factory=dict)
+    """Pictures that the benchmark has made of them, by names of its own."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to a judge, for one part of a case. `protocol` is empty when all protocols ask the same.
+
+    A benchmark that asks the same several times numbers the draws, so that each is a call of its own. `settled` is
+    what needs no call: the reply itself, or why there can be none.
+    """
+
+    part: str
+    request: ChatRequest
+    protocol: str = ""
+    draw: int = 0
+    settled: str | Failure | None = None
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a run judges: `ask` gives the requests for one output, `recorded` the settings that shape them.
+
+    A part that is asked in several requests has them as `part/1`, `part/2`, ...; their replies are read as one.
+    """
+
+    ask: Callable[[AnyCase, Material], list[Asked]]
+    recorded: Mapping[str, str]
+    compose: Callable[[AnyCase, Material, Callable[[bytes, str], Path]], Material] | None = None
+    """Makes further pictures to show (stitched ones, cards); `store` keeps one and gives its file."""
+    shows_targets: bool = True
+    """Whether the judge sees golden pictures; where it does not, a missing one does not keep a case from judging."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric of an output: the score it gives, the metric's id, and the case's pictures and facts that it reads.
+
+    `pictures` and `facts` (captions, boxes) go by the names of the metric's arguments; `output` is the model's. The
+    same metric may give several scores of a case, and a part may be measured differently by each protocol.
+    """
+
+    part: str
+    metric: str
+    pictures: Mapping[str, Picture] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    protocol: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a score answers, for a person who looks at the case; `metric` is the name of that score.
+
+    A metric with several questions has them in the order of `Score.answers`.
+    """
+
+    metric: str
+    text: str
+    expected: str | None = None
+    weight: float | None = None
+    gate: str | None = None
+    """What must hold for it to count, in words."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark. Everything in it is a pure function but the loaders, which read files."""
+
+    name: str
+    title: str
+    paper: str
+    case_type: type[Any]
+    is_checkout: Callable[[Path], bool]
+    layout: str
+    """What a checkout must hold, for error messages."""
+    load: Callable[[Path, str | None], Dataset]
+    subsets: Mapping[str, str]
+    anomalies: Callable[[Dataset], list[Anomaly]]
+    anomaly_kinds: Mapping[str, str]
+    """Every kind of anomaly with what it does to the scores."""
+    parts: Mapping[str, tuple[str, ...]]
+    """What the judge is asked for each case, and which metrics each part gives: all are expected of every case."""
+    protocols: Mapping[str, Protocol]
+    import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
+    published: Callable[[], list[PublishedValue]]
+    published_on: Mapping[str | None, int] = field(default_factory=dict)
+    """How many cases published numbers are about, by subset (None: all), where the paper says so."""
+    official_replies: bool = True
+    """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
+    explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
+    """From the scores of both protocols: what each correction did to each model."""
+    describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})
+    judging: Callable[[Path, Mapping[str, str]], Judging] | None = None
+    """From the data's directory and the user's settings; None for a benchmark without a judge."""
+    measuring: Callable[[AnyCase], list[Measured]] | None = None
+    """The metrics that concern a case; None for a benchmark that only asks a judge."""
+    measured: frozenset[str] = frozenset()
+    """Which of the parts are measured, not judged."""
+    derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]] | None = None
+    """From a case, a protocol and the scores of one picture by metric, in whatever states: further scores of it."""
+    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What can be set for judging, with the values allowed; the first is the default."""
+    released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
+    """Released item scores of real models (of a subset, or all), where there are any: what precision to expect is read
+    off them."""
+    not_applicable: Callable[[AnyCase], Mapping[str, str]] = field(default=lambda case: {})
+    """Metrics that do not concern a case, with the reason."""
+    not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = field(default=lambda settings: {})
+    """Metrics that a run's settings leave out, with the reason."""
+    further_rows: Callable[[Sequence[Row]], list[Row]] = field(default=lambda rows: [])
+    """Rows that follow from those of the table, for example each measure as a share of the truth's."""
+    notes: Callable[[Sequence[AnyCase], Sequence[Output]], list[str]] = field(default=lambda cases, outputs: [])
+    """What a reader of the table should know about how the outputs came about."""
+    code: str = ""
+    """What tells the code of a benchmark that is not shipped, or a rubric, from an earlier state of it; goes into the
+    fingerprint. Shipped ones have the versions of their protocols."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
+    judges_mean: bool = False
+    """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
+    output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])
+    """Where the official layout has a model's output, without extension, best first."""
+    questions: Callable[[AnyCase], list[Question]] = field(default=lambda case: [])
+    """What was asked about a case, so that a page can show it beside the answers."""
+    faults: Callable[[], list[Fault]] = field(default=list)
+    """What the released code gets wrong, and what each protocol does about it."""
+    lower: frozenset[str] = frozenset()
+    """Measures of which less is better."""
+
+
+def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, Metric]]:
+    """The parts that the cases are measured in, with the metrics, one for each protocol where these differ.
+
+    Raises where a metric does not exist or has no such arguments: that is the benchmark's mistake and not a network
+    that is absent, and nothing should start with it.
+    """
+    found: dict[tuple[str, str, str], Metric] = {}
+    lacking: dict[tuple[str, str], frozenset[str]] = {}
+    if bench.measuring is None:
+        return []
+    for case in cases:
+        for measured in bench.measuring(case):
+            for metric in _variants(bench, measured):
+                _check_arguments(bench, measured, metric)
+                found[measured.part, metric.id, metric.protocol] = metric
+                lacks = frozenset(metric.needs()) - {*measured.pictures, *measured.facts}
+                place = measured.part, metric.id
+                lacking[place] = lacking.get(place, lacks) & lacks
+    for (part, metric_id), lacks in lacking.items():
+        if lacks:
+            raise RefBenchError(
+                f"{bench.title}: {part} is measured by {metric_id}, which needs {' and '.join(sorted(lacks))}: no case "
+                "gives it"
+            )
+    return [(part, metric) for (part, _, _), metric in found.items()]
+
+
+def _variants(bench: Benchmark, measured: Measured) -> list[Metric]:
+    """The metric as each protocol measures it; a protocol that has none does without."""
+    found: list[Metric] = []
+    wrong: RefBenchError | None = None
+    for protocol in (measured.protocol,) if measured.protocol else bench.protocols:
+        try:
+            found.append(find_metric(measured.metric, protocol))
+        except RefBenchError as error:
+            wrong = error
+    if not found and wrong is not None:
+        raise RefBenchError(f"{bench.title}: {measured.part} cannot be measured: {wrong}") from wrong
+    if measured.part not in bench.measured:
+        there = ", ".join(sorted(bench.measured)) or "none"
+        raise RefBenchError(f"{bench.title}: it measures {measured.part!r}, but its measured parts are {there}")
+    return found
+
+
+def _check_arguments(bench: Benchmark, measured: Measured, metric: Metric) -> None:
+    for kind, given, known in (
+        ("picture", measured.pictures, metric.pictures()),
+        ("fact", measured.facts, metric.facts()),
+    ):
+        if unknown := sorted(set(given) - known):
+            ways = ", ".join(sorted(known)) or f"no {kind}s"
+            raise RefBenchError(
+                f"{bench.title}: {measured.part} gives {metric.id} the {kind} {unknown[0]!r}, but it takes {ways}"
+            )

@@ -1,0 +1,503 @@
+"""The names of MultiBanana: its criteria and their weights, its 36 tasks, and what only scorers see of a set."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.case import Case, Picture, Request
+from refbench.record import Record, RefBenchError, clean_text
+
+Criterion = Literal[
+    "instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality"
+]
+
+LABELS: Mapping[Criterion, str] = {
+    "instruction_alignment": "Instruction Alignment",
+    "reference_consistency": "Reference Consistency",
+    "background_subject_match": "Background-Subject Match",
+    "physical_realism": "Physical Realism",
+    "visual_quality": "Visual Quality",
+}
+"""What the judge writes before each number, in the order it is asked to."""
+
+CRITERIA: tuple[Criterion, ...] = tuple(LABELS)
+LOWEST, HIGHEST = 1.0, 10.0
+
+WEIGHTS: Mapping[Criterion, int] = {
+    "instruction_alignment": 3,
+    "reference_consistency": 3,
+    "background_subject_match": 1,
+    "physical_realism": 1,
+    "visual_quality": 1,
+}
+"""The paper's total is the mean under these weights; the released script takes the plain mean instead."""
+
+TAGS: Mapping[str, str] = {
+    "domain": "cross_domain",
+    "scale": "scale",
+    "rare": "rare",
+    "ling": "multilingual",
+    "font": "font",
+}
+"""Labels of types.json to tags. `font` marks text in one language and is no axis of difficulty in the paper."""
+
+Source = Literal["real", "generated", "both", "unknown"]
+
+GROUPS = ("single", "two", "object", "local", "global", "background")
+"""The columns of the paper's Table 3."""
+
+_TWO = ("add", "replace", "background", "color", "material", "pose", "hair", "makeup", "tone", "style", "text")
+_STRUCTURES = {"object": "object", "local": "local", "global": "global", "back": "background"}
+_MANY = range(3, 9)
+
+
+class Task(Record):
+    """One of the 36 kinds of set: its name, its group, and how many references its sets should have."""
+
+    name: str
+    group: str
+    n_refs: int
+
+
+TASKS: Mapping[str, Task] = {
+    task.name: task
+    for task in (
+        Task(name="single", group="single", n_refs=1),
+        *(Task(name=name, group="two", n_refs=2) for name in _TWO),
+        *(
+            Task(name=f"{count}_{structure}", group=group, n_refs=count)
+            for structure, group in _STRUCTURES.items()
+            for count in _MANY
+        ),
+    )
+}
+
+
+def task_of(directory: str) -> Task | None:
+    """The task whose sets a directory of the release holds.
+
+    How the release spells the directories of the object sets is not certain, so `3_obj`, `3_object` and
+    `3_objects` are one task, and so are `3_back` and `3_background`.
+    """
+    if directory in TASKS:
+        return TASKS[directory]
+    count, _, structure = directory.partition("_")
+    for start, name in (("obj", "object"), ("back", "back")):
+        if structure.startswith(start):
+            return TASKS.get(f"{count}_{name}")
+    return None
+
+
+class MultiBananaDetails(Record):
+    """Where a set lies in the release, and what the release says of its references."""
+
+    task_dir: str
+    number: str
+    sources: tuple[str | None, ...] = ()
+    """For each reference the words of from_where.csv, None where it has none."""
+    tags_known: bool = True
+    """False where types.json is missing or unreadable: then the set is neither with nor without a tag."""
+
+
+MultiBananaCase: TypeAlias = Case[MultiBananaDetails]
+
+
+# The official directory layout, from file names alone: one listing a directory, no file is opened.
+#
+# Nothing is repaired: what the official probing would not see is not seen here either, and is told as an oddity.
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+"""Probed in this order, lower-case only; the first hit is the reference."""
+
+_ALSO_PICTURES = (*EXTENSIONS, ".tif", ".tiff", ".avif", ".heic", ".jfif")
+_PROMPT = "_prompt.txt"
+
+Oddity = tuple[str, str, str]
+"""Kind, place (a set or a directory), detail."""
+
+
+@dataclass(frozen=True)
+class SetFiles:
+    """The files of one set. Without a prompt or without references it is no case."""
+
+    number: str
+    prompt: str | None
+    references: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        return self.prompt is not None and bool(self.references)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """One task directory."""
+
+    name: str
+    task: Task
+    sets: tuple[SetFiles, ...]
+    oddities: tuple[Oddity, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All task directories, in the order of the tasks, and what is odd about the names in them."""
+
+    root: Path
+    folders: tuple[Folder, ...]
+    oddities: tuple[Oddity, ...]
+
+
+def data_root(root: Path) -> Path | None:
+    """Where the task directories are: `root` itself, or `data` inside it; None where neither holds a prompt."""
+    for place in (root, root / "data"):
+        for name in _directories(place):
+            if task_of(name) and any(_is_prompt(file) for file in _listing(place / name)):
+                return place
+    return None
+
+
+def scan(root: Path) -> Layout:
+    """The layout under the data root."""
+    folders = []
+    oddities: list[Oddity] = []
+    for name in _directories(root):
+        task = task_of(name)
+        if task is None:
+            oddities.append(("unknown_directory", clean_text(name), "no task of the benchmark"))
+            continue
+        folder = _folder(name, task, _listing(root / name))
+        folders.append(folder)
+        if not any(files.complete for files in folder.sets):
+            oddities.append(("empty_task", name, "no complete set in it"))
+    there = {folder.task.name for folder in folders}
+    oddities += [("missing_task", name, "no directory of it") for name in TASKS if name not in there]
+    order = list(TASKS)
+    folders.sort(key=lambda folder: (order.index(folder.task.name), folder.name))
+    return Layout(root, tuple(folders), tuple(oddities))
+
+
+def _directories(root: Path) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RefBenchError(f"{root} cannot be read: {error.strerror}") from error
+
+
+def _listing(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if name[0] != ".")
+    except OSError as error:
+        raise RefBenchError(f"{folder} cannot be read: {error.strerror}") from error
+
+
+def _folder(name: str, task: Task, files: Sequence[str]) -> Folder:
+    prompts: dict[str, str] = {}
+    references: dict[str, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+    oddities: list[Oddity] = []
+    for file in files:
+        if clean_text(file) != file:
+            oddities.append(("undecodable_name", name, clean_text(file)))
+        elif _is_prompt(file):
+            prompts[file.removesuffix(_PROMPT)] = file
+        elif (found := _reference(file)) is not None:
+            number, index = found
+            if index is None:
+                oddities.append(("unprobed_picture", f"{name}/{number}", file))
+            else:
+                references[number][index].append(file)
+    sets = []
+    for number in sorted({*prompts, *references}):
+        files_of = SetFiles(number, prompts.get(number), _probed(references[number]))
+        sets.append(files_of)
+        odd = _set_oddities(files_of, references[number], task)
+        oddities += [(kind, f"{name}/{number}", detail) for kind, detail in odd]
+    return Folder(name, task, tuple(sets), tuple(oddities))
+
+
+def _is_prompt(file: str) -> bool:
+    number = file.removesuffix(_PROMPT)
+    return number != file and bool(number) and "_" not in number
+
+
+def _reference(file: str) -> tuple[str, int | None] | None:
+    """Set number and index of a reference's file name; the index is None where no probing would find it."""
+    stem, dot, extension = file.rpartition(".")
+    number, bar, index = stem.partition("_")
+    if not (number and bar and index.isascii() and index.isdecimal()) or dot + extension.lower() not in _ALSO_PICTURES:
+        return None
+    canonical = len(index) <= 3 and str(int(index)) == index and dot + extension in EXTENSIONS
+    return number, int(index) if canonical else None
+
+
+def _probed(by_index: Mapping[int, Sequence[str]]) -> tuple[str, ...]:
+    """References from index 0 up to the first that is missing; of several extensions the first in probing order."""
+    found: list[str] = []
+    while files := by_index.get(len(found)):
+        found.append(min(files, key=_probing_order))
+    return tuple(found)
+
+
+def _probing_order(file: str) -> int:
+    return EXTENSIONS.index(file[file.rindex(".") :])
+
+
+def _set_oddities(files: SetFiles, by_index: Mapping[int, Sequence[str]], task: Task) -> Iterator[tuple[str, str]]:
+    indices = sorted(index for index, names in by_index.items() if names)
+    count = len(files.references)
+    if files.prompt is None:
+        yield "missing_prompt", f"{len(indices)} references, no {files.number}{_PROMPT}"
+    if indices and not count:
+        yield "late_references", f"references begin at {by_index[indices[0]][0]}"
+    elif not indices:
+        yield "missing_references", f"{files.number}{_PROMPT} only"
+    elif len(indices) > count:
+        unseen = ", ".join(by_index[index][0] for index in indices[count:])
+        yield "reference_gap", f"no reference {count}, so {unseen} is not seen"
+    if count and count != task.n_refs:
+        yield "other_reference_count", f"{count} references, {task.n_refs} in a set of {task.name}"
+    for index in indices:
+        if len(by_index[index]) > 1:
+            ordered = sorted(by_index[index], key=_probing_order)
+            yield "duplicate_reference", f"{ordered[0]} is taken, {', '.join(ordered[1:])} is not seen"
+
+
+# Difficulty tags from a task directory's types.json, whose exact form is not certain: text or list, padded or not.
+
+TYPES = "types.json"
+
+
+@dataclass(frozen=True)
+class FolderTags:
+    """The tags of each set of a directory. `known` is False where the file says nothing at all."""
+
+    known: bool
+    by_set: Mapping[str, tuple[str, ...]]
+    oddities: tuple[Oddity, ...]
+
+
+def read_tags(root: Path, folder: Folder) -> FolderTags:
+    """Tags in the order of `TAGS`. A set that types.json does not name has none."""
+    try:
+        said = orjson.loads((root / folder.name / TYPES).read_bytes())
+    except FileNotFoundError:
+        return FolderTags(False, {}, (("missing_tags", folder.name, f"no {TYPES}"),))
+    except OSError as error:
+        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES}: {error.strerror}"),))
+    except orjson.JSONDecodeError as error:
+        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES} is not valid JSON ({error})"),))
+    if not isinstance(said, dict):
+        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES} is no object"),))
+    numbers = {files.number: files.number for files in folder.sets}
+    unpadded = {files.number.lstrip("0"): files.number for files in folder.sets}
+    found: dict[str, tuple[str, ...]] = {}
+    oddities: list[Oddity] = []
+    for key, value in said.items():
+        number = numbers.get(key) or unpadded.get(key.lstrip("0"))
+        if number is None:
+            oddities.append(("stray_tag", f"{folder.name}/{key}", f"{TYPES} names a set that is not there"))
+            continue
+        labels = list(_labels(value))
+        found[number] = tuple(tag for label, tag in TAGS.items() if label in labels)
+        oddities += [
+            ("unknown_tag", f"{folder.name}/{number}", repr(label)[:80]) for label in labels if label not in TAGS
+        ]
+    return FolderTags(True, found, tuple(oddities))
+
+
+def _labels(value: Any) -> Iterable[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return value.casefold().replace(",", " ").split()
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return [item.strip().casefold() for item in value if item.strip()]
+    return [str(value)]
+
+
+# Where each reference came from, by from_where.csv. Its columns are not documented, so they are recognised.
+#
+# A column of file names, one of words for real or generated, and, where the file names have no directory, one of
+# task directories. What cannot be recognised is told, and the source stays unknown.
+
+FROM_WHERE = "from_where.csv"
+
+_REAL = frozenset({"real", "laion", "laion5b", "photo", "photograph", "web", "natural"})
+_GENERATED = frozenset(
+    {"generated", "generation", "gen", "synthetic", "synthesized", "synth", "fake", "ai", "gpt", "nano", "banana"}
+    | {"nanobanana", "gemini"}
+)
+_SAMPLE = 500
+"""Rows by which the columns are recognised."""
+
+Place = tuple[str, str]
+"""Task and `<NNN>_<i>`: extensions and the spelling of directories may differ from the files'."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The words of the file for each reference it names."""
+
+    known: bool
+    words: Mapping[Place, str]
+    oddities: tuple[Oddity, ...]
+
+
+def read_sources(root: Path) -> Sources:
+    """Everything from_where.csv says that can be understood."""
+    try:
+        text = (root / FROM_WHERE).read_bytes().decode("utf-8-sig", "replace")
+    except FileNotFoundError:
+        return _nothing("missing_sources", f"no {FROM_WHERE}")
+    except OSError as error:
+        return _nothing("unreadable_sources", f"{error.strerror}")
+    first = text.partition("\n")[0]
+    try:
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count)) if any(row)]
+    except csv.Error as error:
+        return _nothing("unreadable_sources", f"{error}")
+    columns = _columns(rows)
+    if columns is None:
+        return _nothing("unreadable_sources", "no column of reference files with one of real or generated beside it")
+    file_at, word_at, directory_at = columns
+    words: dict[Place, str] = {}
+    oddities: list[Oddity] = []
+    for number, row in enumerate(rows):
+        place = _place(_cell(row, file_at), _cell(row, directory_at) if directory_at is not None else "")
+        if place is None:
+            if number:  # the first row is the heading
+                oddities.append(("unread_source", FROM_WHERE, f"row {number + 1}: {','.join(row)[:80]}"))
+            continue
+        words[place] = _cell(row, word_at).strip()
+        if _kind(words[place]) is None:
+            oddities.append(("unread_source", FROM_WHERE, f"row {number + 1}: {words[place][:80]!r}"))
+    return Sources(True, words, tuple(oddities))
+
+
+def source_of(words: Sequence[str | None]) -> Source:
+    """The source of a set from the words for each of its references."""
+    kinds = {_kind(word) if word is not None else None for word in words}
+    if not kinds or None in kinds:
+        return "unknown"
+    if len(kinds) > 1:
+        return "both"
+    return "real" if kinds == {"real"} else "generated"
+
+
+def reference_place(task: str, file: str) -> Place:
+    return task, file.rpartition(".")[0]
+
+
+def _nothing(kind: str, detail: str) -> Sources:
+    return Sources(False, {}, ((kind, FROM_WHERE, detail),))
+
+
+def _kind(word: str) -> str | None:
+    tokens = set("".join(c if c.isalnum() else " " for c in word.casefold()).split())
+    real, generated = bool(tokens & _REAL), bool(tokens & _GENERATED)
+    if real == generated:
+        return None
+    return "real" if real else "generated"
+
+
+def _place(cell: str, directory: str) -> Place | None:
+    """`data/3_back/006_0.jpg`, `3_back\\006_0` and the like; the directory may stand in a cell of its own."""
+    *parents, file = cell.strip().replace("\\", "/").split("/")
+    stem = file.rpartition(".")[0] or file
+    number, _, index = stem.partition("_")
+    task = task_of(parents[-1] if parents else directory.strip())
+    return (task.name, stem) if number and index.isdecimal() and task else None
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> tuple[int, int, int | None] | None:
+    sample = rows[:_SAMPLE]
+    width = max(map(len, sample), default=0)
+    names = _column(sample, range(width), lambda cell: _place(cell, "single"))
+    if names is None:
+        return None
+    directories = _column(sample, [at for at in range(width) if at != names], task_of)
+    others = [at for at in range(width) if at not in (names, directories)]
+    words = _column(sample, others, _kind)
+    return None if words is None else (names, words, directories)
+
+
+def _column(rows: Sequence[Sequence[str]], among: Sequence[int], reads: Callable[[str], Any]) -> int | None:
+    """The column of which most cells can be read so, if at least half can."""
+    counts = {at: sum(reads(_cell(row, at)) is not None for row in rows) for at in among}
+    best = max(counts, key=lambda at: counts[at], default=None)
+    return best if best is not None and 2 * counts[best] >= len(rows) > 0 else None
+
+
+def _cell(row: Sequence[str], at: int) -> str:
+    return row[at] if at < len(row) else ""
+
+
+# Files to cases: the official MultiBanana layout, read as the official scripts probe it, references from 0.
+#
+# How many sets there are is told by `describe`, never asserted: the paper's counts and the release may differ.
+
+ROLE = "reference"
+
+
+def load(root: Path, subset: str | None = None) -> Dataset:
+    """Every set that has a prompt and a reference 0, task by task; the others are among the anomalies."""
+    if subset is not None:
+        raise RefBenchError(f"--subset {subset}: MultiBanana has no subsets")
+    place = data_root(root)
+    if place is None:
+        raise RefBenchError(f"{root} holds no sets: give --data the folder of the task directories (single, add, ...)")
+    layout = scan(place)
+    sources = read_sources(place)
+    cases = []
+    for folder in layout.folders:
+        tags = read_tags(place, folder)
+        cases += [_case(place, folder, files, tags, sources) for files in folder.sets if files.complete]
+    if not cases:
+        raise RefBenchError(f"{place} holds prompts but no set with a reference 0 (as in 006_0.jpg): copy it again")
+    return Dataset(benchmark="multibanana", root=root, picture_root=place, cases=tuple(cases))
+
+
+def is_checkout(root: Path) -> bool:
+    return data_root(root) is not None
+
+
+def _case(root: Path, folder: Folder, files: SetFiles, tags: FolderTags, sources: Sources) -> MultiBananaCase:
+    case_id = f"{folder.name}/{files.number}"
+    words = tuple(sources.words.get(reference_place(folder.task.name, file)) for file in files.references)
+    return MultiBananaCase(
+        id=case_id,
+        request=Request(
+            instruction=_instruction(root / folder.name / str(files.prompt)),
+            pictures=tuple(Picture(name=f"{folder.name}/{file}", role=ROLE) for file in files.references),
+        ),
+        groups={
+            "group": folder.task.group,
+            "task": folder.task.name,
+            "n_refs": str(len(files.references)),
+            "source": source_of(words),
+        },
+        tags=tags.by_set.get(files.number, ()),
+        cluster=case_id,
+        stratum=folder.task.name,
+        details=MultiBananaDetails(task_dir=folder.name, number=files.number, sources=words, tags_known=tags.known),
+    )
+
+
+def _instruction(path: Path) -> str:
+    """The prompt without white space around it; bytes that are no UTF-8 become U+FFFD and an anomaly."""
+    try:
+        return path.read_bytes().decode("utf-8-sig", "replace").strip()
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error

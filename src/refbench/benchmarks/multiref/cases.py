@@ -1,0 +1,569 @@
+"""The names of MultiRef-Bench: its splits, reference types and categories, and what only scorers see of a case."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, TypeAlias
+
+import orjson
+
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.case import Case, Picture, Request
+from refbench.record import Record, RefBenchError, clean_text
+
+Split = Literal["synthetic", "real-world"]
+SPLITS: Mapping[Split, int] = {"synthetic": 990, "real-world": 1000}
+"""With the number of cases that the paper has."""
+
+Type = Literal["bbox", "semantic_map", "mask", "depth", "canny", "sketch", "caption", "pose", "subject", "style"]
+TYPES: tuple[Type, ...] = (
+    "bbox",
+    "semantic_map",
+    "mask",
+    "depth",
+    "canny",
+    "sketch",
+    "caption",
+    "pose",
+    "subject",
+    "style",
+)
+"""In the order of the columns of the paper's Table 6."""
+
+ERRORS: frozenset[Type] = frozenset({"depth", "canny", "sketch"})
+"""Measured by a mean squared error: lower is better, and 1 - x goes into every average."""
+
+MAPS: frozenset[Type] = frozenset({"bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose"})
+"""Extracted from the original picture, so that their pixels mean something; the others are photographs or text."""
+
+WORDS: Mapping[Type, str] = {
+    "bbox": "bounding box",
+    "semantic_map": "semantic map",
+    "mask": "mask",
+    "depth": "depth map",
+    "canny": "Canny edges",
+    "sketch": "sketch",
+    "caption": "caption",
+    "pose": "pose",
+    "subject": "subject",
+    "style": "art style",
+}
+
+Category = Literal[
+    "element_replacement", "element_addition", "style_appearance", "spatial_environment", "attribute_transfer"
+]
+CATEGORIES: Mapping[Category, tuple[int, str, int]] = {
+    "element_replacement": (1, "Element Replacement", 529),
+    "element_addition": (2, "Element Addition", 246),
+    "style_appearance": (3, "Style and Appearance", 41),
+    "spatial_environment": (4, "Spatial/Environment", 111),
+    "attribute_transfer": (5, "Attribute Transfer", 73),
+}
+"""The real-world taxonomy: number in the files, name in the tables, cases in the paper."""
+UNKNOWN = "unknown"
+
+AXES = ("IQ", "IF", "SF")
+"""Image quality, instruction following, source fidelity: a judge's marks from 1 to 5."""
+LOWEST, HIGHEST = 1.0, 5.0
+
+Box: TypeAlias = tuple[float, float, float, float]
+
+
+class Reference(Record):
+    """One reference of a synthetic case: what the model is shown of it, and what it can be compared with."""
+
+    type: Type
+    token: str = ""
+    """What the instruction calls the picture, without the angle brackets; empty for a caption."""
+    picture: Picture | None = None
+    """None for a caption, and where the entry names no file that could be used."""
+    official: Picture | None = None
+    """The picture that the released code compares with, where the model was shown another one."""
+    box: Box | None = None
+    """In pixels of the picture, where the entry has the numbers."""
+    caption: str | None = None
+    extractor: str = ""
+    """What drew it, where the entry says so: another extractor than the paper's is measured by itself."""
+
+    @property
+    def usable(self) -> bool:
+        return self.picture is not None or bool(self.caption)
+
+
+class MultiRefDetails(Record):
+    """What a case is made of, beyond what the model sees."""
+
+    split: Split
+    entry: int
+    """Its place in the file, from 0."""
+    references: tuple[Reference, ...] = ()
+    tokens: tuple[str, ...] = ()
+    """What the instruction calls each picture of the request."""
+    structured: str = ""
+    enhanced: tuple[str, ...] = ()
+
+    def of_type(self, name: str) -> tuple[Reference, ...]:
+        """The references of a type; more than one where several subjects or people were given."""
+        return tuple(reference for reference in self.references if reference.type == name)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        there = {reference.type for reference in self.references}
+        return tuple(name for name in TYPES if name in there)
+
+
+MultiRefCase: TypeAlias = Case[MultiRefDetails]
+
+
+# Entries of the released JSON files, whatever their spelling: the one place that is tolerant of it.
+#
+# Several releases exist (combined1990.json, benchmark990v2.json and v3, final_1000_prompts_taxonomy.json) and the
+# form of an entry is documented for none of them in full. What cannot be understood is told, not guessed.
+
+Oddity = tuple[str, str, str]
+"""Kind, place (a case, an entry or a file), detail."""
+
+# Spellings of each field, best first. The first of each is the one of the specification.
+_ID = ("id", "row_id", "index")
+_PROMPT = ("original_prompts", "original_prompt", "prompt", "instruction")
+_ENHANCED = ("enhance_prompts", "enhanced_prompts", "enhance_prompt", "enhanced_prompt")
+_MAPPING = ("image_path_mapping", "image_paths", "images")
+_ORIGINAL = ("original_image_path", "original_image")
+_GOLDEN = (
+    *("output_image_path", "output_image", "output_path", "golden_image_path", "golden_image", "golden_path"),
+    *("golden", "ground_truth", "target_image_path", "target_image", "output"),
+)
+_CATEGORY = ("category", "taxonomy", "category_id")
+_PATHS: Mapping[Type, tuple[str, ...]] = {
+    name: (f"{name}_path", f"{name}_paths", f"single_{name}_path") for name in TYPES if name != "caption"
+}
+_ALIASES: Mapping[str, Type] = {
+    **{name: name for name in TYPES},
+    "bounding_box": "bbox",
+    "box": "bbox",
+    "semantic": "semantic_map",
+    "segmentation": "semantic_map",
+    "depth_map": "depth",
+    "canny_edge": "canny",
+    "edge": "canny",
+    "art_style": "style",
+    "text": "caption",
+}
+_CATEGORY_STARTS = {
+    "elementrepl": "element_replacement",
+    "elementadd": "element_addition",
+    "style": "style_appearance",
+    "spatial": "spatial_environment",
+    "attribute": "attribute_transfer",
+}
+CAPTION_MARK = "caption:"
+"""What a structured prompt has before its caption, which is always last."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry as it was understood. Paths are as written in the file."""
+
+    split: Split
+    number: int
+    id: str | None
+    prompt: str
+    enhanced: tuple[str, ...]
+    types: tuple[Type, ...]
+    mapping: Mapping[str, str]
+    """Token of the prompt to the picture that the model is shown, in the order of the file."""
+    paths: Mapping[Type, tuple[str, ...]]
+    """Type to the pictures that `conditions` names, the first of which the released code takes."""
+    listed: frozenset[Type]
+    """Types whose path is a list where the released code wants a text."""
+    boxes: tuple[Box, ...]
+    caption: str | None
+    target: str | None
+    category: str
+    unknown_types: tuple[str, ...] = ()
+    extractors: Mapping[str, str] = field(default_factory=dict)
+    """What drew the references of a type; datasets made by RefBlend say so."""
+
+
+def read_entry(item: Any, number: int) -> Entry | str:
+    """The entry, or what is wrong with it."""
+    if not isinstance(item, Mapping):
+        return f"it is no object but {type(item).__name__}"
+    inside = item.get("instructions")
+    told: Mapping[str, Any] = inside if isinstance(inside, Mapping) else item
+    raw_mapping = _first(told, _MAPPING) or _first(item, _MAPPING) or {}
+    if not isinstance(raw_mapping, Mapping):
+        return f"its image_path_mapping is no object but {type(raw_mapping).__name__}"
+    mapping = {str(key).strip("<>"): path for key, value in raw_mapping.items() for path in _texts(value)[:1]}
+    prompt = _first(told, _PROMPT) or _first(item, _PROMPT)
+    if not isinstance(prompt, str) or not prompt.strip():
+        return "it has no prompt"
+    pictured = [key for key in mapping if picture_number(key) is not None]
+    if pictured and not isinstance(told.get("conditions"), list):
+        return _real_world(item, number, prompt, mapping)
+    return _synthetic(item, told, number, prompt, mapping)
+
+
+def _real_world(item: Mapping[str, Any], number: int, prompt: str, mapping: Mapping[str, str]) -> Entry:
+    inputs = {key: path for key, path in mapping.items() if picture_number(key) is not None}
+    others = {key: path for key, path in mapping.items() if key not in inputs}
+    golden = _texts(_first(item, _GOLDEN)) or _texts(_first(others, _GOLDEN))
+    return Entry(
+        split="real-world",
+        number=number,
+        id=_id(item),
+        prompt=prompt.strip(),
+        enhanced=(),
+        types=(),
+        mapping=dict(sorted(inputs.items(), key=lambda pair: picture_number(pair[0]) or 0)),
+        paths={},
+        listed=frozenset(),
+        boxes=(),
+        caption=None,
+        target=golden[0] if golden else None,
+        category=_category(_first(item, _CATEGORY)),
+    )
+
+
+def _synthetic(
+    item: Mapping[str, Any], told: Mapping[str, Any], number: int, prompt: str, mapping: Mapping[str, str]
+) -> Entry | str:
+    given = item.get("conditions")
+    # One stage of the data engine has the paths at the top level, the others under `conditions`.
+    conditions: Mapping[str, Any] = given if isinstance(given, Mapping) else item
+    named = told.get("conditions")
+    if not isinstance(named, list):  # the combined release may have the tokens alone
+        named = [kind for key in mapping if (kind := type_of_token(key))]
+        if CAPTION_MARK in prompt:
+            named.append("caption")
+    if not named:
+        return "it names no references: neither instructions.conditions nor tokens of a known type"
+    read = [(str(name), type_of(str(name))) for name in named]
+    types = tuple(dict.fromkeys(kind for _, kind in read if kind is not None))
+    paths: dict[Type, tuple[str, ...]] = {
+        kind: tuple(_texts(_first(conditions, _PATHS[kind]))) for kind in types if kind != "caption"
+    }
+    original = _texts(_first(item, _ORIGINAL))
+    drawn_by = item.get("extractors")
+    said: Mapping[Any, Any] = drawn_by if isinstance(drawn_by, Mapping) else {}
+    return Entry(
+        split="synthetic",
+        number=number,
+        id=_id(item),
+        prompt=prompt.strip(),
+        enhanced=tuple(text.strip() for text in _texts(_first(told, _ENHANCED)) if text.strip()),
+        types=types,
+        mapping=mapping,
+        paths=paths,
+        listed=frozenset(k for k in types if k in ("mask", "pose") and _is_list(_first(conditions, _PATHS[k]))),
+        boxes=tuple(_boxes(conditions.get("bbox_value"))),
+        caption=_caption(conditions, prompt) if "caption" in types else None,
+        target=original[0] if original else None,
+        category="",
+        unknown_types=tuple(name for name, kind in read if kind is None),
+        extractors={str(kind): name for kind, name in said.items() if isinstance(name, str)},
+    )
+
+
+def picture_number(token: str) -> int | None:
+    """7 for `image7`, the form of the real-world tokens."""
+    digits = token.removeprefix("image")
+    return int(digits) if digits != token and digits.isascii() and digits.isdecimal() and len(digits) < 4 else None
+
+
+def type_of(name: str) -> Type | None:
+    return _ALIASES.get(name.strip().casefold().replace(" ", "_").replace("-", "_"))
+
+
+def type_of_token(token: str) -> Type | None:
+    """The type of `<style_image>`, `<subject_1>`, `<pose_2>` and the like."""
+    stem = token.removesuffix("_image")
+    head, _, last = stem.rpartition("_")
+    return type_of(head if last.isdecimal() else stem)
+
+
+def spoken_caption(prompt: str) -> str | None:
+    """The caption at the end of a structured prompt, without the full stop that the template puts behind it."""
+    _, mark, caption = prompt.rpartition(CAPTION_MARK)
+    return (caption.strip().removesuffix(".").strip() or None) if mark else None
+
+
+def _caption(conditions: Mapping[str, Any], prompt: str) -> str | None:
+    said = conditions.get("caption")
+    return said.strip() if isinstance(said, str) and said.strip() else spoken_caption(prompt)
+
+
+def _category(said: Any) -> str:
+    """A number from 1 to 5, its text, a name of the taxonomy, or an object with one of these."""
+    if isinstance(said, Mapping):
+        return _category(said.get("category"))
+    for name, (number, _, _) in CATEGORIES.items():
+        if not isinstance(said, bool) and (said == number or str(said).strip() in (str(number), name)):
+            return name
+    letters = "".join(c for c in str(said).casefold() if c.isalpha())
+    return next((name for start, name in _CATEGORY_STARTS.items() if letters.startswith(start)), UNKNOWN)
+
+
+def _boxes(said: Any) -> Iterator[Box]:
+    """`[[x1, y1, x2, y2], ...]` or one box alone; anything else is no box."""
+    rows: Sequence[Any] = said if isinstance(said, list) else []
+    if rows and all(isinstance(value, int | float) for value in rows):
+        rows = [rows]
+    for row in rows:
+        if isinstance(row, list) and len(row) == 4 and all(isinstance(value, int | float) for value in row):
+            x1, y1, x2, y2 = map(float, row)
+            if x2 > x1 and y2 > y1:
+                yield x1, y1, x2, y2
+
+
+def _id(item: Mapping[str, Any]) -> str | None:
+    said = _first(item, _ID)
+    return str(said).strip() or None if isinstance(said, int | str) and not isinstance(said, bool) else None
+
+
+def _first(item: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((item[name] for name in names if item.get(name) is not None), None)
+
+
+def _texts(value: Any) -> list[str]:
+    values = value if isinstance(value, list) else [value]
+    return [text for text in values if isinstance(text, str) and text.strip()]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+# Files to cases: both splits of MultiRef-Bench, from any of the released layouts; nothing is repaired.
+#
+# The request has the pictures that the model is shown, in the order in which the prompt names them; captions are
+# part of the prompt. What the pictures are measured against is in the details.
+
+_COMBINED = ("combined*.json",)
+_SPLIT_FILES = ("benchmark*.json", "final_*prompts*.json")
+"""Names of the released files; of several for the same split the last by name is the newest (v2, v3)."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The cases of a checkout and what is odd about its files and entries."""
+
+    cases: tuple[MultiRefCase, ...]
+    oddities: tuple[Oddity, ...]
+
+
+def load(root: Path, subset: str | None = None) -> Dataset:
+    """Both splits, or the one that `subset` names."""
+    if subset is not None and subset not in SPLITS:
+        raise RefBenchError(f"--subset {subset}: MultiRef-Bench has the subsets {', '.join(SPLITS)}")
+    release = read_release(root)
+    cases = tuple(case for case in release.cases if subset in (None, case.groups["split"]))
+    if not cases:
+        what = f"of the split {subset} " if subset else ""
+        raise RefBenchError(f"{root} holds no case {what}that can be read: copy the JSON files and pictures again")
+    outside = frozenset(case.id for case in release.cases) - {case.id for case in cases}
+    return Dataset(benchmark="multiref", root=root, picture_root=root, cases=cases, subset=subset, outside=outside)
+
+
+def is_checkout(root: Path) -> bool:
+    return bool(_files(root))
+
+
+def read_release(root: Path) -> Release:
+    """Every entry that can be understood, file by file, and the oddities of those that cannot."""
+    files = _files(root)
+    if not files:
+        raise RefBenchError(f"{root} holds none of {', '.join((*_COMBINED, *_SPLIT_FILES))}: give --data the folder")
+    oddities: list[Oddity] = []
+    chosen: dict[Split, tuple[Path, list[Entry]]] = {}
+    for path in files:
+        by_split: dict[Split, list[Entry]] = {}
+        name = path.relative_to(root).as_posix()
+        for number, item in enumerate(_items(path)):
+            entry = read_entry(item, number)
+            if isinstance(entry, str):
+                oddities.append(("unread_entry", f"{name}[{number}]", entry))
+            else:
+                by_split.setdefault(entry.split, []).append(entry)
+        for split, entries in by_split.items():
+            if split in chosen:
+                oddities.append(("other_file", name, f"{chosen[split][0].name} has the {split} split already"))
+            else:
+                chosen[split] = path, entries
+    cases: list[MultiRefCase] = []
+    for split in SPLITS:
+        if split not in chosen:
+            oddities.append(("missing_split", split, "no file has entries of it"))
+            continue
+        path, entries = chosen[split]
+        if len(entries) != SPLITS[split]:
+            oddities.append(("other_count", split, f"{len(entries)} entries, {SPLITS[split]:,} in the paper"))
+        found, odd = _cases(root, path.parent, entries)
+        cases += found
+        oddities += odd
+    return Release(tuple(cases), tuple(oddities))
+
+
+def _files(root: Path) -> list[Path]:
+    """A combined file if there is one, else those of the splits, here or one folder below; newest first."""
+    for patterns in (_COMBINED, _SPLIT_FILES):
+        found = {path for pattern in patterns for place in ("", "*/") for path in root.glob(place + pattern)}
+        if found:
+            return sorted(found, key=lambda path: path.name, reverse=True)
+    return []
+
+
+def _items(path: Path) -> list[Any]:
+    try:
+        said = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
+    if isinstance(said, dict) and said and all(isinstance(part, list) for part in said.values()):
+        return [item for part in said.values() for item in part]  # {"real_world": [...], "synthetic": [...]}
+    if not isinstance(said, list) or not said:
+        raise RefBenchError(f"{path} is no list of entries: copy the file again")
+    return said
+
+
+def _cases(root: Path, folder: Path, entries: Sequence[Entry]) -> tuple[list[MultiRefCase], list[Oddity]]:
+    names = Counter(_name(entry) for entry in entries)
+    cases: dict[str, MultiRefCase] = {}
+    oddities: list[Oddity] = []
+    for entry in entries:
+        name = _name(entry)
+        if names[name] > 1 and entry.split == "synthetic":
+            name = f"{name}+{'+'.join(sorted(entry.types))}"  # one picture may have been blended several times
+        case_id = f"{entry.split}/{clean_text(name)}"
+        if case_id in cases:
+            oddities.append(("duplicate_id", case_id, f"entry {entry.number} is left out, the first stays"))
+            continue
+        places = _Places(root, folder)
+        cases[case_id] = _case(case_id, entry, places)
+        oddities += [(kind, case_id, detail) for kind, detail in (*places.oddities, *_entry_oddities(entry))]
+    return list(cases.values()), oddities
+
+
+def _name(entry: Entry) -> str:
+    """Its id in the file, else the name of its original picture, which is the name people give their outputs."""
+    if entry.id is not None:
+        return entry.id
+    return PurePosixPath(entry.target.replace("\\", "/")).stem if entry.target else f"entry_{entry.number:04d}"
+
+
+def _entry_oddities(entry: Entry) -> list[tuple[str, str]]:
+    found = [("unknown_type", name) for name in entry.unknown_types]
+    found += [
+        ("several_instances", f"{kind}_path is a list of {len(entry.paths[kind])}") for kind in sorted(entry.listed)
+    ]
+    if len(entry.boxes) > 1:
+        found.append(("several_instances", f"bbox_value has {len(entry.boxes)} boxes, the first counts"))
+    return found
+
+
+class _Places:
+    """Paths of one entry as pictures inside the dataset: they are relative to the JSON file, or to the checkout."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root, self.folder = root, folder
+        self.oddities: list[tuple[str, str]] = []
+
+    def picture(self, written: str | None, role: str) -> Picture | None:
+        if written is None:
+            return None
+        path = clean_text(written).replace("\\", "/").removeprefix("./")
+        if path.startswith("/") or ".." in path.split("/") or not path:
+            self.oddities.append(("outside_path", written[:200]))
+            return None
+        prefix = self.folder.relative_to(self.root).as_posix()
+        inside = path if prefix == "." else f"{prefix}/{path}"
+        return Picture(name=inside if self.exists(inside) or not self.exists(path) else path, role=role)
+
+    def exists(self, name: str) -> bool:
+        return (self.root / name).is_file()
+
+    def other(self, official: Picture | None, shown: Picture | None) -> Picture | None:
+        """The official picture where it is another than the one shown; a path that leads nowhere to a file of the
+        same name is only another spelling."""
+        if official is None or shown is None or official.name == shown.name:
+            return None
+        same_file = PurePosixPath(official.name).name == PurePosixPath(shown.name).name
+        return None if same_file and not self.exists(official.name) else official
+
+
+def _case(case_id: str, entry: Entry, places: _Places) -> MultiRefCase:
+    target = places.picture(entry.target, "target")
+    if entry.split == "synthetic":
+        references = _references(entry, places)
+        shown = sorted(((r.token, r.picture) for r in references), key=lambda pair: _place(entry.prompt, pair[0]))
+        combination = "+".join(sorted(entry.types))
+        groups = {"split": entry.split, "combination": combination, "n_refs": str(len(references))}
+        stratum = combination
+    else:
+        references = ()
+        shown = [(token, places.picture(path, "reference")) for token, path in entry.mapping.items()]
+        groups = {"split": entry.split, "category": entry.category, "n_refs": str(len(shown))}
+        stratum = entry.category
+    there = [(token, picture) for token, picture in shown if picture is not None]
+    source = target if entry.split == "synthetic" and target else (there[0][1] if there else None)
+    return MultiRefCase(
+        id=case_id,
+        request=Request(instruction=entry.prompt, pictures=tuple(picture for _, picture in there)),
+        groups=groups,
+        cluster=f"{entry.split}/{source.name}" if source else case_id,
+        stratum=f"{entry.split}/{stratum}",
+        targets=(target,) if target else (),
+        details=MultiRefDetails(
+            split=entry.split,
+            entry=entry.number,
+            references=references,
+            tokens=tuple(token for token, _ in there),
+            structured=entry.prompt,
+            enhanced=entry.enhanced,
+        ),
+    )
+
+
+def _place(prompt: str, token: str) -> int:
+    at = prompt.find(f"<{token}>")
+    return at if at >= 0 else len(prompt)
+
+
+def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
+    """Every reference of the entry. A type may come several times, by tokens of its own (`subject_1`, `subject_2`)."""
+    tokens: dict[Type, list[str]] = {}
+    for token in entry.mapping:
+        kind = type_of_token(token)
+        if kind is not None:
+            tokens.setdefault(kind, []).append(token)
+    found: list[Reference] = []
+    for kind in entry.types:
+        if kind == "caption":
+            found.append(Reference(type=kind, caption=entry.caption))
+            continue
+        named = entry.paths.get(kind, ())
+        instances: Mapping[str, str] = {token: entry.mapping[token] for token in tokens.get(kind, [])}
+        if not instances:  # an entry without the mapping: the first is what the released code takes
+            instances = {f"{kind}_image": named[0]} if named else {}
+        if not instances:
+            found.append(Reference(type=kind))
+        for token, path in instances.items():
+            shown = places.picture(path, kind)
+            # Only where one was drawn from a list can the released code have taken another one.
+            official = places.picture(named[0], kind) if named and len(instances) == 1 else None
+            box = entry.boxes[0] if kind == "bbox" and entry.boxes and len(instances) == 1 else None
+            found.append(
+                Reference(
+                    type=kind,
+                    token=token,
+                    picture=shown,
+                    official=places.other(official, shown),
+                    box=box,
+                    extractor=entry.extractors.get(kind, ""),
+                )
+            )
+    return tuple(found)

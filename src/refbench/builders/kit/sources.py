@@ -1,0 +1,133 @@
+"""Pictures that the rows of a source name: looked at once, shipped as plain RGB, and never in two splits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from refbench.benchmarks.kit.rows import rows_of
+from refbench.builders.kit.draws import draw
+from refbench.builders.kit.pictures import plain_picture
+from refbench.failure import Failure
+from refbench.machine import cores
+from refbench.pictures import EXTENSIONS
+from refbench.pictures.collection import Found, Skipped, look, lookalikes
+from refbench.record import RefBenchError, clean_text
+
+_PICTURES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A picture of the source, with the bytes to ask about and to ship."""
+
+    name: str
+    """As the source has it, below its folder."""
+    path: Path
+    extension: str
+    sha256: str
+    """Of the file of the source."""
+    looks: int
+    copied: bool
+    """Whether it had to be encoded again as plain RGB."""
+
+
+def rows(source: Path, marks: Iterable[str]) -> tuple[list[tuple[str, Mapping[str, Any]]], Path]:
+    """The rows of a table with their lines, or the folders below `source` that hold one of the `marks`, as rows with
+    the key `folder`; and what the names of pictures are relative to."""
+    if source.is_dir():
+        found = sorted({path.parent for mark in marks for path in source.rglob(mark) if _visible(path, source)})
+        if not found:
+            raise RefBenchError(
+                f"{source} holds no folder with one of {', '.join(marks)}: give such a folder or a table"
+            )
+        return [(place.relative_to(source).as_posix(), {"folder": place}) for place in found], source
+    if not source.is_file():
+        raise RefBenchError(f"{source} is not there: give a folder, or a table as .jsonl, .csv or .parquet")
+    read, root = rows_of(source)
+    return list(read), root
+
+
+def several(value: Any) -> list[str]:
+    """The texts of a cell: a list, or in a CSV file one text with `;` between them."""
+    parts: Sequence[Any] = value.split(";") if isinstance(value, str) else value if isinstance(value, list) else []
+    parts = [part.get("path") if isinstance(part, Mapping) else part for part in parts]
+    return [clean_text(part).strip() for part in parts if isinstance(part, str) and part.strip()]
+
+
+def pictures_in(folder: Path, root: Path) -> list[str]:
+    """Names below `root` of the pictures in a folder, by number where they have one: 2.jpg comes before 10.jpg."""
+    names = [name for name in os.listdir(folder) if Path(name).suffix.lower() in _PICTURES and name[0] != "."]
+    names.sort(key=lambda name: (_number(Path(name).stem), name))
+    return [(folder / name).relative_to(root).as_posix() for name in names]
+
+
+def plain_pictures(root: Path, names: Sequence[str], folder: Path) -> dict[str, Plain | str]:
+    """Each picture, or why it cannot be used; copies that were needed lie in `folder`, named by their content."""
+    with ThreadPoolExecutor(cores()) as threads:
+        return dict(zip(names, threads.map(lambda name: _plain(root, name, folder), names), strict=True))
+
+
+def _plain(root: Path, name: str, folder: Path) -> Plain | str:
+    inside = PurePosixPath(name.replace("\\", "/"))
+    if inside.is_absolute() or ".." in inside.parts:
+        return f"{name} lies outside the folder of the source"
+    found = look(root, str(inside))
+    if isinstance(found, Skipped):
+        return f"{found.name}: {found.reason}"
+    assert isinstance(found, Found)
+    made = plain_picture(root, str(inside), found.sha256, folder)
+    if isinstance(made, Failure):
+        return f"{name}: {made.detail}"
+    return Plain(
+        name=found.name,
+        path=made.path,
+        extension=made.extension,
+        sha256=found.sha256,
+        looks=found.looks,
+        copied=folder in made.path.parents,
+    )
+
+
+def sides(items: Mapping[str, Sequence[int]], test_share: float | None, seed: int) -> dict[str, str]:
+    """The split of each item ("" where there is one), from the looks of its pictures: items that share a picture or a
+    near-duplicate are on one side, and theirs too. Whole clusters go to the test side in drawn order while they fit."""
+    if test_share is None:
+        return dict.fromkeys(items, "")
+    owners = [item for item, looks in items.items() for _ in looks]
+    groups = lookalikes([look for looks in items.values() for look in looks]) if owners else ()
+    head = {item: item for item in items}
+
+    def top(item: str) -> str:
+        while head[item] != item:
+            item = head[item]
+        return item
+
+    first: dict[int, str] = {}
+    for item, group in zip(owners, groups, strict=True):
+        one, other = sorted((top(first.setdefault(int(group), item)), top(item)))
+        head[other] = one
+    clusters: dict[str, list[str]] = {}
+    for item in items:
+        clusters.setdefault(top(item), []).append(item)
+    room = round(test_share * len(items))
+    found: dict[str, str] = {}
+    for members in sorted(clusters.values(), key=lambda members: draw(seed, "split", min(members))):
+        side = "test" if len(members) <= room else "dev"
+        room -= len(members) if side == "test" else 0
+        found.update(dict.fromkeys(members, side))
+    return found
+
+
+def _visible(path: Path, root: Path) -> bool:
+    return not any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
+def _number(stem: str) -> int:
+    """The number that ends the name, 0 where none does."""
+    tail = stem[len(stem.rstrip("0123456789")) :][-9:]
+    return int(tail) if tail else 0

@@ -1,0 +1,141 @@
+"""Instructions: the references of a planned sample put into words, from ten templates a type.
+
+The form is MultiRef's: a lead, one phrase for each type, and the caption last. The wording is ours.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from refbench.benchmarks.multiref.cases import CAPTION_MARK, type_of, type_of_token
+from refbench.builders.kit.draws import pick, shuffled
+from refbench.builders.refblend.plan import Planned
+from refbench.builders.refblend.rules import Rules
+from refbench.builders.refblend.samples import Given, Sample
+from refbench.builders.refblend.types import Type
+from refbench.failure import Failure
+from refbench.record import RefBenchError, clean_text
+
+LEAD = "Generate an image"
+CAPTION_LEAD = f"following the {CAPTION_MARK} "
+TOKEN = re.compile(r"<[^<>]*>")
+"""Anything in angle brackets: in an instruction, the name of a reference."""
+
+Templates: TypeAlias = Mapping[Type, tuple[str, ...]]
+"""Phrases by type, each with `{}` where the references are named."""
+
+_SHIPPED = Path(__file__).with_name("data") / "templates.txt"
+_ENDS = (".", "!", "?", "…", "。", "！", "？")
+_CLOSING = "\"'”’»)]"
+
+
+def load_templates(rules: Rules, path: Path | None = None) -> Templates:
+    """Our phrases, or those of a user's file: a line `[type]`, then a phrase a line with one token in angle brackets.
+
+    Lines that are empty or begin with # do not count.
+    """
+    path = path or _SHIPPED
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RefBenchError(f"{path} cannot be read as a file of templates: {error}") from error
+    found: dict[Type, list[str]] = {}
+    kind: Type | None = None
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        where = f"{path}, line {number}"
+        if line.startswith("["):
+            kind = type_of(line.strip("[]"))
+            if kind is None or kind == "caption":
+                raise RefBenchError(f"{where}: {line} is no type that has templates")
+            found.setdefault(kind, [])
+            continue
+        if kind is None:
+            raise RefBenchError(f"{where}: a line [type] has to come before the first template")
+        found[kind].append(_template(line, kind, where))
+        spoken = [each.casefold().rstrip(". ") for each in found[kind]]
+        if spoken.count(spoken[-1]) > 1:  # as one of the released subject templates is
+            raise RefBenchError(f"{where}: the same template stands above already: {line}")
+    missing = [each for each in rules.use if each != "caption" and not found.get(each)]
+    if missing:
+        raise RefBenchError(f"{path} has no template for {', '.join(missing)}: add a section [{missing[0]}]")
+    return {each: tuple(phrases) for each, phrases in found.items()}
+
+
+def _template(line: str, kind: Type, where: str) -> str:
+    tokens = TOKEN.findall(line)
+    if len(tokens) != 1 or type_of_token(tokens[0].strip("<>")) != kind or "{" in line or "}" in line:
+        raise RefBenchError(
+            f"{where}: a template names its reference once, as <{kind}_image>, and has no braces: {line}"
+        )
+    if CAPTION_MARK in line:
+        raise RefBenchError(f"{where}: {CAPTION_MARK!r} begins the caption of an instruction, no template may have it")
+    return line.rstrip(". ").replace(tokens[0], "{}")
+
+
+def compose(
+    planned: Planned,
+    rules: Rules,
+    templates: Templates,
+    path_of: Callable[[Type, int], str],
+    caption: str | None = None,
+    *,
+    seed: int = 0,
+) -> Sample | Failure:
+    """The sample in words; `path_of(type, instance)` is where the reference lies in the dataset.
+
+    Order and phrases belong to the seed and the sample's id. Fails where a caption is needed and cannot be used.
+    """
+    chosen = dict(zip(planned.types, planned.instances, strict=True))
+    said = usable_caption(caption) if "caption" in chosen else None
+    if isinstance(said, Failure):
+        return said
+    order = shuffled([kind for kind in planned.types if kind != "caption"], seed, planned.id, "order")
+    phrases, references = [LEAD], []
+    for kind in order:
+        tokens = rules.types[kind].tokens(len(chosen[kind]))
+        named = [f"<{token}>" for token in tokens]
+        phrase = templates[kind][pick(len(templates[kind]), seed, planned.id, kind)]
+        phrases.append(phrase.format(_and(named)))
+        references += [
+            Given(type=kind, instance=number, token=token, path=path_of(kind, number))
+            for token, number in zip(tokens, chosen[kind], strict=True)
+        ]
+    if said is not None:
+        references.append(Given(type="caption", instance=chosen["caption"][0]))
+        phrases.append(CAPTION_LEAD + said)
+    return Sample(
+        id=planned.id,
+        picture=planned.picture,
+        references=tuple(references),
+        caption=said,
+        instruction=_ended(" ".join(phrases)),
+    )
+
+
+def usable_caption(caption: str | None) -> str | Failure:
+    """The caption on one line, without control characters.
+
+    One with angle brackets is refused: they would read as the name of a reference.
+    """
+    shown = (" " if unicodedata.category(c) == "Cc" else c for c in clean_text(caption or ""))
+    text = " ".join("".join(shown).split())
+    if not text:
+        return Failure(kind="undefined", detail="the picture has no caption")
+    if TOKEN.search(text):
+        return Failure(kind="unparsable", detail=f"the caption has angle brackets in it: {text[:200]}")
+    return text
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _ended(text: str) -> str:
+    """With one full stop: the released code puts a second one behind captions that end in their own."""
+    return text if text.rstrip(_CLOSING).endswith(_ENDS) else f"{text}."

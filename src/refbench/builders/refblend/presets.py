@@ -1,0 +1,241 @@
+"""Rule books in TOML: the presets that are shipped, and a user's own, which may extend one of them.
+
+A wrong file is told by its name and the key; nothing in it is skipped or guessed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, get_args
+
+from refbench.benchmarks.multiref.cases import type_of_token
+from refbench.builders.refblend.rules import SIZES, Cell, Group, Need, Rules, TypeRule, verdict
+from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
+from refbench.record import RefBenchError
+
+DEFAULT = "table7"
+_FOLDER = Path(__file__).with_name("data") / "rules"
+_KEYS = ("extends", "about", "sizes", "use", "types", "matrix", "needs", "sources", "allow", "deny", "proportions")
+_CELLS: Mapping[str, Cell] = {"v": "possible", "x": "impossible", "-": "undefined"}
+
+
+def presets() -> tuple[str, ...]:
+    """The names of the rule books that are shipped."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def load_rules(preset_or_file: str | Path = DEFAULT) -> Rules:
+    """The rules of a preset, by its name, or of a TOML file, by its path."""
+    if isinstance(preset_or_file, str) and preset_or_file in presets():
+        return _load(_FOLDER / f"{preset_or_file}.toml", ())
+    path = Path(preset_or_file)
+    if not path.is_file():
+        near = difflib.get_close_matches(str(preset_or_file), presets(), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"presets are {', '.join(presets())}"
+        raise RefBenchError(f"{preset_or_file} is neither a preset nor a TOML file of rules: {hint}")
+    return _load(path, ())
+
+
+def _load(path: Path, above: tuple[Path, ...]) -> Rules:
+    if path.resolve() in above:
+        raise RefBenchError(f"{path}: extends: the files extend each other in a circle")
+    try:
+        said = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
+    for key in said:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            raise RefBenchError(f"{path}: {key}: no such key, {f'did you mean {near[0]}?' if near else 'remove it'}")
+    base = _base(path, said.get("extends"), (*above, path.resolve()))
+    file = _File(path, said)
+    types = file.types(base.types if base else {})
+    needs, sources = file.needs(), file.sources()
+    allow, deny = file.sets("allow"), file.sets("deny")
+    both = sorted(set(allow) & set(deny))
+    if both:
+        raise RefBenchError(f"{path}: allow, deny: {name_of(both[0])} is on both lists: remove it from one")
+    rules = Rules(
+        name=path.stem,
+        about=file.text("about", base.about if base else ""),
+        sizes=file.sizes(base.sizes if base else SIZES),
+        use=set_of(
+            read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use if base else TYPES), "use")
+        ),
+        types=types,
+        matrix=file.matrix() if "matrix" in said or base is None else base.matrix,
+        needs={kind: need for kind, need in {**(base.needs if base else {}), **needs}.items() if need.of},
+        sources={name: what for name, what in {**(base.sources if base else {}), **sources}.items() if what},
+        allow=_listed(base.allow if base else (), allow, deny),
+        deny=_listed(base.deny if base else (), deny, allow),
+        proportions=base.proportions if base else {},
+    )
+    for kind in TYPES:
+        if rules.matrix[kind][kind] == "possible" and not types[kind].numbered:
+            raise RefBenchError(f"{path}: matrix.{kind}: several {kind} references need types.{kind}.numbered")
+    return rules if "proportions" not in said else rules.model_copy(update={"proportions": file.proportions(rules)})
+
+
+def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules | None:
+    if extends is None:
+        return None
+    if not isinstance(extends, str):
+        raise RefBenchError(f"{path}: extends: give the name of a preset or a file")
+    if extends in presets():
+        return _load(_FOLDER / f"{extends}.toml", above)
+    if not (path.parent / extends).is_file():
+        raise RefBenchError(f"{path}: extends: {extends!r} is neither a file nor a preset ({', '.join(presets())})")
+    return _load(path.parent / extends, above)
+
+
+def _listed(inherited: Sequence[TypeSet], own: Sequence[TypeSet], against: Sequence[TypeSet]) -> tuple[TypeSet, ...]:
+    """An inherited list with what the file adds; what it puts on the other list leaves this one."""
+    return tuple(sorted({*own, *(one for one in inherited if one not in against)}))
+
+
+class _File:
+    """The parts of one file as they are meant; whatever is wrong is an error with file and key."""
+
+    def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
+        self.path, self.said = path, said
+
+    def wrong(self, key: str, what: str) -> RefBenchError:
+        return RefBenchError(f"{self.path}: {key}: {what}")
+
+    def table(self, key: str) -> Mapping[str, Any]:
+        found = self.said.get(key, {})
+        if not isinstance(found, dict):
+            raise self.wrong(key, "give a table")
+        return found
+
+    def words(self, value: Any, key: str) -> list[str]:
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            raise self.wrong(key, "give a list of texts")
+        return list(value)
+
+    def text(self, key: str, default: str) -> str:
+        found = self.said.get(key, default)
+        if not isinstance(found, str):
+            raise self.wrong(key, "give a text")
+        return found
+
+    def sizes(self, default: tuple[int, ...]) -> tuple[int, ...]:
+        found = self.said.get("sizes", list(default))
+        right = isinstance(found, list) and found and all(type(n) is int and 2 <= n <= len(TYPES) for n in found)
+        if not right:
+            raise self.wrong("sizes", f"give a list of numbers from 2 to {len(TYPES)}")
+        return tuple(sorted(set(found)))
+
+    def types(self, inherited: Mapping[Type, TypeRule]) -> dict[Type, TypeRule]:
+        found = dict(inherited)
+        for word, own in self.table("types").items():
+            kind = read_type(word, f"{self.path}: types")
+            key = f"types.{word}"
+            if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+                raise self.wrong(key, "give a table of texts")
+            merged = {**(found[kind].model_dump() if kind in found else {}), **own}
+            unknown = sorted(set(merged) - set(TypeRule.model_fields))
+            missing = [name for name in ("group", "path_key") if not merged.get(name)]
+            if unknown or missing:
+                raise self.wrong(f"{key}.{[*unknown, *missing][0]}", "no such key" if unknown else "is missing")
+            if merged["group"] not in get_args(Group):
+                raise self.wrong(f"{key}.group", f"give one of {', '.join(get_args(Group))}")
+            found[kind] = TypeRule(**merged)
+            self._check_placeholders(kind, found[kind])
+        for kind in TYPES:
+            if kind not in found:
+                raise self.wrong(f"types.{kind}", "is missing: add it, or extend a preset")
+        return found
+
+    def _check_placeholders(self, kind: Type, rule: TypeRule) -> None:
+        """MultiRef-Bench tells the type of a reference by its placeholder: another name would be lost on reading."""
+        if (kind == "caption") != (rule.placeholder == ""):
+            raise self.wrong(f"types.{kind}.placeholder", "every type but the caption has one")
+        named = {"placeholder": rule.placeholder, "numbered": rule.numbered.replace("{n}", "1")}
+        for field, token in named.items():
+            if token and (type_of_token(token) != kind or set(token) & set("<>{} ")):
+                raise self.wrong(
+                    f"types.{kind}.{field}", f"{token!r} does not read as a {kind} (as {kind}_image would)"
+                )
+        if rule.numbered and "{n}" not in rule.numbered:
+            raise self.wrong(f"types.{kind}.numbered", "has no {n} for the number")
+
+    def matrix(self) -> dict[Type, dict[Type, Cell]]:
+        table = dict(self.table("matrix"))
+        for word, row in table.items():
+            if not isinstance(row, str):
+                raise self.wrong(f"matrix.{word}", "give a text with one sign for each column")
+        where = f"{self.path}: matrix.columns"
+        columns = [read_type(word, where) for word in str(table.pop("columns", "")).split()]
+        if sorted(columns) != sorted(TYPES):
+            raise RefBenchError(f"{where}: name each of the ten types once: {' '.join(TYPES)}")
+        found: dict[Type, dict[Type, Cell]] = {}
+        for word, row in table.items():
+            kind, signs = read_type(word, f"{self.path}: matrix"), row.split()
+            if len(signs) != len(columns) or not set(signs) <= set(_CELLS):
+                raise self.wrong(f"matrix.{word}", f"give {len(columns)} signs: v possible, x impossible, - undefined")
+            found[kind] = {column: _CELLS[sign] for column, sign in zip(columns, signs, strict=True)}
+        missing = [kind for kind in TYPES if kind not in found]
+        if missing:
+            raise self.wrong(f"matrix.{missing[0]}", "the row is missing")
+        for kind, other in combinations(TYPES, 2):
+            if found[kind][other] != found[other][kind]:
+                both = f"{found[kind][other]} here and {found[other][kind]} in the row {other}"
+                raise self.wrong(f"matrix.{kind}", f"the pair with {other} is {both}: make them equal")
+        return found
+
+    def needs(self) -> dict[Type, Need]:
+        found = {}
+        for word, need in self.table("needs").items():
+            kind, key = read_type(word, f"{self.path}: needs"), f"needs.{word}"
+            if not isinstance(need, dict) or len(need) != 1 or not set(need) <= {"any", "all"}:
+                raise self.wrong(key, 'give { any = ["caption", ...] } or { all = [...] }; { any = [] } needs nothing')
+            ((mode, words),) = need.items()
+            of = set_of(read_type(each, f"{self.path}: {key}") for each in self.words(words, key))
+            if kind in of:
+                raise self.wrong(key, "a type cannot need itself")
+            found[kind] = Need(mode=mode, of=of)
+        return found
+
+    def sources(self) -> dict[str, TypeSet]:
+        return {
+            name: set_of(
+                read_type(word, f"{self.path}: sources.{name}") for word in self.words(offers, f"sources.{name}")
+            )
+            for name, offers in self.table("sources").items()
+        }
+
+    def sets(self, key: str) -> list[TypeSet]:
+        rows = self.said.get(key, [])
+        if not isinstance(rows, list):
+            raise self.wrong(key, 'give a list of sets, for example [["caption", "style"]]')
+        return [self._set(self.words(row, key), key) for row in rows]
+
+    def _set(self, words: Iterable[str], key: str) -> TypeSet:
+        types = [read_type(word, f"{self.path}: {key}") for word in words]
+        if len(set(types)) < max(len(types), 2):
+            raise self.wrong(key, f"{'+'.join(types) or 'an empty list'} is no set of two or more different types")
+        return set_of(types)
+
+    def proportions(self, rules: Rules) -> dict[TypeSet, float]:
+        found: dict[TypeSet, float] = {}
+        for name, share in self.table("proportions").items():
+            key = f'proportions."{name}"'
+            types = self._set(read_set(name, f"{self.path}: {key}"), key)
+            if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < math.inf:
+                raise self.wrong(key, "give a number, 0 or more")
+            if types in found:
+                raise self.wrong(key, "the set is named twice")
+            if not verdict(rules, types).allowed:
+                raise self.wrong(key, "the rules forbid this set: allow it, or remove its proportion")
+            found[types] = float(share)
+        if found and not sum(found.values()) > 0:
+            raise self.wrong("proportions", "all are 0: give at least one set a share")
+        return found

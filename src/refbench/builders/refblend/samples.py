@@ -1,0 +1,192 @@
+"""Sample: one finished multi-reference sample, as the official JSON, Parquet and WebDataset writers take it.
+
+The planner says which references (`plan.Planned`), `instructions.compose` puts them into words; what a sample has to
+do with files (split, judge's marks, review) is not here.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import orjson
+
+from refbench.builders.refblend.rules import Rules
+from refbench.builders.refblend.split import Side
+from refbench.builders.refblend.tables import Box
+from refbench.builders.refblend.types import Type, TypeSet, set_of
+from refbench.builders.refblend.writing import whole_file
+from refbench.failure import Failure
+from refbench.record import Record
+
+
+class Given(Record):
+    """One reference of a sample."""
+
+    type: Type
+    instance: int = 0
+    """Its place among the candidates that the picture offers of this type, from 0."""
+    token: str = ""
+    """What the instruction calls it, without the angle brackets: `subject_1`, `canny_image`; "" for a caption."""
+    path: str = ""
+    """Relative to the dataset, with forward slashes; "" for a caption."""
+
+
+class Sample(Record):
+    """A picture, the references to follow, and what is asked; the picture itself is the target."""
+
+    id: str
+    """Of picture, types and instances alone: the same whatever the seed, the order and the number of samples."""
+    picture: str
+    """The original: relative to the dataset, with forward slashes."""
+    references: tuple[Given, ...]
+    """In the order in which the instruction names them; the caption, if there is one, is last."""
+    caption: str | None = None
+    instruction: str
+    """From our templates: `original_prompts` of the official JSON."""
+    enhanced: tuple[str, ...] = ()
+    """Rewritten in the voice of the persona and found valid: `enhance_prompts`. Empty when the original was kept."""
+    persona: str | None = None
+    """Whose voice was asked for, also where the original was kept."""
+    rewriting: Literal["not asked", "rewritten", "kept"] = "not asked"
+    why_kept: Failure | None = None
+    """What was wrong with the last rewriting; a transient kind may be asked for again."""
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """Every type once, in the order of the instruction."""
+        return tuple(dict.fromkeys(given.type for given in self.references))
+
+    @property
+    def combination(self) -> TypeSet:
+        return set_of(self.types)
+
+    @property
+    def image_path_mapping(self) -> Mapping[str, str]:
+        """Placeholder without brackets to path, as the official JSON has it."""
+        return {given.token: given.path for given in self.references if given.token}
+
+    def of_type(self, kind: Type) -> tuple[Given, ...]:
+        return tuple(given for given in self.references if given.type == kind)
+
+
+# A finished sample with all that files need of it, and its entry in the official JSON, which MultiRef-Bench reads.
+
+
+class Finished(Record):
+    """A sample that goes into the dataset."""
+
+    sample: Sample
+    split: Side
+    source: str
+    """What its source calls the picture."""
+    licence: str = ""
+    extractors: Mapping[str, str] = {}
+    """What made each of its references: `sketch_dodge` is no `sketch`, although both are sketches to a reader."""
+    boxes: tuple[Box, ...] = ()
+    marks: Mapping[str, int] = {}
+    review: str = ""
+    """accept or edit where somebody has decided; `needed` where nobody has and the types ask for it."""
+    files: Mapping[str, str] = {}
+    """Where each reference was made, below the folder of the build's work; other pictures are originals."""
+
+
+def entry(finished: Finished, rules: Rules) -> dict[str, Any]:
+    """The sample as the released files have it (with `mask_path` and `pose_path` as texts), and what is ours beside."""
+    sample = finished.sample
+    conditions: dict[str, Any] = {}
+    for kind in sample.types:
+        key = rules.types[kind].path_key
+        paths = [given.path for given in sample.of_type(kind)]
+        conditions[key] = sample.caption if kind == "caption" else _as_released(kind, paths)
+        if kind == "bbox":
+            conditions["bbox_value"] = finished.boxes
+    return {
+        "id": sample.id,
+        "original_image_path": sample.picture,
+        "conditions": conditions,
+        "instructions": {
+            "conditions": sample.types,
+            "image_path_mapping": sample.image_path_mapping,
+            "original_prompts": sample.instruction,
+            "enhance_prompts": sample.enhanced,
+        },
+        "judge": finished.marks,
+        "split": finished.split,
+        "extractors": finished.extractors,
+        "source": finished.source,
+        "licence": finished.licence,
+        "persona": sample.persona,
+        "review": finished.review,
+    }
+
+
+def _as_released(kind: Type, paths: list[str]) -> str | list[str]:
+    """Lists for what the release has lists of; the released evaluation stops at a list of masks or poses."""
+    return paths if kind in ("subject", "style") or len(paths) > 1 else paths[0]
+
+
+# The samples of a build in a file, read one at a time: memory does not grow with the dataset.
+
+
+async def write_samples(path: Path, samples: AsyncIterable[Finished]) -> None:
+    """A line for each sample, in order."""
+    with whole_file(path) as file:
+        async for sample in samples:
+            file.write(orjson.dumps(sample.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
+
+
+class SampleFile(Sequence[Finished]):
+    """The samples in a file, by number."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._starts = array("Q")
+        at = 0
+        with path.open("rb") as file:
+            for line in file:
+                self._starts.append(at)
+                at += len(line)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @overload
+    def __getitem__(self, place: int) -> Finished: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Finished]: ...
+    def __getitem__(self, place: int | slice) -> Finished | Sequence[Finished]:
+        if isinstance(place, slice):
+            return [self[n] for n in range(*place.indices(len(self)))]
+        with self._path.open("rb") as file:
+            file.seek(self._starts[place])
+            return Finished.model_validate_json(file.readline())
+
+    def __iter__(self) -> Iterator[Finished]:
+        with self._path.open("rb") as file:
+            for line in file:
+                yield Finished.model_validate_json(line)
+
+
+class Entries(Sequence[dict[str, Any]]):
+    """The same samples as entries of the official JSON, made as they are read."""
+
+    def __init__(self, samples: SampleFile, rules: Rules) -> None:
+        self._samples, self._rules = samples, rules
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[dict[str, Any]]: ...
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | Sequence[dict[str, Any]]:
+        if isinstance(place, slice):
+            return [self[n] for n in range(*place.indices(len(self)))]
+        return entry(self._samples[place], self._rules)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (entry(sample, self._rules) for sample in self._samples)

@@ -1,0 +1,217 @@
+"""Sources: the pictures to blend and what is known of them, from a folder, a table or a dataset directory.
+
+Every file that cannot be used stays on record with the reason; the same content under two names is one picture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from refbench.builders.kit.store import Store
+from refbench.builders.refblend.layouts import Layout
+from refbench.builders.refblend.tables import TABLES, Box, Label, Person, coco_labels, dataset_files, labels
+from refbench.machine import cores
+from refbench.pictures import EXTENSIONS, sniff
+from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
+from refbench.record import RefBenchError, clean_text, content_key
+from refbench.runs.disk import disk_error
+
+_BATCH = 256
+_CAPTION = 2000
+"""Bytes of a text file beside a picture; a longer one is no caption."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePicture:
+    """A picture that can be used. `name` is what its source calls it."""
+
+    name: str
+    path: str
+    sha256: str
+    width: int
+    height: int
+    format: str
+    looks: int
+    caption: str | None = None
+    subject: str | None = None
+    style: str | None = None
+    people: tuple[Person, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    licence: str = ""
+
+    @property
+    def id(self) -> str:
+        """What files of the dataset are named by: as good as its content."""
+        return self.sha256[:20]
+
+    @property
+    def file(self) -> str:
+        """Where its copy lies in a dataset."""
+        return f"original_images/{self.id}{EXTENSIONS[self.format]}"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """All pictures in the order of their names, what was skipped, and labels that could not be read."""
+
+    root: Path
+    pictures: tuple[SourcePicture, ...]
+    skipped: tuple[Skipped, ...]
+    wrong: tuple[tuple[str, str], ...] = ()
+    """Where, and what could not be read there."""
+
+
+def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None, avoid: Path | None = None) -> Sources:
+    """The pictures of a folder or table. What was looked at by an earlier build and has not changed is not opened
+    again. `limit` takes the first by name, or the first rows; what lies below `avoid` is not looked at."""
+    if given.is_file() and given.suffix.lower() in TABLES:
+        root, tables = given.parent, [given]
+    elif given.is_dir():
+        root = given
+        tables = _tables(given, layout)
+    else:
+        raise RefBenchError(f"{given} is neither a folder of pictures nor a table ({', '.join(TABLES)})")
+    known: dict[str, Label] = {}
+    wrong: list[tuple[str, str]] = []
+    skipped: list[Skipped] = []
+    for base, label in _all_labels(root, tables, layout):
+        name = _name(label, root, base, work)
+        if name is None:  # a row that names no picture is one that failed, as is one that names none that is there
+            skipped.append(Skipped(name=label.where, kind="unreadable", reason="; ".join(label.wrong)))
+            continue
+        wrong += [(label.where, what) for what in label.wrong]
+        if tables and name in known:
+            reason = f"the same picture as {known[name].where}"
+            skipped.append(Skipped(name=label.where, kind="duplicate", reason=reason))
+        # Not the bytes: they lie in a file by now.
+        known.setdefault(name, replace(label, picture=b"") if isinstance(label.picture, bytes) else label)
+        if tables and limit is not None and len(known) >= limit:
+            break
+    names = list(known) if tables else _walked(root, layout, avoid)
+    with Store(work / "sources.jsonl") as store:
+        collection = distinct(root, _looked(root, names[:limit], store))
+        store.settle()
+    pictures = tuple(_picture(root, found, layout, known.get(found.name)) for found in collection.found)
+    return Sources(root, pictures, (*skipped, *collection.skipped), tuple(wrong))
+
+
+def _tables(folder: Path, layout: Layout) -> list[Path]:
+    if layout.table:
+        found = sorted(folder.glob(layout.table))
+        if not found:
+            raise RefBenchError(f"{folder} holds no {layout.table}, which its layout wants: check --layout")
+        return found
+    if (folder / "dataset_info.json").is_file() or (folder / "dataset_dict.json").is_file():
+        return dataset_files(folder)
+    # A copy of a repository of pictures in Parquet files; where there are picture files, these are meant.
+    parquet = dataset_files(folder)
+    return [] if not parquet or any(True for _ in picture_names(folder)) else parquet
+
+
+def _all_labels(root: Path, tables: Iterable[Path], layout: Layout) -> Iterator[tuple[Path, Label]]:
+    """Every label with the folder that its paths are relative to: that of its table, where the layout says nothing."""
+    for table in tables:
+        base = root / layout.root if layout.root else table.parent
+        yield from ((base, label) for label in labels(table, layout, root))
+    if layout.coco:
+        files = sorted(root.glob(layout.coco))
+        if not files:
+            raise RefBenchError(f"{root} holds no {layout.coco}, which its layout wants: check --layout")
+        for file in files:
+            yield from ((root / layout.root, label) for label in coco_labels(file))
+
+
+def _name(label: Label, root: Path, base: Path, work: Path) -> str | None:
+    """The picture's path relative to the root; pictures inside a table become files of the build."""
+    if label.picture is None:
+        return None
+    if isinstance(label.picture, bytes):
+        return os.path.relpath(_kept(label.picture, work), root)
+    return os.path.relpath(os.path.normpath(base / label.picture.replace("\\", "/")), root).replace(os.sep, "/")
+
+
+def _kept(data: bytes, work: Path) -> Path:
+    """A file with a picture's bytes, named by them."""
+    path = work / "pictures" / f"{hashlib.sha256(data).hexdigest()}{EXTENSIONS.get(sniff(data) or '', '.bin')}"
+    if not path.exists():
+        part = path.with_name(f".part-{path.name}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(data)
+            part.replace(path)
+        except OSError as error:
+            raise disk_error(error, path) from error
+    return path
+
+
+def _walked(root: Path, layout: Layout, avoid: Path | None) -> list[str]:
+    """Names of pictures that belong to the layout. Those of the dataset itself, written into the folder that it is made
+    of, are not among them; names are compared, since resolving a million links takes longer than opening them."""
+    ours = None if avoid is None else os.path.relpath(avoid, root).replace(os.sep, "/")
+    return [
+        name
+        for name in picture_names(root)
+        if layout.says(name) is not None and (ours is None or not name.startswith(f"{ours}/"))
+    ]
+
+
+def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | Skipped]:
+    def fresh(name: str) -> tuple[str, Found | Skipped | None]:
+        try:
+            facts = (root / name).stat()
+            key = content_key([clean_text(name), facts.st_size, facts.st_mtime_ns, LEAST_SIDE])[:32]
+        except (OSError, ValueError):
+            return "", look(root, name)
+        return key, None if key in store else look(root, name)
+
+    with ThreadPoolExecutor(cores()) as threads:
+        for start in range(0, len(names), _BATCH):  # batch by batch: map would look at all before the first is kept
+            for key, one in threads.map(fresh, names[start : start + _BATCH]):
+                if one is None:
+                    record = store.get(key)
+                    yield Found(**record["found"]) if "found" in record else Skipped(**record["skipped"])
+                    continue
+                if key:
+                    store.put(key, {"found" if isinstance(one, Found) else "skipped": one.model_dump()})
+                yield one
+
+
+def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> SourcePicture:
+    path = root / found.name
+    said = layout.says(found.name) or {}
+    inside = label is not None and isinstance(label.picture, bytes)
+
+    def pick(field: str) -> str | None:
+        return (getattr(label, field) if label else None) or said.get(field)
+
+    return SourcePicture(
+        name=label.where if inside and label else found.name,
+        path=str(Path.cwd() / path),
+        sha256=found.sha256,
+        width=found.width,
+        height=found.height,
+        format=found.format,
+        looks=found.looks,
+        caption=pick("caption") or (_beside(path) if layout.sidecar and not inside else None),
+        subject=pick("subject"),
+        style=pick("style"),
+        people=label.people if label else (),
+        boxes=label.boxes if label else (),
+        licence=pick("licence") or layout.licence,
+    )
+
+
+def _beside(path: Path) -> str | None:
+    """The caption in a text file beside the picture."""
+    text = path.with_suffix(".txt")
+    try:
+        if text.stat().st_size > _CAPTION:
+            return None
+        return clean_text(text.read_text("utf-8-sig")).strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None

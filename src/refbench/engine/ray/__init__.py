@@ -1,0 +1,1 @@
+"""Tasks, local models and local judges on the nodes of a Ray cluster."""

@@ -1,0 +1,1 @@
+"""Executors and workers: tasks computed in threads or in processes of their own."""

@@ -1,0 +1,1 @@
+"""Image models behind an endpoint: OpenAI's, Gemini's, and servers that speak our own protocol."""

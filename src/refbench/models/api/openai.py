@@ -1,0 +1,174 @@
+"""OpenAI's image generations and edits, as OpenAI and compatible servers speak them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import orjson
+
+from refbench.calls import Transport
+from refbench.chat.openai import OPENAI
+from refbench.chat.pictures import SentPicture
+from refbench.failure import Failure
+from refbench.models.api.model import (
+    A_SIZE,
+    EXTRA,
+    ApiModel,
+    Gave,
+    Letter,
+    Link,
+    Order,
+    Usage,
+    Wire,
+    account_of,
+    count,
+    nearest_shape,
+)
+from refbench.models.api.pictures import FormBody, json_body, transparent_where_white
+from refbench.models.model import Traits
+from refbench.record import clean_text
+from refbench.specs import Spec
+
+T = TypeVar("T")
+
+_GPT = ("gpt-image", "chatgpt-image")
+_MOST = 10  # pictures for one request
+_SIZES = {  # what OpenAI's own models can make, by the beginning of their names
+    "dall-e-3": ((1024, 1024), (1792, 1024), (1024, 1792)),
+    "dall-e-2": ((1024, 1024),),
+    "": ((1024, 1024), (1536, 1024), (1024, 1536)),
+}
+_LIMITS = {  # pictures in, pictures out
+    "dall-e-3": (0, 1),
+    "dall-e-2": (1, _MOST),
+    "": (16, _MOST),
+}
+
+
+def openai_images(spec: Spec, transport: Transport) -> ApiModel:
+    """The model of a spec `openai:MODEL`."""
+    return ApiModel(spec, OPENAI_IMAGES, transport)
+
+
+def _defaults(model: str, official: bool) -> Traits:
+    if not official:
+        return Traits()
+    pictures_in, pictures_out = _of(_LIMITS, model)
+    return Traits(open_weights=False, max_references=pictures_in, max_pictures=pictures_out)
+
+
+def _shape(order: Order) -> Letter | Failure:
+    commission, notes = order.commission, dict[str, str]()
+    fields: dict[str, Any] = {"model": order.model, "prompt": clean_text(commission.instruction)}
+    most = _of(_LIMITS, order.model)[1] if order.official else commission.n_pictures
+    fields["n"] = min(commission.n_pictures, most)
+    if (size := _size(order)) is not None:
+        fields["size"] = size
+        notes["size"] = size
+    if not order.model.startswith(_GPT):
+        # Others answer with links unless told otherwise; the gpt-image models refuse to be told.
+        fields["response_format"] = "b64_json"
+    if _seeded(order):
+        fields["seed"] = order.seed
+    else:
+        notes["seed"] = "not sent"
+    fields = {key: value for key, value in {**fields, **order.parameters}.items() if value != ""}
+    if not order.pictures:
+        return Letter(f"{order.base_url}/images/generations", "application/json", json_body(lambda put: fields), notes)
+    split = _split(order)
+    if isinstance(split, Failure):
+        return split
+    pictures, mask = split
+    # A single picture is `image`, as the SDK sends it: servers that take only one know no other name.
+    name = "image" if len(pictures) == 1 else "image[]"
+    files = [(name, picture) for picture in pictures]
+    if mask is not None:
+        files.append(("mask", mask))
+        notes["mask"] = "sent as the mask of the first picture"
+    body = FormBody.of([(key, _text(value)) for key, value in fields.items()], files)
+    return Letter(f"{order.base_url}/images/edits", f"multipart/form-data; boundary={body.boundary}", body, notes)
+
+
+def _seeded(order: Order) -> bool:
+    """OpenAI's models know no seeds and refuse them, behind a gateway too; others draw the same again without one."""
+    said = order.settings["seed"]
+    return said == "send" or (said == "auto" and not order.official and not order.model.startswith((*_GPT, "dall-e")))
+
+
+def _split(order: Order) -> tuple[tuple[SentPicture, ...], SentPicture | None] | Failure:
+    """The pictures, and the mask apart where it can be: there is one, and the picture that it is for comes first.
+
+    The API puts a mask on the first picture, so the mask of any other is sent as a picture among the pictures.
+    """
+    roles = [shown.role for shown in order.commission.pictures]
+    others = tuple(picture for picture, role in zip(order.pictures, roles, strict=True) if role != "mask")
+    first = next((role for role in roles if role != "mask"), None)
+    if order.settings["mask"] == "picture" or roles.count("mask") != 1 or first != "source":
+        return order.pictures, None
+    mask = transparent_where_white(order.pictures[roles.index("mask")], others[0], order.store)
+    return mask if isinstance(mask, Failure) else (others, mask)
+
+
+def _size(order: Order) -> str | None:
+    """The size as the server is told it; None to leave it to the server."""
+    said, wanted = order.settings["size"], order.commission.size
+    if said == "case":
+        if wanted is None:
+            return None
+        shape = nearest_shape(wanted, _of(_SIZES, order.model)) if order.official else wanted
+        return f"{shape[0]}x{shape[1]}"
+    if said == "exact":
+        return None if wanted is None else f"{wanted[0]}x{wanted[1]}"
+    return said
+
+
+def _read(told: Any) -> Gave:
+    pictures: list[str | Link] = []
+    notes: dict[str, str] = {}
+    failure = None
+    for item in told.get("data") or []:
+        if item.get("b64_json"):
+            pictures.append(str(item["b64_json"]))
+        elif item.get("url"):
+            pictures.append(Link(str(item["url"])))
+        elif item.get("respect_moderation") is False:  # a gateway's way of saying that the picture was blocked
+            failure = Failure(kind="refused", detail="the picture did not pass moderation")
+        else:
+            raise ValueError("a picture has neither b64_json nor url")
+        if item.get("revised_prompt"):
+            notes["revised_prompt"] = str(item["revised_prompt"])[:2000]
+    return Gave(tuple(pictures), failure, _usage(told.get("usage") or {}), notes=notes)
+
+
+def _usage(told: Mapping[str, Any]) -> Usage | None:
+    tokens_in, tokens_out = count(told.get("input_tokens")), count(told.get("output_tokens"))
+    if tokens_in is None or tokens_out is None:
+        return None
+    details = told.get("input_tokens_details") or {}
+    # These endpoints write nothing but pictures, so without details all that came out is picture.
+    made = count((told.get("output_tokens_details") or {}).get("image_tokens"))
+    return Usage(tokens_in, tokens_out, count(details.get("image_tokens")), tokens_out if made is None else made)
+
+
+def _of(table: Mapping[str, T], model: str) -> T:
+    return next(value for prefix, value in table.items() if model.startswith(prefix))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+OPENAI_IMAGES = Wire(
+    kind="openai",
+    account=lambda spec: account_of(spec, OPENAI),
+    settings={
+        "size": ("case", "exact", "auto", A_SIZE),
+        "mask": ("field", "picture"),
+        "seed": ("auto", "send", "omit"),
+        "extra": EXTRA,
+    },
+    defaults=_defaults,
+    shape=_shape,
+    read=_read,
+)

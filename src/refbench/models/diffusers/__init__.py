@@ -1,0 +1,1 @@
+"""Pipelines of diffusers on this machine."""

@@ -1,0 +1,221 @@
+"""Workers that are asked in JSON lines: kept alive from request to request, started again after every death.
+
+The protocol is in docs/python-models.md. Everything a worker prints that is no part of it goes to the log.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+
+from refbench.calls.process import Process
+from refbench.failure import Failure, FailureKind
+from refbench.models.model import Commission, Painted
+from refbench.models.returned import painted
+from refbench.record import RefBenchError
+
+_GRACE_S = 5.0
+_STARTS = 2  # a death while loading may be another's fault, but only once
+_BRACES = 32  # beginnings of an object that are tried in a line of noise
+
+
+class LinesWorker:
+    """One process. All methods but the constructor are for one thread, and each blocks it."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        name: str,
+        timeout: float,
+        load_timeout: float,
+        log: Path | None = None,
+    ) -> None:
+        self._argv = list(argv)
+        self._env = dict(env)
+        self._name = name
+        self._timeout = timeout
+        self._load_timeout = load_timeout
+        self._log = log
+        self._process: Process | None = None
+        self._worked = False
+        self._served = False
+        """Whether this process has answered."""
+        self._well = False
+        """Whether the last process ended by itself and without an error."""
+        self._count = 0
+        self.about: Mapping[str, str] = {}
+        """What the worker said of itself when it was ready."""
+
+    def ask(
+        self, message: Mapping[str, Any], gone: Callable[[], bool] = lambda: False, *, times: int = 1
+    ) -> dict[str, Any] | Failure:
+        """The answer to a message, or what became of the worker; it may take `times` as long as a request may."""
+        if self._process is not None and self._process.dead:  # while it was idle: no request is to blame
+            self._end()
+        if self._process is None:
+            failure = self._load(gone)
+            if failure is not None:
+                return failure
+        assert self._process is not None
+        self._count += 1
+        number = str(self._count)
+        answer: dict[str, Any] = {}
+
+        def take(line: bytes) -> bool:
+            found = read(line)
+            if found is None or not (str(found["id"]) == number if "id" in found else is_reply(found)):
+                return False
+            answer.update(found)
+            return True
+
+        limit = self._timeout * times
+        outcome = self._process.exchange(orjson.dumps({"id": number, **message}) + b"\n", take, limit, gone)
+        if outcome == "answered":
+            self._served = True
+            if "stop" in answer:
+                raise RefBenchError(f"--model {self._name}: {answer['stop']}")
+            return answer
+        served, failure = self._served, self._lost(outcome, f"no picture within {limit:g} s")
+        if served and self._well:  # it was on its way out when this request came in, as after a fixed number of them
+            return self.ask(message, gone, times=times)
+        return failure
+
+    def close(self) -> None:
+        self._end(_GRACE_S)
+
+    def _load(self, gone: Callable[[], bool]) -> Failure | None:
+        """Start the worker and wait until it is ready."""
+        said: dict[str, Any] = {}
+
+        def take(line: bytes) -> bool:
+            found = read(line) or {}
+            said.update(found if "ready" in found or "stop" in found else {})
+            return bool(said)
+
+        failure = None
+        for _ in range(_STARTS):
+            try:
+                self._process = Process(self._argv, self._env, asked=True, log=self._log)
+            except (OSError, ValueError) as error:
+                raise RefBenchError(f"--model {self._name}: {self._argv[0]} cannot be started: {error}") from error
+            outcome = self._process.exchange(b"", take, self._load_timeout, gone)
+            if outcome == "answered" and "stop" not in said:
+                self._worked, self._served = True, False
+                self.about = {k: str(v) for k, v in said.items() if k != "ready" and isinstance(v, str | int | float)}
+                return None
+            if outcome == "answered":
+                self._end()
+                raise RefBenchError(f"--model {self._name}: {said['stop']}")
+            failure = self._lost(outcome, f"not ready within {self._load_timeout:g} s")
+            if outcome != "ended":
+                break
+        assert failure is not None
+        if self._worked or gone():  # it did work: this request fails, others may not
+            return failure
+        raise RefBenchError(
+            f'--model {self._name}: the worker has not said {{"ready": true}} and cannot be used: {failure.detail}'
+        )
+
+    def _lost(self, outcome: str, late: str) -> Failure:
+        """What to say of a worker that gave no answer; it is ended, and the next request starts another."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        exit_ = process.end()
+        self._well = outcome == "ended" and exit_.code == 0
+        if outcome == "timeout":
+            return Failure(kind="timeout", detail=late + process.told())
+        return Failure(kind="worker_died", detail=f"the worker {exit_}{process.told()}")
+
+    def _end(self, grace: float = 0.0) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.end(grace)
+
+
+def read(line: bytes) -> dict[str, Any] | None:
+    """The JSON object of a line, also behind something that was printed without an end."""
+    at = line.find(b"{")
+    for _ in range(_BRACES):
+        if at < 0:
+            return None
+        try:
+            found = orjson.loads(line[at:])
+        except orjson.JSONDecodeError:
+            at = line.find(b"{", at + 1)
+            continue
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def is_reply(found: Mapping[str, Any]) -> bool:
+    """Whether an object without an id answers: libraries that log JSON print `error` too, but no `kind` beside it."""
+    return "pictures" in found or ("error" in found and "kind" in found)
+
+
+# A request as a worker or a command reads it, and its reply as we read that: the words of the JSON-lines protocol.
+
+_KINDS = frozenset(kind for kinds in get_args(FailureKind) for kind in get_args(kinds))
+
+
+def request_of(commission: Commission, seed: int, folder: Path) -> dict[str, Any]:
+    """All that a worker is told."""
+    width, height = commission.size or (None, None)
+    return {
+        "instruction": commission.instruction,
+        "pictures": [{"path": str(shown.path.absolute()), "role": shown.role} for shown in commission.pictures],
+        "width": width,
+        "height": height,
+        "n_pictures": commission.n_pictures,
+        "seed": seed,
+        "folder": str(folder),
+    }
+
+
+def painted_of(reply: Mapping[str, Any], folder: Path, n_pictures: int, about: Mapping[str, str]) -> Painted:
+    """The pictures that a reply names, read at once, or why there are none."""
+    given = reply.get("pictures")
+    listed = [given] if isinstance(given, str | dict) else given
+    failure = _failure(reply)
+    if listed and isinstance(listed, list):
+        made = painted([_picture(one, folder) for one in listed], n_pictures, who="the worker")
+        made = replace(made, failure=failure or made.failure)
+    else:
+        shown = "no pictures and no error" if not listed else f"pictures that are a {type(listed).__name__}"
+        made = Painted(failure=failure or Failure(kind="missing_output", detail=f"the reply has {shown}"))
+    cost = reply.get("cost_usd")
+    told = reply.get("provenance")
+    provenance = {str(k): str(v) for k, v in told.items()} if isinstance(told, dict) else {}
+    return replace(
+        made,
+        cost_usd=float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e6 else None,
+        provenance={**about, **provenance},
+    )
+
+
+def _failure(reply: Mapping[str, Any]) -> Failure | None:
+    if "error" not in reply or reply["error"] in (None, ""):
+        return None
+    kind = reply.get("kind")
+    return Failure(kind=kind if kind in _KINDS else "missing_output", detail=str(reply["error"])[:2000])
+
+
+def _picture(one: Any, folder: Path) -> Any:
+    """What `encoded` takes: a path, relative to the request's folder, or the bytes of a base64 object."""
+    if isinstance(one, str):
+        return folder / one
+    if isinstance(one, dict) and isinstance(one.get("path"), str):
+        return folder / one["path"]
+    if isinstance(one, dict) and isinstance(one.get("base64"), str):
+        try:
+            return base64.b64decode(one["base64"], validate=True)
+        except binascii.Error as error:
+            return Failure(kind="unreadable_picture", detail=f"the picture is no base64: {error}")
+    return one

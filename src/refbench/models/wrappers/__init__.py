@@ -1,0 +1,1 @@
+"""Models around models: they change what the inner model is told, or how often it is asked."""

@@ -1,0 +1,120 @@
+"""What wrappers share: which pictures are references, what a model cannot take, options, records, costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from string import Template
+from typing import Any
+
+from refbench.chat import ChatRequest
+from refbench.chat.vlm import VLM
+from refbench.failure import Failure
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Traits
+from refbench.record import RefBenchError, canonical_json, content_key
+from refbench.specs import Spec
+
+BASES = ("previous", "source")
+"""Roles of a picture that is worked on, most important first; `previous` is an agent's last result."""
+
+
+def is_reference(shown: Shown) -> bool:
+    """Whether the picture is there to be followed: neither the picture to be worked on nor its mask."""
+    return shown.role != "mask" and shown.role not in BASES
+
+
+def takes_role(traits: Traits, role: str) -> bool:
+    return traits.roles is None or role in traits.roles
+
+
+def pictures_too_many(pictures: Sequence[Shown], traits: Traits) -> str:
+    """Why the model cannot take these pictures, "" when it can. Masks travel apart and do not count."""
+    foreign = sorted({shown.role for shown in pictures if not takes_role(traits, shown.role)})
+    if foreign:
+        return f"it takes no picture in the role {', '.join(foreign)}"
+    count = sum(shown.role != "mask" for shown in pictures)
+    if traits.max_references is not None and count > traits.max_references:
+        return f"it takes at most {traits.max_references} pictures and the request has {count}"
+    return ""
+
+
+def not_native(commission: Commission, traits: Traits) -> str:
+    """Why the model cannot take the request as it is, "" when it can."""
+    if traits.max_pictures is not None and commission.n_pictures > traits.max_pictures:
+        return f"it gives at most {traits.max_pictures} pictures and {commission.n_pictures} are asked for"
+    return pictures_too_many(commission.pictures, traits)
+
+
+def unsupported(detail: str) -> Failure:
+    """The request is none for this model: final, and no fault of it."""
+    return Failure(kind="unsupported", detail=detail)
+
+
+def wording(package: str, name: str, **values: str) -> str:
+    """A text that lies beside the code, with its places filled."""
+    text = resources.files(package).joinpath(name).read_text("utf-8").strip()
+    return Template(text).substitute(values) if values else text
+
+
+def wording_key(package: str, *names: str) -> str:
+    """Of the texts as they are shipped: other words are another wrapper."""
+    return content_key([wording(package, name) for name in names])[:16]
+
+
+def inside(model: ImageModel) -> dict[str, str]:
+    """The wrapped model's record, as part of the wrapper's."""
+    return {f"model.{key}": value for key, value in model.canonical().items()}
+
+
+def asked_of(vlm: VLM) -> str:
+    """Who a VLM is, with its settings: its record of an empty question."""
+    record: dict[str, Any] = vlm.canonical(ChatRequest(parts=()), 0)
+    return canonical_json({k: v for k, v in record.items() if k not in ("parts", "repeat")}).decode()
+
+
+def noted(painted: Painted, notes: Mapping[str, str]) -> Painted:
+    """The same result with the wrapper's notes on it."""
+    return replace(painted, provenance={**painted.provenance, **notes})
+
+
+def broken_off(painted: Painted) -> Painted:
+    """The end of several steps at one that is not the last: part of its pictures is not the result."""
+    failure = painted.failure or Failure(kind="missing_output", detail="the model gave no picture")
+    return replace(painted, pictures=(), failure=failure)
+
+
+def known_sum(amounts: Iterable[float | None]) -> float | None:
+    """The sum of what is known, None when nothing is."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
+
+
+def whole_cost(painted: Painted) -> float | None:
+    """Of the result and of all steps before it."""
+    return known_sum([painted.cost_usd, *(step.cost_usd for step in painted.steps)])
+
+
+def whole_seconds(painted: Painted) -> float | None:
+    return known_sum([painted.seconds, *(step.seconds for step in painted.steps)])
+
+
+def one_of(spec: Spec, key: str, allowed: Sequence[str], default: str | None = None) -> str:
+    """An option that has a few values."""
+    value = spec.options.get(key, default)
+    if value is None or value not in allowed:
+        said = f"{key}={value} is not known" if value is not None else f"{spec.kind} needs {key}"
+        raise RefBenchError(f"--model {spec.name}: {said}: choose {key}={'|'.join(allowed)}")
+    return value
+
+
+def whole_number(spec: Spec, key: str, default: int, least: int, most: int) -> int:
+    """An option that is a number."""
+    value = spec.options.get(key, str(default))
+    if not value.isdecimal() or not least <= int(value) <= most:
+        raise RefBenchError(f"--model {spec.name}: {key}={value}: write a whole number from {least} to {most}")
+    return int(value)
+
+
+def yes_or_no(spec: Spec, key: str) -> bool:
+    return one_of(spec, key, ("yes", "no"), "no") == "yes"

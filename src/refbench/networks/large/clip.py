@@ -1,0 +1,103 @@
+"""CLIP: pictures and texts as vectors that can be compared; OpenAI's B/16 and L/14 at 336 px."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refbench.failure import Failure
+from refbench.networks.large.device import Place, compile_layers, package
+from refbench.networks.large.forward import NOT_FINITE, PictureRoute
+from refbench.networks.large.preprocess import preparation
+from refbench.networks.large.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.network import Feature
+from refbench.pictures import Pixels
+
+
+class Clip:
+    """Takes pictures and texts in any mixture. `vector` is the projected embedding, not normalised.
+
+    Features of texts also have `sliced`: the vector that torchmetrics' CLIPScore gets, which cuts the end marker off a
+    text of more than 77 tokens; of shorter texts it is the same vector.
+    """
+
+    name = "clip"
+
+    def __init__(
+        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
+    ) -> None:
+        files = named(paths)
+        self._place = place = Place(device, dtype, batch)
+        weights = state_file(files, self.name)
+        place.check_room(self.name, [weights])
+        config = read_config("CLIPConfig", file_of(files, self.name, "config.json"), self.name)
+        model = transformer("CLIPModel", config, read_state(weights, self.name), place, weights, self.name)
+        how = preparation(file_of(files, self.name, "preprocessor_config.json"))
+        tokens = file_of(files, self.name, "tokenizer.json", "vocab.json")
+        self._tokenizer = package("transformers").CLIPTokenizer.from_pretrained(tokens.parent, local_files_only=True)
+        self._longest = int(config.text_config.max_position_embeddings)
+        self._model = model
+        if compiled:
+            compile_layers(model.vision_model)
+        self.pictures = PictureRoute(place, how, self._look, even=compiled)
+        twice = replace(how, centre="round", rescaled_twice=True)
+        self.pictures_rescaled_twice = PictureRoute(place, twice, self._look, even=compiled)
+        """Pictures as MultiRef's caption metric shows them to the network (its fault 3)."""
+
+    def __call__(self, seen: Sequence[Pixels | str]) -> list[Feature | Failure]:
+        texts = iter(self.texts([item for item in seen if isinstance(item, str)]))
+        pictures = iter(self.pictures([item for item in seen if not isinstance(item, str)]))
+        return [next(texts) if isinstance(item, str) else next(pictures) for item in seen]
+
+    def texts(self, texts: Sequence[str]) -> list[Feature | Failure]:
+        """Features of the texts; one without any words has none."""
+        found: list[Feature | Failure] = []
+        whole = [self._tokenizer(text, truncation=True, max_length=self._longest)["input_ids"] for text in texts]
+        plain = [self._tokenizer(text, verbose=False)["input_ids"] for text in texts]
+        vectors = self._vectors([*whole, *(ids[: self._longest] for ids in plain)])
+        for n, text in enumerate(texts):
+            vector, sliced = vectors[n], vectors[len(texts) + n]
+            if not text.strip():
+                found.append(Failure(kind="undefined", detail="the text is empty"))
+            elif isinstance(vector, Failure):
+                found.append(vector)
+            else:
+                found.append({"vector": vector, "sliced": vector if isinstance(sliced, Failure) else sliced})
+        return found
+
+    def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[NDArray[np.float32] | Failure]:
+        """Vectors of token sequences; those of one length together, so that nothing is padded. Equal ones once."""
+        known: dict[tuple[int, ...], NDArray[np.float32] | Failure] = {tuple(ids): NOT_FINITE for ids in sequences}
+        lengths: dict[int, list[tuple[int, ...]]] = {}
+        for ids in known:
+            lengths.setdefault(len(ids), []).append(ids)
+        for group in lengths.values():
+            known.update(zip(group, self._place.run(group, self._read), strict=True))
+        return [known[tuple(ids)] for ids in sequences]
+
+    def _read(self, sequences: Sequence[Sequence[int]]) -> list[NDArray[np.float32] | Failure]:
+        torch = package("torch")
+        with torch.inference_mode():
+            ids = torch.tensor(sequences, device=self._place.device)
+            rows = self._model.text_projection(self._model.text_model(input_ids=ids).pooler_output)
+            made = rows.to(torch.float32).cpu().numpy()
+        return [row if np.isfinite(row).all() else NOT_FINITE for row in made]
+
+    def _look(self, prepared: Any) -> Any:
+        return self._model.visual_projection(self._model.vision_model(pixel_values=prepared).pooler_output)
+
+
+class ClipB16(Clip):
+    """openai/clip-vit-base-patch16: shorter side 224, centre crop."""
+
+    name = "clip_b16"
+
+
+class ClipL14(Clip):
+    """openai/clip-vit-large-patch14-336: shorter side 336, centre crop."""
+
+    name = "clip_l14_336"

@@ -1,0 +1,1 @@
+"""One A4 sheet for the person who decides."""

@@ -1,0 +1,260 @@
+"""Which model for what: the best of each part of the cases, and those that cannot be told from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil, isfinite
+
+import numpy as np
+
+from refbench.analysis.compare import Comparison, Pair
+from refbench.analysis.compare.family import FLIPS_PER_DRAW
+from refbench.report.brief.view import Part, View, summary_of
+from refbench.stats import Array, Design, resample
+from refbench.stats.effect import LEVEL
+from refbench.stats.quantiles import t_quantile
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How far the first of a part is above another model, on the cases that both have scores for."""
+
+    over: str
+    gap: float | None
+    """Positive where it is better, also in measures of which less is better."""
+    ci95: tuple[float, float] | None
+    detectable: float | None
+    clear: bool
+    """Whether it is ahead, and chance is an unlikely cause, after correction for all pairs that were looked at
+    together."""
+    behind: bool
+    """Whether on the shared cases it is the other that is ahead, by more than chance explains."""
+    undone: str
+    """What could undo a lead that is more than chance explains: what failed, or that and chance together; else ""."""
+    together: tuple[float, float] | None
+    """What the lead could be with what failed and chance together, where something failed."""
+    n_cases: int
+    cases: tuple[int, int, int]
+    """In how many of them it is above, level and below."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The ranked model with the best value of a part, what it is ahead by, and who may well be as good."""
+
+    part: Part
+    first: str
+    value: float
+    leads: tuple[Lead, ...]
+    """Over each other ranked model, the next best first."""
+
+    @property
+    def rivals(self) -> tuple[str, ...]:
+        """Models that the cases do not tell from the first."""
+        return tuple(lead.over for lead in self.leads if not lead.clear)
+
+    @property
+    def settled(self) -> bool:
+        return bool(self.leads) and not self.rivals
+
+    @property
+    def closest(self) -> Lead | None:
+        return self.leads[0] if self.leads else None
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The overall verdict with its own family of pairs, and those of the parts, whose comparisons are one family."""
+
+    overall: Verdict | None
+    parts: tuple[Verdict, ...]
+    n_pairs: int
+    n_of_parts: int
+
+
+def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
+    """What can be said about the best of all cases and of each part; no verdict where no model is ranked.
+
+    Overall the family is that of `refbench compare`. The parts are comparisons with the best (Hsu): a part's truly
+    best model is left out of its line only if some other wrongly beats it, which are as many tests as there are
+    other models, whoever comes out first. A sheet is read as a whole, so those of all parts are corrected together:
+    in 19 of 20 sheets every line names its truly best model, as the first or as one that cannot be told from it.
+    """
+    whole = view.compare(view.overall)
+    adjusted = {frozenset((p.first, p.second)): p.p_adjusted or 0.0 for p in (whole.pairs if whole else ()) if p.p}
+    orders = {id(part): _best_first(view, part) for part in parts}
+    family = sum(max(0, len(order) - 1) for order in orders.values())
+    said = []
+    for part in parts:
+        order = orders[id(part)]
+        # Flips enough that the smallest p there can be, times the family, is below the level.
+        draws = max(view.draws, ceil(1.25 * family / LEVEL / FLIPS_PER_DRAW))
+        found = view.compare(part, next(iter(order)), draws) if len(order) > 1 else None
+        of_part = {
+            frozenset((p.first, p.second)): min(1.0, family * p.p) for p in (found.pairs if found else ()) if p.p
+        }
+        said.append(_verdict(view, part, order, found, of_part))
+    everyone = _best_first(view, view.overall)
+    return Verdicts(
+        overall=_verdict(view, view.overall, everyone, whole, adjusted),
+        parts=tuple(verdict for verdict in said if verdict is not None),
+        n_pairs=len(adjusted),
+        n_of_parts=family,
+    )
+
+
+def _best_first(view: View, part: Part) -> dict[str, float]:
+    """Models that are ranked on the part, with their values as the tables have them."""
+    sign = view.sign(part.measure)
+    values = {model: float(v) for (model, _), v in zip(view.columns.systems, view.points(part), strict=True)}
+    with_rank = [place.row.model for place in view.places(part) if place.rank is not None]
+    order = sorted((model for model in with_rank if isfinite(values[model])), key=lambda m: (-sign * values[m], m))
+    return {model: values[model] for model in order}
+
+
+def _verdict(
+    view: View,
+    part: Part,
+    values: Mapping[str, float],
+    compared: Comparison | None,
+    adjusted: Mapping[frozenset[str], float],
+) -> Verdict | None:
+    if not values:
+        return None
+    first, *others = values
+    pairs = {frozenset((pair.first, pair.second)): pair for pair in (compared.pairs if compared else ())}
+    sign = view.sign(part.measure)
+    leads = [
+        _lead(pairs[couple], first, sign, adjusted.get(couple, 1.0))
+        for other in others
+        if (couple := frozenset((first, other))) in pairs
+    ]
+    return Verdict(part, first, values[first], tuple(leads))
+
+
+def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
+    """The pair seen from the first. A gap that is clear the other way round (failures have left another set of cases
+    to the pair than to the table) is no lead."""
+    over = pair.second if pair.first == first else pair.first
+    turn = sign if pair.first == first else -sign
+    gap = None if pair.gap is None else turn * pair.gap
+    ci95, together = _turned(pair.ci95, turn), _turned(pair.bounds_ci95, turn)
+    chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
+    sure = not (gap is None or chance or pair.hopeless)
+    ahead, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
+    clear, undone, behind = ahead and not pair.undone, pair.undone_by if ahead else "", behind and not pair.undone
+    cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
+    return Lead(over, gap, ci95, pair.detectable, clear, behind, undone, together, pair.n_cases, cases)
+
+
+def _turned(interval: tuple[float, float] | None, turn: int) -> tuple[float, float] | None:
+    if interval is None:
+        return None
+    low, high = sorted((turn * interval[0], turn * interval[1]))
+    return low, high
+
+
+# Strengths and weaknesses: where a model is above or below the others, and further so than over all cases.
+#
+# Against its own mean every model would be weak at what is hard for all of them; against the others alone the best
+# model
+# would be strong at everything.
+
+_DEFINED = 0.95
+"""The share of draws with a value that a standard error needs."""
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A part at which a model stands out: how far it is above (or, negative, below) the mean of the others there,
+    and by how much that is more than over all cases. A single model stands against its own overall value."""
+
+    part: Part
+    model: str
+    distance: float
+    more: float
+    errors: tuple[float, float]
+    """Standard errors of both."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Those of whom both are beyond noise, the furthest out first, of so many that were looked at."""
+
+    found: tuple[Trait, ...]
+    looked_at: int
+    alone: bool
+    """Whether there was one model only, so that its own mean is what it is held against."""
+
+    def of(self, model: str) -> list[Trait]:
+        return [trait for trait in self.found if trait.model == model]
+
+
+def traits(view: View, parts: Sequence[Part]) -> Traits:
+    """Look at every ranked model on every part that is marked on the scale of the summary measure.
+
+    Intervals are Student's on the bootstrap's standard error, and Bonferroni's for all of them together: the chance
+    of naming anything where nothing is different stays below one in twenty.
+    """
+    comparable = [
+        part for part in parts if _same_scale(view, part) and (part.measure != view.measure or not part.members.all())
+    ]
+    design = Design.of([case.cluster for case in view.cases], [case.stratum for case in view.cases])
+    overall, *of_parts = _values(view, [view.overall, *comparable], design)
+    with_rank = {row.model for row in view.ranked}
+    ranked = [s for s, (model, _) in enumerate(view.columns.systems) if model in with_rank]
+    seen: list[tuple[Trait, int]] = []
+    for part, here in zip(comparable, of_parts, strict=True):
+        there = [s for s in ranked if np.isfinite([here[s, 0], overall[s, 0]]).all()]
+        for system in there:
+            others = [other for other in there if other != system]
+            more = _distance(here, system, others) - _distance(overall, system, others)
+            apart = _distance(here, system, others) if others else more
+            errors = _spread(apart[1:]), _spread(more[1:])
+            if errors[0] is not None and errors[1] is not None:
+                sign, model = view.sign(part.measure), view.columns.systems[system][0]
+                trait = Trait(part, model, sign * float(apart[0]), sign * float(more[0]), (errors[0], errors[1]))
+                seen.append((trait, design.degrees_of_freedom(part.members)))
+    tail = LEVEL / 2 / max(1, len(seen))
+    beyond = [trait for trait, df in seen if df > 0 and _stands_out(trait, t_quantile(1 - tail, df))]
+    beyond.sort(key=lambda trait: -abs(trait.more) / trait.errors[1])
+    return Traits(tuple(beyond), len(seen), alone=len(ranked) == 1)
+
+
+def _stands_out(trait: Trait, reach: float) -> bool:
+    apart, more = trait.distance / trait.errors[0], trait.more / trait.errors[1]
+    return min(apart, more) > reach or max(apart, more) < -reach
+
+
+def _same_scale(view: View, part: Part) -> bool:
+    """A criterion can be held against the summary measure only where both go over the same range, the same way."""
+    ranges = {measure.name: (measure.low, measure.high) for measure in view.aggregate.measures}
+    return part.measure == view.measure or (
+        None not in ranges[part.measure]
+        and ranges[part.measure] == ranges[view.measure]
+        and view.sign(part.measure) == view.sign(view.measure)
+    )
+
+
+def _values(view: View, parts: Sequence[Part], design: Design) -> list[Array]:
+    """For each part, systems x (the value, then each draw of it)."""
+    weights = chain([np.ones((1, len(view.cases)))], resample(design, view.draws, view.seed))
+    blocks = [summary_of(view, parts, some) for some in weights]
+    return [np.concatenate(of_part, axis=1) for of_part in zip(*blocks, strict=True)]
+
+
+def _distance(values: Array, system: int, others: Sequence[int]) -> Array:
+    """To the mean of the others; the value itself where there are none."""
+    mine: Array = values[system]
+    return mine - values[list(others)].mean(axis=0) if others else mine
+
+
+def _spread(drawn: Array) -> float | None:
+    """The bootstrap's standard error; None where too few draws have a value, or all have the same."""
+    defined = drawn[np.isfinite(drawn)]
+    if len(defined) == 0 or len(defined) < _DEFINED * len(drawn):
+        return None
+    spread = float(np.std(defined))
+    return spread if spread > 1e-12 else None

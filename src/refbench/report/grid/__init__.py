@@ -1,0 +1,1 @@
+"""A sheet of pictures for a paper or a talk."""

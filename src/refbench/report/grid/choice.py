@@ -1,0 +1,156 @@
+"""Which cases and models stand on a sheet of pictures, by a rule that the sheet states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from refbench.case import AnyCase
+from refbench.failure import Failure
+from refbench.record import RefBenchError
+from refbench.score import digits_of
+from refbench.stats import Array, mean_of_those_there
+from refbench.tables.columns import columns_of
+from refbench.tables.result import Result
+from refbench.tables.table import case_values
+
+
+@dataclass(frozen=True)
+class Marks:
+    """One measure on every single case, under one protocol, by one judge."""
+
+    measure: str
+    protocol: str
+    judge: str | None
+    judges: tuple[str | None, ...]
+    lower: bool
+    values: dict[str, Array]
+    """By model; NaN where the case has no value."""
+    why_not: dict[tuple[str, str], str]
+    """By model and case: the kind of failure, or why the measure does not apply."""
+
+    @property
+    def said(self) -> str:
+        others = f", one of {len(self.judges)}" if len(self.judges) > 1 else ""
+        judge = f", judge {self.judge}{others}" if self.judge else ""
+        return f"{self.measure} ({self.protocol}{judge})"
+
+    @property
+    def digits(self) -> int:
+        return digits_of(value for column in self.values.values() for value in column)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The cases of a sheet, in order, and the rule that chose them."""
+
+    cases: tuple[AnyCase, ...]
+    rule: str
+
+
+def marks_of(
+    result: Result, *, measure: str | None = None, protocol: str | None = None, judge: str | None = None
+) -> Marks:
+    """The measure that a sheet is about: by default the summary, under the first protocol, by the first judge."""
+    there = list(dict.fromkeys(score.protocol for score in result.scores))
+    if protocol is not None and protocol not in there:
+        raise RefBenchError(f"--protocol {protocol}: there are {', '.join(there)}")
+    chosen = protocol or there[0]
+    scores = [score for score in result.scores if score.protocol == chosen]
+    judges = tuple(dict.fromkeys(score.judge for score in scores if score.judge)) or (None,)
+    if judge is not None and judge not in judges:
+        raise RefBenchError(f"--judge {judge}: there are {', '.join(str(name) for name in judges)}")
+    by = judge or judges[0]
+    aggregate = result.bench.protocols[chosen].aggregate
+    names = [m.name for m in aggregate.measures]
+    if measure is not None and measure not in names:
+        raise RefBenchError(f"--metric {measure}: there are {', '.join(names)}")
+    name = measure or result.summary(chosen)
+    # Models that no judge has seen yet have measurements only.
+    seen = {score.model for score in scores if score.judge == by}
+    mine = [s for s in scores if s.judge == by or (s.model not in seen and s.judge is None)]
+    columns = columns_of(mine, result.cases)
+    values = case_values(aggregate, columns, result.cases)[name]
+    parts = next(m.parts for m in aggregate.measures if m.name == name)
+    why_not: dict[tuple[str, str], str] = {}
+    for score in mine:
+        if score.metric in parts and score.value is None:
+            said = score.failure.kind if score.failure else f"does not apply: {score.not_applicable}"
+            said = "not asked yet" if score.not_asked else said
+            why_not.setdefault((score.model, score.case), said)
+    return Marks(
+        measure=name,
+        protocol=chosen,
+        judge=by,
+        judges=judges,
+        lower=name in result.bench.lower,
+        values={model: values[n] for n, (model, _) in enumerate(columns.systems)},
+        why_not=why_not,
+    )
+
+
+def choose(
+    cases: Sequence[AnyCase],
+    marks: Marks,
+    models: Sequence[str],
+    *,
+    ids: Sequence[str] = (),
+    worst: int | None = None,
+    best: int | None = None,
+    random: int | None = None,
+    disagree: int | None = None,
+    of: str | None = None,
+    seed: int = 0,
+) -> Chosen:
+    """Cases by name, by their value for one model (`of`) or on average over the models, by how far the models are
+    apart, or by lot."""
+    given = {"--cases": ids or None, "--worst": worst, "--best": best, "--random": random, "--disagree": disagree}
+    said = [name for name, value in given.items() if value is not None]
+    if len(said) > 1:
+        raise RefBenchError(f"{said[0]} and {said[1]} exclude each other: give one of them")
+    count = next((value for value in (worst, best, random, disagree) if value is not None), None)
+    if count is not None and count < 1:
+        raise RefBenchError(f"{said[0]} {count}: give a number from 1 up")
+    if of is not None and of not in models:
+        raise RefBenchError(f"--of {of}: the sheet has {', '.join(models)}")
+    if ids:
+        by_id = {case.id: case for case in cases}
+        stranger = next((name for name in ids if name not in by_id), None)
+        if stranger is not None:
+            raise RefBenchError(f"--cases {stranger}: there is no such case; the first is {cases[0].id}")
+        return Chosen(tuple(by_id[name] for name in ids), "cases chosen by name")
+    if not said or random is not None:
+        number = min(random or 4, len(cases))
+        drawn = np.random.default_rng(seed).choice(len(cases), size=number, replace=False)
+        return Chosen(tuple(cases[n] for n in drawn), f"{number} cases drawn at random (seed {seed})")
+    table = np.stack([marks.values[model] for model in models])
+    if disagree is not None:
+        if len(models) < 2:
+            raise RefBenchError("--disagree needs at least two models")
+        key, rule = (
+            table.min(axis=0) - table.max(axis=0),
+            f"cases on which the models are furthest apart in {marks.said}",
+        )
+    else:
+        low = (best is None) != marks.lower
+        column = table[list(models).index(of)] if of else mean_of_those_there(table)
+        key = column if low else -column
+        over = f"for {of}" if of else f"for {models[0]}" if len(models) == 1 else f"on average over {', '.join(models)}"
+        rule = f"cases with the {'lowest' if low else 'highest'} {marks.said} {over}"
+    there = np.flatnonzero(~np.isnan(key))
+    if not len(there):
+        raise RefBenchError(f"{said[0]}: no case has a value of {marks.measure} here")
+    order = sorted(there.tolist(), key=lambda n: (key[n], cases[n].id))[:count]
+    head = "the first of the " if len(order) == 1 else f"the {len(order)} "
+    return Chosen(tuple(cases[n] for n in order), f"{head}{rule}, among those with a value")
+
+
+def state_of(marks: Marks, model: str, case: AnyCase, position: int, output: Failure | None) -> str:
+    """What stands under a picture: the value, or why there is none."""
+    value = marks.values[model][position] if model in marks.values else np.nan
+    if not np.isnan(value):
+        return f"{marks.measure} {value:.{marks.digits}f}"
+    why = output.kind if output else marks.why_not.get((model, case.id), "not scored")
+    return f"{marks.measure}: none ({why})"

@@ -1,0 +1,1 @@
+"""The table for a paper, in LaTeX."""

@@ -1,0 +1,1 @@
+"""Evidence to scores, scores to columns, columns to a table with its fingerprint."""

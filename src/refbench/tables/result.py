@@ -1,0 +1,346 @@
+"""Result: a table with the scores behind it, and the questions one asks of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from refbench.analysis.compare import Comparison, compare_columns
+from refbench.benchmarks import Benchmark, PublishedValue
+from refbench.case import AnyCase
+from refbench.judges.panel import MEAN
+from refbench.record import RefBenchError
+from refbench.score import Score
+from refbench.tables.columns import columns_of
+from refbench.tables.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, case_values, summary_measure
+
+UNREADABLE = "unreadable_picture"
+OFFICIAL = "official wording"
+"""The words of a benchmark's authors, which published numbers were judged with."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table with the scores behind it, and what there is to say about how it came about."""
+
+    bench: Benchmark
+    table: Table
+    scores: tuple[Score, ...]
+    cases: tuple[AnyCase, ...]
+    changes: tuple[dict[str, Any], ...] = ()
+    """Step by step from the paper's numbers to the corrected ones, for each model."""
+    notes: tuple[str, ...] = ()
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """With how many seeds each model has painted."""
+    refusals: str = "conditional"
+    """How a model's own failures count: see `refbench.tables.scoring.REFUSALS`."""
+
+    def rows(self, **wanted: str) -> list[Row]:
+        """Rows by any of model, judge, protocol, metric, level."""
+        return [
+            row
+            for row in self.table.rows
+            if all((row.slice["level"] if key == "level" else getattr(row, key)) == v for key, v in wanted.items())
+        ]
+
+    def value(self, **wanted: str) -> float | None:
+        """The one value that the names single out, for example model=, metric="avg", protocol=, level="overall"."""
+        rows = self.rows(**wanted)
+        if len(rows) != 1:
+            names = ("model", "judge", "metric", "protocol")
+            apart = [name for name in names if len({getattr(row, name) for row in rows}) > 1]
+            apart += ["level"] if len({tuple(row.slice.items()) for row in rows}) > 1 else []
+            raise RefBenchError(f"{len(rows)} rows match {wanted}: name {' and '.join(apart or names)} of one")
+        return rows[0].value
+
+    @property
+    def wording(self) -> str | None:
+        """In whose words the judges were asked; None without a judge."""
+        parts = self.table.parts
+        settings, judges = parts.get("settings", {}), parts.get("judges", [])
+        if not judges:
+            return None
+        if not settings and not parts.get("asked"):
+            return OFFICIAL if self.bench.official_replies else "imported replies"
+        prompts = settings.get("prompts", "")
+        words = {
+            "own": "own wording",
+            "official": OFFICIAL,
+            "user": "the user's wording",
+            "": "the benchmark's wording",
+        }
+        said = f"rubric {settings['rubric']}" if "rubric" in settings else words.get(prompts, f"wording: {prompts}")
+        usual = {name: values[0] for name, values in self.bench.settings.items() if name != "prompts"}
+        usual |= dict.fromkeys(("max_side", "quality"), "")
+        asked = [f"{name}={settings[name]}" for name in usual if settings.get(name, usual[name]) != usual[name]]
+        return ", ".join([said, *asked])
+
+    def measured_by(self) -> str:
+        """Judge, wording, protocol and how refusals count, where that was chosen: what every table says of itself."""
+        judges = self.judges_said()
+        protocols = dict.fromkeys(row.protocol for row in self.table.rows)
+        by = f"judge {judges}; {self.wording}" if judges else "no judge"
+        counted = f"; refusals {self.refusals}" if self.refusals != "conditional" else ""
+        return f"{by}; protocol {', '.join(protocols)}{counted}"
+
+    def judges_said(self) -> str:
+        """Who judged, with the model behind each name; the mean of the judges is no judge. "" where nobody did."""
+        there, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
+        judges = [name for name in there if not (self.bench.judges_mean and name == MEAN)]
+        names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
+                 for name in judges]  # fmt: skip
+        if len(judges) == len(there) or len(names) < 2:
+            return ", ".join(names)
+        return f"{', '.join(names[:-1])} and {names[-1]}, mean of {'both' if len(names) == 2 else 'all'}"
+
+    def same_judge(self, judge: str | None, printed: str) -> bool:
+        """Whether a judge of this table is the one that a paper names, however either is spelled."""
+        ours, theirs = ("".join(filter(str.isalnum, name.casefold())) for name in (self._behind(judge or ""), printed))
+        return ours == theirs
+
+    def _behind(self, judge: str) -> str:
+        return str(self.table.parts.get("asked", {}).get(judge, {}).get("model", judge))
+
+    def published(self) -> list[PublishedValue]:
+        """The papers' numbers that may stand beside this table: the same wording, judge, protocol and subset."""
+        return [value for value in self._papers() if not self.differs(value)]
+
+    def published_apart(self) -> list[tuple[str, PublishedValue]]:
+        """The other numbers that papers have of these models, each with what is not the same there."""
+        said = ((self.differs(value), value) for value in self._papers())
+        return [(differs, value) for differs, value in said if differs]
+
+    def differs(
+        self, value: PublishedValue, protocol: str | None = None, judges: Sequence[str | None] | None = None
+    ) -> str:
+        """What a published number was measured with that this table (or its `protocol`, its `judges`) was not; empty
+        when all is the same."""
+        said = []
+        if value.judge == "human":
+            said.append("people's marks")
+        elif value.judge:
+            if self.wording != OFFICIAL:
+                said.append("the official wording")
+            there = self.table.parts.get("judges", []) if judges is None else judges
+            if not any(self.same_judge(judge, value.judge) for judge in there):
+                said.append(f"judge {value.judge}")
+        if "paper" not in ([protocol] if protocol else {row.protocol for row in self.table.rows}):
+            said.append("protocol paper")
+        if value.subset is not None and value.subset != self.table.parts.get("subset"):
+            said.append(f"subset {value.subset}")
+        elif len(self.cases) < (whole := self.bench.published_on.get(value.subset, 0)):
+            said.append(f"all cases ({len(self.cases)} of {whole} here)")
+        return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+
+    def _papers(self) -> list[PublishedValue]:
+        """Numbers of the models in this table, and those of benchmarks of which only numbers were ever released."""
+        models = {row.model for row in self.table.rows}
+        values = self.bench.published()
+        released = any(value.model is not None for value in values)
+        return [value for value in values if value.model in models or not released]
+
+    def compare(
+        self,
+        *models: str,
+        protocol: str | None = None,
+        judges: Sequence[str | None] | None = None,
+        metric: str | None = None,
+        against: str | None = None,
+        refusals: str | None = None,
+        draws: int = DRAWS,
+        seed: int = SEED,
+        by_slice: bool = True,
+    ) -> Comparison:
+        """The models (all, when none is named) compared in pairs on the cases they share, as one family.
+
+        By default under the table's first protocol, in the summary measure, with every judge (None in `judges`
+        stands for measurements without one). `against` compares one model with each of the others. A model's own
+        failures count as in the table, or as `refusals` says. Without `by_slice` gaps have no drivers, and cost
+        less.
+        """
+        there = list(dict.fromkeys(score.protocol for score in self.scores))
+        chosen = protocol or there[0]
+        if chosen not in there:
+            raise RefBenchError(f"--protocol {chosen}: these scores are of {', '.join(there)}")
+        mine = [score for score in self.scores if score.protocol == chosen]
+        known = list(dict.fromkeys(score.model for score in mine))
+        stranger = next((model for model in models if model not in known), None)
+        if stranger is not None:
+            raise RefBenchError(f"there is no model {stranger}: the models are {', '.join(known)}")
+        scores = [
+            score
+            for score in mine
+            if (not models or score.model in (*models, against)) and (judges is None or score.judge in judges)
+        ]
+        if not scores:
+            names = ", ".join(sorted({score.judge or "none" for score in mine}))
+            raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
+        return compare_columns(
+            self._counting(self.bench.protocols[chosen].aggregate, refusals or self.refusals),
+            columns_of(scores, self.cases),
+            self.cases,
+            benchmark=self.bench.name,
+            title=self.bench.title,
+            protocol=chosen,
+            models=[*models, *([against] if against and models and against not in models else [])] or None,
+            against=against,
+            metric=metric,
+            draws=draws,
+            seed=seed,
+            seeds=self.seeds,
+            lower=self.bench.lower,
+            measured=self.bench.measured,
+            mean_of_judges=MEAN if self.bench.judges_mean else None,
+            refusals=refusals or self.refusals,
+            by_slice=by_slice,
+        )
+
+    def _counting(self, aggregate: Aggregate, refusals: str) -> Aggregate:
+        """The aggregate with a model's own failures as they are to count, which need not be as in the table."""
+        if refusals == self.refusals:
+            return aggregate
+        if "worst,unsupported" in (refusals, self.refusals):
+            raise RefBenchError(
+                f"--refusals {refusals}: these scores are of {self.refusals}, and whether what a model cannot take "
+                "counts is decided when a run is scored; score it with that choice"
+            )
+        return (
+            replace(aggregate, worst=None)
+            if self.refusals == "worst"
+            else aggregate.counting_refusals(self.bench.lower)
+        )
+
+    def items(self) -> Iterator[dict[str, Any]]:
+        """One row for each (case, model, seed, metric, protocol), in whatever state, with the groups of its case.
+
+        `total` is what the picture gives in the measure that models are ranked by (`total_of`), on the table's scale.
+        """
+        groups = {case.id: dict(case.groups) for case in self.cases}
+        totals: dict[tuple[str, str, str | None, str, int], float] = {}
+        names = {}
+        for protocol in dict.fromkeys(score.protocol for score in self.scores):
+            names[protocol] = self.summary(protocol)
+            totals |= self._totals(protocol, names[protocol])
+        for score in self.scores:
+            yield {
+                "case": score.case,
+                "task": groups[score.case].get("task"),
+                "groups": groups[score.case],
+                "model": score.model,
+                "judge": score.judge,
+                "metric": score.metric,
+                "protocol": score.protocol,
+                "seed": score.seed,
+                "score": score.value,
+                "answers": list(score.answers),
+                "failure": score.failure and score.failure.model_dump(),
+                "not_applicable": score.not_applicable,
+                "not_asked": score.not_asked,
+                "total": totals.get((score.protocol, score.model, score.judge, score.case, score.seed)),
+                "total_of": names[score.protocol],
+            }
+
+    def _totals(self, protocol: str, measure: str) -> dict[tuple[str, str, str | None, str, int], float]:
+        """The measure of every picture by itself, where it has one."""
+        mine = [score for score in self.scores if score.protocol == protocol]
+        columns = columns_of(mine, self.cases)
+        found = {}
+        for place, seed in enumerate(sorted({score.seed for score in mine})):
+            of_seed = case_values(self.bench.protocols[protocol].aggregate, columns.of_seed(place), self.cases)
+            for (model, judge), values in zip(columns.systems, of_seed.get(measure, ()), strict=False):
+                for case, value in zip(self.cases, values.tolist(), strict=True):
+                    if math.isfinite(value):
+                        found[protocol, model, judge, case.id, seed] = value
+        return found
+
+    def failures(self) -> list[dict[str, Any]]:
+        """One row for each score that failed, with the kind and what is known about it."""
+        return [
+            {
+                "case": score.case,
+                "model": score.model,
+                "judge": score.judge,
+                "protocol": score.protocol,
+                "metric": score.metric,
+                "seed": score.seed,
+                "kind": score.failure.kind,
+                "detail": score.failure.detail,
+            }
+            for score in self.scores
+            if score.failure is not None
+        ]
+
+    def flat(self) -> dict[str, float]:
+        """The overall values as `benchmark/model/judge/protocol/metric`, for experiment trackers; what has no value
+        is not in it. A slash in a name becomes an underscore, so that a key always has five parts."""
+        found: dict[str, float] = {}
+        for row in self.rows(level="overall"):
+            names = self.table.benchmark, row.model, row.judge or "none", row.protocol, row.metric
+            key = "/".join(name.replace("/", "_") for name in names)
+            if key in found:
+                raise RefBenchError(f"two models or judges would both be {key}: rename one of them")
+            if row.value is not None:
+                found[key] = row.value
+        return found
+
+    def summary(self, protocol: str, where: Mapping[str, str] = OVERALL) -> str:
+        """The measure that models are ranked by on a slice, by default on all cases."""
+        rows = [row for row in self.table.rows if row.protocol == protocol and dict(row.slice) == where]
+        valued = [row.metric for row in rows if row.value is not None]
+        return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
+
+    def failed(self, *, missing: bool = False) -> tuple[Counter[str], int]:
+        """Replies and measurements that failed under the first protocol of the table by kind, and among how many: those
+        there are, or (`missing`) all that a judge was asked for. What was not asked for yet counts in neither."""
+        there = [
+            [score.failure.kind for score in scores if score.failure]
+            for place, scores in self._pieces().items()
+            if not any(score.not_asked or _is_absent(score, missing and place[3] is not None) for score in scores)
+        ]
+        return Counter(kinds[0] for kinds in there if kinds), len(there)
+
+    def waiting(self) -> int:
+        """Replies and measurements that were not asked for yet."""
+        return sum(any(score.not_asked for score in scores) for scores in self._pieces().values())
+
+    def pieces_said(self) -> str:
+        """What `failed` and `waiting` count, in words."""
+        judged = {place[3] is not None for place in self._pieces()}
+        return {frozenset({True}): "replies", frozenset({False}): "measurements"}.get(
+            frozenset(judged), "replies and measurements"
+        )
+
+    def unjudged(self) -> dict[str, str]:
+        """The cases whose own pictures could not be read, with the reason: nobody's failure but the data's."""
+        return {
+            score.case: score.failure.detail
+            for score in self.scores
+            if score.failure and score.failure.kind == UNREADABLE and not score.failure.by_model
+        }
+
+    def failure_share(self, *, missing: bool = False) -> float:
+        """Share of replies and measurements that failed, as `failed` counts them."""
+        kinds, there = self.failed(missing=missing)
+        return kinds.total() / there if there else 0.0
+
+    def _pieces(self) -> dict[tuple[str, str, int, str | None, str], list[Score]]:
+        """The scores under the first protocol by what they were read from: a judge's reply gives several measures, and
+        a measurement stands beside every judge. What is made of other scores, the judges' mean too, is no piece."""
+        protocol = self.table.rows[0].protocol if self.table.rows else ""
+        part_of = {metric: part for part, of_part in self.bench.parts.items() for metric in of_part}
+        found: dict[tuple[str, str, int, str | None, str], list[Score]] = {}
+        for score in self.scores:
+            part = part_of.get(score.metric, score.metric)
+            made = (part == "derived" and self.bench.derived) or (self.bench.judges_mean and score.judge == MEAN)
+            if score.protocol == protocol and score.not_applicable is None and not made:
+                judge = None if part in self.bench.measured else score.judge
+                found.setdefault((score.case, score.model, score.seed, judge, part), []).append(score)
+        return found
+
+
+def _is_absent(score: Score, asked: bool) -> bool:
+    kind = score.failure and score.failure.kind
+    return kind == "not_measured" or (kind == "missing_reply" and not asked)

@@ -1,0 +1,306 @@
+"""Evidence to scores: every expected score in some state, by the readers of the protocols."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+
+from refbench.benchmarks import Benchmark
+from refbench.case import AnyCase
+from refbench.evidence import Evidence, Purpose
+from refbench.failure import CIRCUMSTANCES, Failure
+from refbench.judges.panel import mean_of_judges, mean_of_repeats
+from refbench.output import Output
+from refbench.score import Score
+from refbench.tables.columns import System
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run knows beyond its records: its judges, how many seeds of each model it was asked for, which parts
+    cannot be measured and why, and whether a request that a model cannot take counts against it."""
+
+    judges: tuple[str, ...] = ()
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)
+    unsupported_counts: bool = False
+    pictures: str = ""
+    """One hash for the content of the cases' pictures, as far as the run has opened them."""
+
+
+def score_evidence(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    evidence: Iterable[tuple[Purpose, Evidence]],
+    protocols: Sequence[str],
+    systems: Sequence[System] = (),
+    outputs: Iterable[Output] = (),
+    settings: Mapping[str, str] | None = None,
+    asked: Asked | None = None,
+) -> list[Score]:
+    """Every expected score of every seed, in some state: what no evidence speaks of is no gap."""
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
+    scores = [
+        score
+        for name in protocols
+        for model, judge in read.systems
+        for case in cases
+        for seed in read.seeds(model)
+        for score in _of_picture(bench, read, case, name, (model, judge), seed)
+    ]
+    return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
+
+
+def drawn_scores(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    evidence: Iterable[tuple[Purpose, Evidence]],
+    protocols: Sequence[str],
+    systems: Sequence[System] = (),
+    outputs: Iterable[Output] = (),
+    settings: Mapping[str, str] | None = None,
+    asked: Asked | None = None,
+) -> Iterator[Score]:
+    """The scores before they are averaged: for each seed and repeat every metric of every case, in some state.
+
+    What is measured has no repeats and says the same in each.
+    """
+    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
+    for name in protocols:
+        for model, judge in read.systems:
+            for seed in read.seeds(model):
+                for repeat in read.repeats(name, model, judge):
+                    for case in cases:
+                        found = read.scores(name, model, judge, case.id, seed, repeat)
+                        yield from _with_derived(bench, case, name, found)
+
+
+def _of_picture(
+    bench: Benchmark, read: _Reading, case: AnyCase, protocol: str, system: System, seed: int
+) -> list[Score]:
+    """The scores of one picture: what follows from others follows in each repeat of the judge (a gate is open or
+    shut, not half open), and the repeats are averaged then."""
+    repeats = read.repeats_of(protocol, *system, case.id, seed) if bench.derived is not None else []
+    if len(repeats) < 2:
+        return _with_derived(bench, case, protocol, mean_of_repeats(read.scores(protocol, *system, case.id, seed)))
+    drawn = [read.scores(protocol, *system, case.id, seed, repeat) for repeat in repeats]
+    return mean_of_repeats([score for scores in drawn for score in _with_derived(bench, case, protocol, scores)])
+
+
+class _Reading:
+    """What the evidence says, score by score, and why nothing is said where it is silent."""
+
+    def __init__(
+        self,
+        bench: Benchmark,
+        cases: Sequence[AnyCase],
+        evidence: Iterable[tuple[Purpose, Evidence]],
+        protocols: Sequence[str],
+        systems: Sequence[System],
+        outputs: Iterable[Output],
+        settings: Mapping[str, str] | None,
+        asked: Asked | None,
+    ) -> None:
+        by_id = {case.id: case for case in cases}
+        final = [output for output in outputs if output.step is None]
+        self._asked = asked
+        self._missing = {(o.case, o.model, o.seed): _of_model(o.failure) for o in final if o.failure is not None}
+        self._imported: set[str | None] = set()
+        """Judges whose replies were read from files: what is not there will not come."""
+        self._seeds: defaultdict[str, set[int]] = defaultdict(set)
+        for model, count in (asked.seeds if asked else {}).items():
+            self._seeds[model] |= set(range(count))
+        for output in final:
+            self._seeds[output.model].add(output.seed)
+        self._found: dict[tuple[str, str, str | None, str, str, int], dict[int, Score]] = {}
+        self._without_reply: set[tuple[str, str, str | None, str, str, int, int]] = set()
+        self._unsendable: dict[tuple[str, str, str, int], Failure] = {}
+        self._measured = _Measured()
+        models = dict.fromkeys(model for model, _ in systems)
+        expected: dict[System, None] = dict.fromkeys(systems)
+        for purpose, act in whole_parts(evidence):
+            if "imported" in act.request:
+                self._imported.add(purpose.judge)
+            case = by_id.get(purpose.case)
+            if case is None:
+                continue
+            models[purpose.model] = None
+            self._seeds[purpose.model].add(purpose.seed)
+            if act.kind == "measure":
+                self._measured.add(purpose, act, protocols)
+                continue
+            expected[purpose.model, purpose.judge] = None
+            if purpose.part == "*":
+                place = purpose.case, purpose.model, purpose.judge, purpose.seed
+                self._unsendable[place] = act.failure or Failure(kind="undefined")
+                continue
+            self._read(bench, case, purpose, act, protocols)
+        # Nobody was asked about a model that has given no picture at all: its failures stand beside the others' scores.
+        judges = sorted({judge for _, judge in expected if judge} | set(asked.judges if asked else ()))
+        judged = {model for model, _ in expected}
+        for model in dict.fromkeys(output.model for output in final) if judges or models else ():
+            if model not in models:
+                expected |= {(model, judge): None for judge in judges}
+                models[model] = None
+        judged |= {model for model, _ in expected}
+        # Without any judge a model still has its measurements.
+        expected |= {(model, None): None for model in models if model not in judged}
+        self.systems = sorted(expected, key=lambda system: (system[0], system[1] or ""))
+        unasked = bench.not_asked(settings or {})
+        self._away = {case.id: {**bench.not_applicable(case), **unasked} for case in cases}
+        self._metrics = [metric for of_part in bench.parts.values() for metric in of_part]
+        self._are_measured = bench.measured
+
+    def _read(self, bench: Benchmark, case: AnyCase, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
+        repair = purpose.part.endswith("+repair")
+        plain = purpose.model_copy(update={"part": purpose.part.removesuffix("+repair")}) if repair else purpose
+        for name in protocols:
+            # The released scripts never ask again: a repaired reply is for the corrected protocol alone.
+            if purpose.protocol not in ("", name) or (repair and name == "paper"):
+                continue
+            for score in bench.protocols[name].read(case, plain, act):
+                key = name, score.model, score.judge, score.case, score.metric, purpose.seed
+                place = self._found.setdefault(key, {})
+                # Of two acts for one purpose (the judge moved to another address) the one with a reply stands.
+                mended = act.failure is None and (*key, score.repeat) in self._without_reply
+                if score.repeat not in place or mended or (repair and place[score.repeat].failure is not None):
+                    place[score.repeat] = score
+                    self._without_reply.discard((*key, score.repeat))
+                    if act.failure is not None:
+                        self._without_reply.add((*key, score.repeat))
+
+    def seeds(self, model: str) -> list[int]:
+        return sorted(self._seeds[model]) or [0]
+
+    def repeats(self, protocol: str, model: str, judge: str | None) -> list[int]:
+        found = {n for key, place in self._found.items() if key[:3] == (protocol, model, judge) for n in place}
+        return sorted(found) or [0]
+
+    def repeats_of(self, name: str, model: str, judge: str | None, case: str, seed: int) -> list[int]:
+        """The repeats that say anything of one picture."""
+        places = (self._found.get((name, model, judge, case, metric, seed), {}) for metric in self._metrics)
+        return sorted({repeat for place in places for repeat in place})
+
+    def scores(
+        self, name: str, model: str, judge: str | None, case: str, seed: int, repeat: int | None = None
+    ) -> list[Score]:
+        """What is said of a case: by all repeats, or every metric as one of them has it."""
+        here: list[Score] = []
+        for metric in self._metrics:
+            there = self._found.get((name, model, judge, case, metric, seed))
+            if there and repeat is None:
+                here += there.values()
+                continue
+            if there and repeat in there:
+                here.append(there[repeat])
+                continue
+            state = self._unsaid(judge) if there else self._silent(name, model, judge, case, metric, seed)
+            draw = {"seed": seed, "repeat": repeat or 0}
+            here.append(Score(case=case, model=model, judge=judge, metric=metric, protocol=name, **draw, **state))
+        return here
+
+    def _silent(self, name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
+        """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
+        gone = self._missing.get((case, model, seed))
+        counts = self._asked is not None and self._asked.unsupported_counts
+        if gone is not None and gone.kind == "unsupported" and not counts:
+            return {"not_applicable": gone.detail or "the model cannot take such a request"}
+        if metric in self._away[case]:
+            return {"not_applicable": self._away[case][metric]}
+        if metric in self._are_measured:
+            found = self._measured.get(name, model, case, metric, seed)
+            return found or ({"failure": gone} if gone else self._unmeasured(metric))
+        failure = gone or self._unsendable.get((case, model, judge or "", seed))
+        return {"failure": failure} if failure else self._unsaid(judge)
+
+    def _unsaid(self, judge: str | None) -> State:
+        """Of imported replies one is missing; a judge who is asked live has not been asked yet."""
+        return {"failure": _ABSENT} if judge in self._imported else {"not_asked": True}
+
+    def _unmeasured(self, metric: str) -> State:
+        if self._asked is None:
+            return {"failure": _UNMEASURED}
+        why = self._asked.unmeasured.get(metric)
+        return {"failure": Failure(kind="not_measured", detail=why)} if why else {"not_asked": True}
+
+
+def _of_model(failure: Failure) -> Failure:
+    """A failure to give a picture, as the model's own where it is."""
+    return failure.model_copy(update={"by_model": failure.kind not in CIRCUMSTANCES})
+
+
+_ABSENT = Failure(kind="missing_reply", detail="no reply is recorded")
+_UNMEASURED = Failure(kind="not_measured", detail="no measurement is recorded")
+
+
+State: TypeAlias = dict[str, Any]
+"""The value, failure or not_applicable of a score."""
+
+
+class _Measured:
+    """Measurements by where they belong. Only those by the newest version of a metric that the run holds count: a run
+    that was measured again half way is no mixture of two versions."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str, str, int], tuple[int, Evidence]] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+
+    def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
+        version = int(act.request.get("version", 0))
+        for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
+            place = name, purpose.model, purpose.case, purpose.part, purpose.seed
+            if place not in self._found or version > self._found[place][0]:
+                self._found[place] = version, act
+            self._newest[name, purpose.part] = max(version, self._newest.get((name, purpose.part), version))
+
+    def get(self, protocol: str, model: str, case: str, part: str, seed: int) -> State | None:
+        version, act = self._found.get((protocol, model, case, part, seed), (0, None))
+        if act is None or version < self._newest[protocol, part]:
+            return None
+        return {"failure": act.failure} if act.reply is None else {"value": orjson.loads(act.reply)["value"]}
+
+
+def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[Score]) -> list[Score]:
+    """The scores of a case with those that follow from them in place."""
+    if bench.derived is None:
+        return scores
+    found = bench.derived(case, protocol, {score.metric: score for score in scores})
+    blank: State = {"value": None, "failure": None, "not_applicable": None, "not_asked": False}
+    states = {
+        name: {**blank, **({"not_asked": True} if said is None else {_KEYS.get(type(said), "value"): said})}
+        for name, said in found.items()
+    }
+    return [Score(**{**dict(s), **states[s.metric]}) if s.metric in states else s for s in scores]
+
+
+_KEYS: dict[type[Any], str] = {Failure: "failure", str: "not_applicable"}
+
+
+def whole_parts(evidence: Iterable[tuple[Purpose, Evidence]]) -> Iterator[tuple[Purpose, Evidence]]:
+    """Evidence by whole parts: the replies to `IF/1`, `IF/2`, ... are one reply to IF, or fail as the first did."""
+    pieces: dict[Purpose, list[tuple[int, Evidence]]] = {}
+    repaired: set[tuple[Purpose, int]] = set()
+    for purpose, act in evidence:
+        part, slash, rest = purpose.part.partition("/")
+        if not slash:
+            yield purpose, act
+            continue
+        whole = purpose.model_copy(update={"part": part})
+        number, _, repair = rest.partition("+")
+        entries = pieces.setdefault(whole, [])
+        if repair:
+            if act.failure is None:
+                entries[:] = [entry for entry in entries if entry[0] != int(number)]
+                entries.append((int(number), act))
+                repaired.add((whole, int(number)))
+        elif (whole, int(number)) not in repaired:
+            entries.append((int(number), act))
+    for whole, entries in pieces.items():
+        acts = [act for _, act in sorted(entries, key=lambda entry: entry[0])]
+        failed = [act for act in acts if act.failure is not None]
+        joined = "\n\n".join(act.reply or "" for act in acts)
+        yield whole, failed[0] if failed else acts[0].model_copy(update={"reply": joined})

@@ -1,6 +1,0 @@
-"""What all makers of datasets share: what was dropped and why, what people decided, and the data card."""
-
-from refbench.workshop.dropped import Dropped, DroppedItems
-from refbench.workshop.review import Decision, Review
-
-__all__ = ["Decision", "Dropped", "DroppedItems", "Review"]
