@@ -290,7 +290,7 @@ AUDITED: tuple[Metric, ...] = ("IF", "VC")
 def audit_prompt(questions: Sequence[ItemQuestion]) -> str:
     """The words of our own rubric: the audit is a judgement of the copy that edits nothing."""
     wording = own_wording()
-    return f"{wording.system}\n\n{wording.template.replace(PLACEHOLDER, question_block(_asked(questions)))}"
+    return f"{wording['system']}\n\n{wording['answer'].replace(PLACEHOLDER, question_block(_asked(questions)))}"
 
 
 def read_audit(reply: str, metric: Metric, questions: Sequence[ItemQuestion]) -> tuple[bool, ...] | Failure:
