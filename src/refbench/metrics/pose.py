@@ -148,7 +148,6 @@ def _is_rainbow(drawing: Pixels) -> bool:
 HEAT = 0.1
 """A joint of OpenPose's or HigherHRNet's counts from this heat on: it is what both call a peak."""
 
-metric("pose_ap", better="higher", range=(0, 1), of={"output": "vitpose_base", "reference": "vitpose_base"})(pose_ap)
 metric("pose_pixel", better="higher", range=(0, 1), of={"output": "higherhrnet_w32"}, protocol="paper")(
     found_pose_pixel_paper
 )
@@ -179,5 +178,5 @@ def sure_pose_f1(output: Feature, reference: Pixels | None = None, source: Pixel
     return pose_f1({**output, "keypoints": seen}, reference, source)
 
 
-for _network in ("openpose_body", "higherhrnet_w32", "vitpose_base"):
+for _network in ("openpose_body", "higherhrnet_w32"):
     metric("pose_f1", better="higher", range=(0, 1), of={"output": _network})(sure_pose_f1)

@@ -166,12 +166,6 @@ def _positive(match: Value) -> Value:
     return match if isinstance(match, Failure) else max(100.0 * match, 0.0)
 
 
-@metric(better="lower", range=(0, 1), of={"network": "dists"})
-def dists(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
-    """DISTS, distance in structure and texture; 0 for equal pictures. The output is brought to the source's size."""
-    return perceptual_distance(output, source, network)
-
-
 @metric(better="lower", range=(0, None), of={"output": "inception_v3"}, protocol="paper")
 def inception_mean(output: Feature) -> Value:
     """What MultiRef prints as FID: the square of the mean of one picture's 2048 features. It measures no distance."""

@@ -221,6 +221,10 @@ def first_box(picture: Pixels, grounder: Network, caption: str | None) -> Box | 
     return x1, y1, x2, y2
 
 
+_GROUNDED = {"grounder": "florence2_large"}
+
+
+@metric("bbox_iou", better="higher", range=(0, 1), of=_GROUNDED, protocol="paper")
 def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -229,6 +233,7 @@ def grounded_bbox_iou_paper(
     return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
 
 
+@metric("bbox_iou", better="higher", range=(0, 1), of=_GROUNDED, protocol="corrected")
 def grounded_bbox_iou(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -236,11 +241,6 @@ def grounded_bbox_iou(
     found = first_box(output, grounder, caption)
     return found if isinstance(found, Failure) else bbox_iou(output, reference, box, output_box=found)
 
-
-for _network in ("florence2_large", "grounding_dino_base"):
-    _of = {"grounder": _network}
-    metric("bbox_iou", better="higher", range=(0, 1), of=_of, protocol="paper")(grounded_bbox_iou_paper)
-    metric("bbox_iou", better="higher", range=(0, 1), of=_of, protocol="corrected")(grounded_bbox_iou)
 
 _MASKED: dict[str, Any] = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
 
