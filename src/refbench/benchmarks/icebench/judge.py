@@ -14,7 +14,7 @@ from typing import Literal
 
 from refbench.benchmarks.icebench.cases import ICECase, task_of
 from refbench.benchmarks.icebench.tasks import QA
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.record import Record, RefBenchError
 
@@ -80,9 +80,6 @@ def judge_request(
     return ChatRequest(
         parts=(*(ChatPicture(sha256=sha256) for sha256 in shown), ChatText(text=text)), max_tokens=MAX_TOKENS
     )
-
-
-SETTINGS = {"prompts": ("own", "DIR")}
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:

@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.multibanana.cases import task_of
-from refbench.benchmarks.multibanana.table import PART
+from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.multibanana.cases import PART, task_of
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text

@@ -12,9 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
-from refbench.benchmarks.multibanana.cases import MultiBananaCase
-from refbench.benchmarks.multibanana.table import PART
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
+from refbench.benchmarks.multibanana.cases import PART, MultiBananaCase
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.record import Record, RefBenchError
 
@@ -81,9 +80,6 @@ def judge_requests(
         ChatText(text=wording.c),
     )
     return [ChatRequest(parts=parts, max_tokens=MAX_TOKENS)]
-
-
-SETTINGS = {"prompts": ("own", "DIR")}
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:

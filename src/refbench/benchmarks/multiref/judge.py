@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.multiref.cases import WORDS, MultiRefCase, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
 from refbench.benchmarks.multiref.replies import OVERALL, references_contract
@@ -20,7 +20,6 @@ from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.judges.prompts import filled
 
 MAX_TOKENS = 2048
-SETTINGS = {"prompt": ("structured", "enhanced"), "reference_axis": ("no", "yes", "all")}
 _AXIS: Mapping[str, tuple[Type, ...]] = {"no": (), "yes": ("style", "subject"), "all": JUDGEABLE}
 
 

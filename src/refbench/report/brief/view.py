@@ -69,7 +69,7 @@ class View:
 
     @property
     def aggregate(self) -> Aggregate:
-        return self.board.bench.protocols[self.protocol].aggregate
+        return self.board.bench.scoring.protocols[self.protocol].aggregate
 
     @cached_property
     def columns(self) -> Columns:
@@ -87,11 +87,11 @@ class View:
 
     def sign(self, measure: str) -> int:
         """What turns a difference into how much better: -1 where less is better."""
-        return -1 if measure in self.board.bench.lower else 1
+        return -1 if measure in self.board.bench.scoring.lower else 1
 
     def places(self, part: Part) -> list[Ranked]:
         """The row of each model on a part, best first, and which of them are ranked."""
-        return ranked(self._rows_by_part.get((part.measure, *part.label.items()), ()), self.board.bench.lower)
+        return ranked(self._rows_by_part.get((part.measure, *part.label.items()), ()), self.board.bench.scoring.lower)
 
     @cached_property
     def _rows_by_part(self) -> dict[tuple[object, ...], list[Row]]:
@@ -110,7 +110,7 @@ class View:
             for row in self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
             if row.judge == self.judge
         ]
-        return tuple(ranked(sorted(found, key=lambda row: row.model), self.board.bench.lower))
+        return tuple(ranked(sorted(found, key=lambda row: row.model), self.board.bench.scoring.lower))
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -161,8 +161,8 @@ class View:
             against=against,
             draws=draws or self.draws,
             seed=self.seed,
-            lower=self.board.bench.lower,
-            measured=self.board.bench.measured,
+            lower=self.board.bench.scoring.lower,
+            measured=self.board.bench.asking.measured,
             refusals=self.board.result.refusals,
         )
 

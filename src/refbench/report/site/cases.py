@@ -41,7 +41,7 @@ class CaseGrid:
         self.failed: dict[str, Grid] = {}
         self.waiting: dict[str, Grid] = {}
         for protocol in board.protocols:
-            aggregate = board.bench.protocols[protocol].aggregate
+            aggregate = board.bench.scoring.protocols[protocol].aggregate
             measure = next((m for m in aggregate.measures if m.name == summary[protocol]), None)
             if measure is None:
                 continue
@@ -150,7 +150,7 @@ def _case(board: Board, album: Album, case: AnyCase, replies: Sequence[Sequence[
         tags=case.tags,
         questions=[
             QuestionView(metric=q.metric, text=q.text, expected=q.expected, weight=q.weight, gate=q.gate)
-            for q in board.bench.questions(case)
+            for q in board.bench.asking.questions(case)
         ],
         outputs=_outputs(board, album, case),
         scores=[
