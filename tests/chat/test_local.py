@@ -227,9 +227,9 @@ def ask(
 
 def weights(vlm: LocalVLM) -> Any:
     """The loaded weights, to spy on."""
-    if vlm._weights is None:
+    if vlm._loaded.weights is None:
         ask(vlm, [question("wake up", max_tokens=1)], [])
-    return vlm._weights
+    return vlm._loaded.weights
 
 
 def spied(monkeypatch: pytest.MonkeyPatch, thing: Any, name: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -587,7 +587,7 @@ def test_a_closed_judge_answers_nobody(judge: Judge) -> None:
     vlm = judge("llava")
     ask(vlm, [question("?")], [])
     asyncio.run(vlm.close())
-    assert vlm._weights is None
+    assert vlm._loaded.weights is None
     with pytest.raises(RefBenchError, match="was closed"):
         ask(vlm, [question("?")], [])
 

@@ -285,7 +285,7 @@ def listed_questions(questions: Sequence[Graded], task: Sought) -> str:
 def rephrasing_parts(task: Sought, instruction: str) -> list[str | Path]:
     """The question that the rephrase wrapper asks, word for word, so that both give prompts of one kind."""
     values = {"count": str(task.outputs), "shown": str(len(task.pictures)), "size": "not fixed"}
-    parts: list[str | Path] = [wording("refbench.models", "rephrase.txt", instruction=instruction, **values)]
+    parts: list[str | Path] = [wording("refbench.models.wrappers", "rephrase.txt", instruction=instruction, **values)]
     for number, picture in enumerate(task.pictures, 1):
         parts += [f"Picture {number} (reference):", picture.path]
     return parts
