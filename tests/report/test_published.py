@@ -104,7 +104,7 @@ def test_numbers_of_a_part_of_the_cases_are_not_those_of_all(capsys: pytest.Capt
         whole.bench,
         whole.cases[:116],
         [score for score in whole.scores if score.case in some],
-        subset="paper874",
+        Origin("paper874"),
         draws=0,
     )
     assert few.published() == []
