@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
 from refbench.record import Record, clean_text
 from refbench.runs.disk import disk_error, write_whole
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a line of dropped.jsonl is about: a picture, an item, a case, by its id, with a picture to show."""
+
+    what: str
+    id: str
+    picture: str = ""
 
 
 class Dropped(Record):

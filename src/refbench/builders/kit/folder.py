@@ -8,18 +8,9 @@ from typing import Any
 
 import orjson
 
-from refbench.builders.kit.review import write_review
+from refbench.builders.kit.settings import SPLITS
 from refbench.record import RefBenchError
 from refbench.runs.disk import disk_error, write_whole
-
-SPLITS = ("dev", "test")
-
-
-def split_names(test_share: float | None) -> tuple[str, ...]:
-    """The folders of the splits below --out; one that is --out itself where there are none."""
-    if test_share is not None and not 0 < test_share < 1:
-        raise RefBenchError(f"--test-share {test_share:g}: give a share between 0 and 1, for example 0.5")
-    return ("",) if test_share is None else SPLITS
 
 
 def claim(out: Path, source: Path, builder: str, places: Iterable[str]) -> None:
@@ -115,18 +106,3 @@ def as_json(value: Any) -> bytes:
 
 def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-
-
-def offer_review(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """The file to decide in. One in which nobody has decided anything yet is brought up to date."""
-    if path.exists() and _untouched(path):
-        path.unlink()
-    write_review(path, rows)
-
-
-def _untouched(path: Path) -> bool:
-    try:
-        said = [orjson.loads(row) for row in path.read_bytes().splitlines() if row.strip()]
-    except (OSError, orjson.JSONDecodeError):
-        return False
-    return all(isinstance(r, dict) and not (r.get("decision") or r.get("edit") or r.get("comment")) for r in said)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
-from refbench.builders.kit.review import write_review
+from refbench.builders.kit.review import Review, write_review
 from refbench.builders.refblend.blending import Blending, Material
 from refbench.builders.refblend.captions import named_objects, written_captions
 from refbench.builders.refblend.extraction import VERSION
