@@ -12,7 +12,7 @@ from PIL import Image
 
 from refbench.failure import Failure
 from refbench.metrics.metric import find_metric
-from refbench.metrics.similarity import clip_score, clip_score_paper, encoder_match, text_image_match
+from refbench.metrics.similarity import clip_score, clip_score_paper, image_match, text_image_match
 from refbench.networks.large.clip import ClipB16, ClipL14
 from refbench.networks.large.device import Place, is_out_of_memory
 from refbench.networks.large.encoders import Csd, Dinov2Base, Dinov2Giant, Siglip
@@ -290,7 +290,7 @@ def test_the_metrics_on_clip(clip_folder: Path, pictures: list[Any]) -> None:
     """Both protocols of clip_score against transformers, the paper's with the input divided by 255 twice."""
     clip = ClipB16(clip_folder)
     picture, text = clip([pictures[0], WORDS[0]])
-    expected = float(encoder_match(picture, text))
+    expected = float(image_match(picture, text))
     assert text_image_match(picture, text) == pytest.approx(expected)
     assert clip_score(picture, text) == pytest.approx(max(100 * expected, 0))
     model = transformers.CLIPModel.from_pretrained(clip_folder)
@@ -310,7 +310,7 @@ def test_the_metrics_on_clip(clip_folder: Path, pictures: list[Any]) -> None:
 def test_opposite_vectors_score_zero_and_empty_ones_nothing() -> None:
     one = {"vector": np.array([1.0, 0.0], np.float32)}
     assert clip_score(one, {"vector": -one["vector"]}) == 0
-    assert isinstance(encoder_match(one, {"vector": np.zeros(2, np.float32)}), Failure)
+    assert isinstance(image_match(one, {"vector": np.zeros(2, np.float32)}), Failure)
 
 
 def test_the_metrics_are_there_under_their_names() -> None:
@@ -349,7 +349,7 @@ def test_a_folder_of_one_s_own_serves_the_whole_way_to_a_measurement(
     found = measure("text_image_match@clip_l14_336", protocol="paper", output=pictures[1], caption=WORDS[1])
     assert found.value == pytest.approx(float(text_image_match(picture, text)), abs=1e-5)
     found = measure("image_match@clip_l14_336", protocol="paper", output=pictures[1], reference=pictures[2])
-    assert found.value == pytest.approx(float(encoder_match(picture, other)), abs=1e-5)
+    assert found.value == pytest.approx(float(image_match(picture, other)), abs=1e-5)
     values = {
         p: measure("clip_score@clip_b16", protocol=p, output=pictures[1], caption=WORDS[0])
         for p in ("paper", "corrected")
