@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings", bound=BuildSettings)
 Options = Annotated[Settings, Parameter(name="*")]
-MaxDropped = Annotated[float, Parameter(help="Share of what was begun and lost above which the exit code is 1")]
 
 build_command = App(
     name="build",
@@ -29,71 +27,49 @@ build_command = App(
 
 
 @build_command.command(name="creval")
-def creval_command(settings: Options[CREvalSettings], *, max_dropped: MaxDropped = 0.5, json: Json = False) -> int:
+def creval_command(settings: Options[CREvalSettings], *, json: Json = False) -> int:
     """Creative edits: instructions in nine dimensions, and yes/no questions to judge them by."""
-    from refbench.builders.creval.build import build
-
-    return _run(build, settings, max_dropped=max_dropped, json=json)
+    return _run(settings, json=json)
 
 
 @build_command.command(name="multibanana")
-def multibanana_command(
-    settings: Options[MultiBananaSettings], *, max_dropped: MaxDropped = 0.5, json: Json = False
-) -> int:
+def multibanana_command(settings: Options[MultiBananaSettings], *, json: Json = False) -> int:
     """Compositions of several references: filtered pictures, tasks, instructions."""
-    from refbench.builders.multibanana.build import build
-
-    return _run(build, settings, max_dropped=max_dropped, json=json)
+    return _run(settings, json=json)
 
 
 @build_command.command(name="ideabench")
-def ideabench_command(
-    settings: Options[IdeaBenchSettings], *, max_dropped: MaxDropped = 0.5, json: Json = False
-) -> int:
+def ideabench_command(settings: Options[IdeaBenchSettings], *, json: Json = False) -> int:
     """Design tasks: six graded questions for each case."""
-    from refbench.builders.ideabench.build import build
-
-    return _run(build, settings, max_dropped=max_dropped, json=json)
+    return _run(settings, json=json)
 
 
 @build_command.command(name="multiref-real")
-def multiref_real_command(
-    settings: Options[MultiRefRealSettings], *, max_dropped: MaxDropped = 0.75, json: Json = False
-) -> int:
+def multiref_real_command(settings: Options[MultiRefRealSettings], *, json: Json = False) -> int:
     """Real-world edits of several pictures: instructions with tokens, from before and after."""
-    from refbench.builders.multiref_real.build import build
-
-    return _run(build, settings, max_dropped=max_dropped, json=json)
+    return _run(settings, json=json)
 
 
-def _run(
-    build: Callable[[Settings, Callable[[str], None] | None], Coroutine[Any, Any, BuildReport]],
-    settings: Settings,
-    *,
-    max_dropped: float,
-    json: bool,
-) -> int:
-    """Run a build and print how it went; the exit code is 3 for a spent budget, 1 when nothing or too little was
-    made."""
+def _run(settings: BuildSettings, *, json: bool) -> int:
+    """Run the build of these settings and print how it went; the exit code is 3 for a spent budget, 1 when nothing or
+    too little was made."""
     import asyncio
     import sys
+    from importlib import import_module
 
-    from refbench.record import RefBenchError
-
-    if not 0 <= max_dropped <= 1:
-        raise RefBenchError(f"--max-dropped {max_dropped:g}: give a share from 0 to 1, for example 0.5")
-    report = asyncio.run(build(settings, None if json else lambda line: print(line, file=sys.stderr)))
+    build = import_module(f"{type(settings).__module__}.build").build
+    report: BuildReport = asyncio.run(build(settings, None if json else lambda line: print(line, file=sys.stderr)))
     if json:
         import orjson
 
         print(orjson.dumps({**report.model_dump(), "lost_share": round(report.lost_share, 4)}).decode())
     else:
-        _print_report(report, max_dropped)
+        _print_report(report, settings.max_dropped)
     if report.stopped == "budget":
         return 3
     if not report.made or report.stopped:
         return 1
-    return 1 if report.lost_share > max_dropped else 0
+    return 1 if report.lost_share > settings.max_dropped else 0
 
 
 def _print_report(report: BuildReport, max_dropped: float) -> None:

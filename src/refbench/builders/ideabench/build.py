@@ -68,12 +68,9 @@ class Maker:
 
     work: Work[IdeaBenchSettings, Item]
 
-    async def make(self, task: DesignTask) -> Item | Failure:
+    async def make(self, task: DesignTask, decision: Decision | None) -> Item | Failure:
         """The case: brief, capability keywords, six graded questions and the check of them."""
         work = self.work
-        decision = work.review.of(task.id)
-        if decision is not None and decision.rejected:
-            return work.drop(task.subject, "review", "rejected")
         edit = read_edit(decision, task)
         instruction = edit.instruction or task.instruction
         if not instruction:

@@ -163,13 +163,14 @@ def ship(work: Work[IdeaBenchSettings, Item], prompts: Mapping[str, tuple[str, .
 
     write_splits(work.settings.out, splits, write)
     pictures = {picture.sha256: picture for item in items for picture in item.task.pictures}
+    kinds = {category: f"{category} ({words})" for category, words in CATEGORIES.items()}
     card = Card(
         title=f"An IDEA-Bench of {source.resolve().stem}",
         about=_ABOUT,
         counts=_counts(splits, prompts),
         settings={**work.described(dict(capabilities())), "rephrased": work.settings.rephrase},
         provenance=[f"{len(pictures):,} pictures of {source.name}"],
-        missing=_missing(work),
+        missing=work.not_covered(kinds, lambda item: item.task.category, "no case of this kind was made"),
         notes=_notes(work, prompts),
         samples=[
             Sample(one.id, one.instruction, [picture.path for picture in one.task.pictures])
@@ -188,12 +189,6 @@ def _counts(splits: Mapping[str, Sequence[Item]], prompts: Mapping[str, tuple[st
     found |= {"questions": 6 * len(items), "cases with prompts for text-to-image models": len(prompts)}
     tested = Counter(name for item in items for name in item.capabilities)
     return found | {f"cases that test {name}": number for name, number in sorted(tested.items())}
-
-
-def _missing(work: Work[IdeaBenchSettings, Item]) -> dict[str, str]:
-    there = {item.task.category for item in work.items}
-    why = "the build was not finished" if work.unfinished else "no case of this kind was made"
-    return {f"{category} ({words})": why for category, words in CATEGORIES.items() if category not in there}
 
 
 def _notes(work: Work[IdeaBenchSettings, Item], prompts: Mapping[str, tuple[str, ...]]) -> list[str]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from refbench.builders import BuildReport
 from refbench.builders.kit.card import Card, write_card
@@ -20,7 +20,7 @@ from refbench.builders.kit.dropped import DroppedItems, Subject
 from refbench.builders.kit.folder import claim
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.kit.replies import Prompts, reason_of
-from refbench.builders.kit.review import Review, offer_review
+from refbench.builders.kit.review import Decision, Review, offer_review
 from refbench.builders.kit.settings import SPLITS, BuildSettings
 from refbench.calls import Transport
 from refbench.calls.transport import check_options
@@ -39,10 +39,20 @@ _LONGEST_DETAIL = 500
 """Characters of a failure that dropped.jsonl keeps."""
 
 Settings = TypeVar("Settings", bound=BuildSettings)
-Planned = TypeVar("Planned")
+Kind = TypeVar("Kind")
 Item = TypeVar("Item")
 Told = TypeVar("Told")
 Show: TypeAlias = Callable[[str], None]
+
+
+class Plan(Protocol):
+    """What waits to become an item."""
+
+    @property
+    def subject(self) -> Subject: ...
+
+
+Planned = TypeVar("Planned", bound=Plan)
 
 
 @dataclass(frozen=True)
@@ -135,10 +145,10 @@ class Work(Generic[Settings, Item]):
     async def rounds(
         self,
         waiting: Sequence[Planned],
-        make: Callable[[Planned], Coroutine[Any, Any, Item | Failure]],
+        make: Callable[[Planned, Decision | None], Coroutine[Any, Any, Item | Failure]],
         admit: Callable[[Item, Sequence[Item]], bool] = lambda item, others: True,
     ) -> None:
-        """Make as many items as are wanted of what waits, in its order.
+        """Make as many items as are wanted of what waits, in its order, each with what a person decided about it.
 
         A transient failure of `make` keeps its place for the next run; any other was dropped and put down. `admit`
         says, in order, whether an item may stand beside the earlier ones.
@@ -151,12 +161,26 @@ class Work(Generic[Settings, Item]):
             block = waiting[at : at + min(BLOCK, places)]
             at += len(block)
             self.begun += len(block)
-            told = await together([make(one) for one in block], self.at_a_time)
+            told = await together([self._made(one, make) for one in block], self.at_a_time)
             for one in told:
                 if not isinstance(one, Failure) and admit(one, self.items):
                     self.items.append(one)
             self.count(told)
             self.show(f"{len(self.items)} of {self.wanted} items made, {at} of {len(waiting)} looked at")
+
+    async def _made(
+        self, planned: Planned, make: Callable[[Planned, Decision | None], Coroutine[Any, Any, Item | Failure]]
+    ) -> Item | Failure:
+        decision = self.review.of(planned.subject.id)
+        if decision is not None and decision.rejected:
+            return self.drop(planned.subject, "review", "rejected")
+        return await make(planned, decision)
+
+    def not_covered(self, kinds: Mapping[Kind, str], kind: Callable[[Item], Kind | None], why: str) -> dict[str, str]:
+        """The kinds of which there is no item, by their names, and `why` in a finished build."""
+        there = {kind(item) for item in self.items}
+        why = "the build was not finished" if self.unfinished else why
+        return {name: why for one, name in kinds.items() if one not in there}
 
     def by_split(self, split_of: Callable[[Item], str]) -> dict[str, list[Item]]:
         """The items of each split that the settings ask for."""

@@ -44,6 +44,8 @@ class BuildSettings:
     """Seconds to wait for a reply"""
     retry: tuple[str, ...] = ()
     """Also ask again what failed finally in this way, for example refused"""
+    max_dropped: float = 0.5
+    """Share of what was begun and lost above which the exit code is 1"""
 
     def check(self) -> None:
         """Raise what is wrong with the settings, before anything is written or spent."""
@@ -51,6 +53,8 @@ class BuildSettings:
             raise RefBenchError(f"--retry {strange[0]}: there are {', '.join(KINDS)}")
         if self.size is not None and self.size < 1:
             raise RefBenchError(f"--size {self.size}: give how many {self.things} you want, at least 1")
+        if not 0 <= self.max_dropped <= 1:
+            raise RefBenchError(f"--max-dropped {self.max_dropped:g}: give a share from 0 to 1, for example 0.5")
         if self.test_share is not None and not 0 < self.test_share < 1:
             raise RefBenchError(f"--test-share {self.test_share:g}: give a share between 0 and 1, for example 0.5")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 from refbench.benchmarks.kit.rows import rows_of
 from refbench.builders.kit.draws import draw
@@ -18,28 +19,36 @@ from refbench.pictures.collection import Skipped, look, lookalikes
 from refbench.record import RefBenchError, clean_text
 
 _PICTURES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
-Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A row of a table, or a folder: what it has under each name, or what is wrong with it."""
+
+    where: str
+    cells: Mapping[str, Any]
+    wrong: str = ""
 
 
 def read_rows(
     source: Path,
+    spellings: Mapping[str, Sequence[str]],
     marks: Sequence[str],
-    of_cells: Callable[[str, Mapping[str, Any]], Row],
-    of_folder: Callable[[str, Path, Path], Row],
-) -> tuple[list[Row], Path]:
-    """The rows of a table, each from its line and cells, or of the folders below `source` that hold one of the `marks`,
-    each from its name, its path and `source`; and what the names of pictures are relative to."""
+    of_folder: Callable[[Path, Path], tuple[Mapping[str, Any], str]],
+) -> tuple[list[SourceRow], Path]:
+    """The rows of a table, or of the folders below `source` that hold one of the `marks`; and what the names of
+    pictures are relative to."""
     if source.is_dir():
         folders = sorted({path.parent for mark in marks for path in source.rglob(mark) if _visible(path, source)})
         if not folders:
             raise RefBenchError(
                 f"{source} holds no folder with one of {', '.join(marks)}: give such a folder or a table"
             )
-        return [of_folder(place.relative_to(source).as_posix(), place, source) for place in folders], source
+        return [SourceRow(one.relative_to(source).as_posix(), *of_folder(one, source)) for one in folders], source
     if not source.is_file():
         raise RefBenchError(f"{source} is not there: give a folder, or a table as .jsonl, .csv or .parquet")
     lines, root = rows_of(source)
-    return [of_cells(where.rpartition("/")[2], cells) for where, cells in lines], root
+    return [SourceRow(where.rpartition("/")[2], named_cells(cells, spellings)) for where, cells in lines], root
 
 
 def named_cells(cells: Mapping[str, Any], spellings: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -24,3 +24,5 @@ class MultiRefRealSettings(BuildSettings):
     checker: str | None = None
     """VLM that chooses among outputs and accepts entries; better not the writer, who is the default; none accepts
     all"""
+    max_dropped: float = 0.75
+    """Share of what was begun and lost above which the exit code is 1; the paper lost 55 %"""

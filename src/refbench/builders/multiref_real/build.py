@@ -55,12 +55,9 @@ class Maker:
 
     work: Work[MultiRefRealSettings, Item]
 
-    async def make(self, request: EditRequest) -> Item | Failure:
+    async def make(self, request: EditRequest, decision: Decision | None) -> Item | Failure:
         """The entry: one output, an instruction that the checker accepts, and a category."""
         work = self.work
-        decision = work.review.of(request.name)
-        if decision is not None and decision.rejected:
-            return work.drop(request.subject, "review", "rejected")
         edit = read_edit(decision, request)
         output = edit.output or await self._chosen(request)
         if isinstance(output, Failure):

@@ -86,13 +86,14 @@ def ship(work: Work[MultiRefRealSettings, Item]) -> BuildReport:
     source, items = work.settings.source, work.items
     splits = work.by_split(lambda item: item.request.split)
     write_splits(work.settings.out, splits, write_dataset)
+    kinds = {category: title for category, (_, title, _) in CATEGORIES.items()}
     card = Card(
         title=f"A real-world MultiRef of {source.resolve().stem}",
         about=_ABOUT,
         counts=_counts(splits),
         settings=work.described(),
         provenance=[f"{len(items):,} requests from {source.name}; the words of each are in original_request"],
-        missing=_missing(work),
+        missing=work.not_covered(kinds, lambda item: item.category, "no request of this kind was accepted"),
         notes=_notes(work),
         samples=[
             Sample(one.request.name, one.instruction, [picture.path for picture in one.pictures])
@@ -112,12 +113,6 @@ def _counts(splits: Mapping[str, Sequence[Item]]) -> dict[str, int]:
         **{title: of[category] for category, (_, title, _) in CATEGORIES.items()},
         **{f"entries with {number} pictures": pictures[number] for number in range(INPUTS[0], INPUTS[1] + 1)},
     }
-
-
-def _missing(work: Work[MultiRefRealSettings, Item]) -> dict[str, str]:
-    there = {item.category for item in work.items}
-    why = "the build was not finished" if work.unfinished else "no request of this kind was accepted"
-    return {title: why for category, (_, title, _) in CATEGORIES.items() if category not in there}
 
 
 def _notes(work: Work[MultiRefRealSettings, Item]) -> list[str]:
