@@ -22,9 +22,9 @@ from refbench.builders.creval.asking import (
     read_screening,
     tidy,
 )
+from refbench.builders.creval.build import read_edit
 from refbench.builders.creval.dimensions import Splits, deal, dimensions
 from refbench.builders.creval.item import ItemQuestion
-from refbench.builders.creval.making import read_edit
 from refbench.builders.kit.draws import quotas
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.pictures import distinct_pictures, plain_picture, stems

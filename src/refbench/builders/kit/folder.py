@@ -24,7 +24,7 @@ def claim(out: Path, source: Path, builder: str, places: Iterable[str]) -> None:
             taken = [place for place in (*places, *SPLITS, "README.md") if (out / place).exists()]
             if taken:
                 raise RefBenchError(f"--out {out} has {taken[0]}, which no such build made: choose another --out")
-            write_whole(mark, orjson.dumps({"builder": builder}, option=orjson.OPT_APPEND_NEWLINE))
+            write_whole(mark, as_lines([{"builder": builder}]))
     except OSError as error:
         raise disk_error(error, out) from error
 
@@ -87,6 +87,14 @@ def _remove_empty(folder: Path, root: Path) -> None:
         if folder == root:
             return
         folder = folder.parent
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole, or say why the disk does not take it."""
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise disk_error(error, path) from error
 
 
 def put_file(path: Path, data: bytes) -> None:

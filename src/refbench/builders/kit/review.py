@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import orjson
 from pydantic import ValidationError
 
+from refbench.builders.kit.folder import as_lines, write_file
 from refbench.record import Record, RefBenchError
-from refbench.runs.disk import disk_error, write_whole
 
 Verdict = Literal["accept", "edit", "reject"]
 
@@ -112,11 +112,7 @@ def write_review(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
     """A file for people to fill in: one line an item, `decision` empty. One that is there is left as it is."""
     if path.exists():
         return
-    lines = [orjson.dumps({**item, "decision": ""}, option=orjson.OPT_APPEND_NEWLINE) for item in items]
-    try:
-        write_whole(path, b"".join(lines))
-    except OSError as error:
-        raise disk_error(error, path) from error
+    write_file(path, as_lines({**item, "decision": ""} for item in items))
 
 
 def offer_review(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -19,8 +19,8 @@ from refbench.builders.kit.folder import Shipment, as_json, as_lines, put_file
 from refbench.builders.multibanana import MultiBananaSettings
 from refbench.builders.multibanana.classify import CATEGORIES
 from refbench.builders.multibanana.filters import Eyes
-from refbench.builders.multibanana.making import FinishedSet, picture_id
 from refbench.builders.multibanana.tasks import Member, recipes_text
+from refbench.builders.multibanana.writing import FinishedSet
 
 
 def data_folder(out: Path, split: str) -> Path:
@@ -84,7 +84,7 @@ def set_rows(sets: Mapping[str, Sequence[FinishedSet]]) -> list[dict[str, Any]]:
 def picture_rows(pool: Sequence[Member]) -> list[dict[str, Any]]:
     """What people can correct about the pictures."""
     return [
-        {"id": picture_id(one.picture), **one.look.model_dump(mode="json"), "categories": sorted(one.categories)}
+        {"id": one.picture.review_id, **one.look.model_dump(mode="json"), "categories": sorted(one.categories)}
         for one in sorted(pool, key=lambda one: one.picture.name)
     ]
 

@@ -56,6 +56,11 @@ class PoolPicture(SourcePicture):
         return f"picture {self.sha256[:16]}"
 
     @property
+    def review_id(self) -> str:
+        """What it is called in a review file, so that no set is called the same."""
+        return f"picture:{self.name}"
+
+    @property
     def subject(self) -> Subject:
         return Subject("picture", self.name, self.shown)
 

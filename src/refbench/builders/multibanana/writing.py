@@ -4,6 +4,7 @@ whether it makes sense, would only give broken pictures, or asks for next to not
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.builders.kit.replies import line, numbered, read_object, unusable
@@ -183,3 +184,20 @@ def read_check(reply: str) -> Checked | Failure:
     if isinstance(said, Failure):
         return said
     return Checked.model_validate({**said, "reason": " ".join(str(said["reason"]).split())[:500]})
+
+
+@dataclass(frozen=True)
+class FinishedSet:
+    """A set as it is shipped."""
+
+    candidate: Candidate
+    written: Written
+    tags: tuple[str, ...]
+    checked: Checked | None
+    """None where a person decided."""
+    problem: str = ""
+    """What the checker has against it: then it is not shipped, but offered for review."""
+
+    @property
+    def id(self) -> str:
+        return self.candidate.id
