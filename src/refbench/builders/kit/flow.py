@@ -26,7 +26,6 @@ from refbench.calls import Transport
 from refbench.calls.transport import check_options
 from refbench.chat import ChatRequest
 from refbench.chat.build import make_vlm
-from refbench.chat.local import LocalVLM
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from refbench.specs import Spec, family_of
@@ -227,8 +226,7 @@ async def started(builder: Builder, settings: Settings, show: Show | None) -> As
             yield Work(builder, settings, specs, review, dropped, shown, transport, interviews, vlms, settings.source)
         finally:
             for vlm in by_spec.values():
-                if isinstance(vlm, LocalVLM):
-                    vlm.close()
+                await vlm.close()
 
 
 def _specs(builder: Builder, settings: BuildSettings) -> dict[str, Spec | None]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from refbench.builders.kit.store import Store
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.failure import Failure
 from refbench.machine import cores
@@ -96,13 +97,7 @@ def load_filters(path: Path | None = None) -> Filters:
     found = {name: Filter.model_validate(said) for name, said in tomllib.loads(shipped).items()}
     if path is None:
         return found
-    try:
-        given = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RefBenchError(f"--filters {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"--filters {path} is not valid TOML: {error}") from error
-    for name, said in given.items():
+    for name, said in read_toml(path, "--filters").items():
         if name not in found or not isinstance(said, dict):
             raise RefBenchError(f"--filters {path}: {name} is no table of a filter: there are {', '.join(found)}")
         try:

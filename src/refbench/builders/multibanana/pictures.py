@@ -21,14 +21,14 @@ from refbench.chat.build import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
-from refbench.models.build import make_model
+from refbench.models.build import ModelSetup, make_model
 from refbench.models.model import Commission
 from refbench.models.wrappers.shared import whole_cost
-from refbench.models.wrappers.tree import leaf_of, parse_model
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key
 from refbench.runs.disk import disk_error, write_whole
+from refbench.specs import Spec
 
 
 @dataclass(frozen=True)
@@ -151,20 +151,12 @@ async def opened_painter(
 
 
 def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
-    tree = parse_model(fill, "--fill")
-    leaf = leaf_of(tree)
+    spec = Spec.parse(fill, "--fill")
+    leaf = spec.innermost
     if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
     try:
-        model = make_model(
-            tree,
-            cases=(),
-            names=lambda case: [],
-            path=lambda picture: Path(picture.name),
-            transport=transport,
-            make_vlm=lambda spec: make_vlm(spec, transport),
-            folder=work / "painting",
-        )
+        model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
     except RefBenchError as error:  # models are told of as --model everywhere else
         raise RefBenchError(str(error).replace("--model", "--fill")) from error
     assert isinstance(model, ImageModel)
@@ -182,7 +174,7 @@ class Painting:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.budget.cap is not None and self.model.traits.usd_a_picture is None:
+        if self.budget.cap is not None and self.model.traits.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {self.model.name}'s pictures: add ?price=USD (dollars a picture) to its "
                 "spec"
@@ -208,7 +200,7 @@ class Painting:
         return replace(picture, name=name, made_by=self.model.name, made_from=wish.prompt)
 
     async def _painted(self, key: str, wish: Wish) -> dict[str, Any] | Failure:
-        worst = self.model.traits.usd_a_picture or 0.0
+        worst = self.model.traits.price or 0.0
         try:
             await self.budget.reserve(worst)
         except BudgetSpentError:
