@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.analysis.compare import Comparison, compare_columns
+from refbench.analysis.compare import Comparison, Systems, compare_columns
 from refbench.analysis.precision.variance import Rank, ranking
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
@@ -150,21 +150,16 @@ class View:
             return None
         kept = [case for case, keep in zip(self.cases, part.members, strict=True) if keep]
         ids = {case.id for case in kept}
-        return compare_columns(
-            narrowed(self.aggregate, part.where),
+        systems = Systems.of(
+            self.board.bench,
+            self.protocol,
             columns_of([score for score in self.result.scores if score.case in ids], kept),
             kept,
-            benchmark=self.board.bench.name,
-            title=self.board.bench.title,
-            protocol=self.protocol,
-            metric=part.measure,
-            against=against,
-            draws=draws or self.draws,
-            seed=self.seed,
-            lower=self.board.bench.lower,
-            measured=self.board.bench.measured,
+            aggregate=narrowed(self.aggregate, part.where),
+            mean_of_judges=None,
             refusals=self.board.result.refusals,
         )
+        return compare_columns(systems, metric=part.measure, against=against, draws=draws or self.draws, seed=self.seed)
 
     @cached_property
     def overall(self) -> Part:
