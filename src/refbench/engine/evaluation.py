@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark
-from refbench.benchmarks.kit.benchmark import measured_by
+from refbench.benchmarks.kit.definition import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.local import LocalVLM
 from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
@@ -203,13 +202,12 @@ async def evaluate_async(
                             await work.judge(setup.cases)
                 except BaseExceptionGroup as errors:
                     raise first_error(errors) from None
-            for part in bench.measured:
+            for part in bench.asking.measured:
                 left_out = chosen is None or (chosen and part not in chosen)
                 reason = measured_before.get(part, "it was left out by --metrics") if left_out else ""
                 writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
         for judge in setup.judges:
-            if isinstance(judge, LocalVLM):
-                judge.close()
+            await judge.close()
         for model in setup.models:
             if isinstance(model, ImageModel):
                 await model.close()
@@ -238,7 +236,7 @@ def evaluate(name: str, **arguments: object) -> Evaluation:
 
 def repairer(bench: Benchmark) -> Repair:
     """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
-    reader = bench.protocols["corrected"].read
+    reader = bench.scoring.protocols["corrected"].read
 
     def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
         if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
@@ -267,7 +265,7 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
     for purpose, evidence in whole_parts(noted()):
         if purpose.case not in by_id:
             continue
-        for name, protocol in bench.protocols.items():
+        for name, protocol in bench.scoring.protocols.items():
             if purpose.protocol in ("", name):
                 read = protocol.read(by_id[purpose.case], purpose, evidence)
                 if any(score.failure is not None and score.failure.kind in kinds for score in read):
@@ -278,19 +276,19 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
 def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
     """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
     measured_by(bench, cases)
-    if tuple(metrics) == ("none",) or (bench.measuring is None and not metrics):
+    if tuple(metrics) == ("none",) or (bench.asking.measuring is None and not metrics):
         return None
     return parts_named(bench, metrics)
 
 
 def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
     for model in models:
-        if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
+        if isinstance(model, ImageModel) and model.traits.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
             )
     for judge in judges:
-        if getattr(judge, "price", True) is None:
+        if judge.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec (dollars "
                 "for a million tokens), or install the prices with pip install 'refbench[prices]'"

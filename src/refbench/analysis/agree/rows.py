@@ -240,8 +240,9 @@ def _row(ratings: Ratings, options: AgreeOptions, cell: _Cell, pair: _RaterPair)
     kept = np.flatnonzero(_shared(pair))
     if not len(kept):
         return None
-    items = [cell.items[i] for i in kept]
-    labels = None if cell.points is None else np.array([cell.points[i] for i in kept])
+    numbers: list[int] = kept.tolist()
+    items = [cell.items[i] for i in numbers]
+    labels = None if cell.points is None else np.array([cell.points[i] for i in numbers])
     n = len(kept) if labels is None else len(np.unique(labels))
     clusters = None if ratings.summaries else [ratings.cluster(item.case) for item in items]
     sides = tuple((x[kept], y[kept]) for x, y in pair.sides)

@@ -69,10 +69,10 @@ class Systems:
     def of(cls, bench: Benchmark, protocol: str, columns: Columns, cases: Sequence[AnyCase], **changes: Any) -> Systems:
         """With what the benchmark itself says about its measures and judges."""
         facts: dict[str, Any] = {
-            "aggregate": bench.protocols[protocol].aggregate,
-            "lower": bench.lower,
-            "measured": bench.measured,
-            "mean_of_judges": MEAN if bench.judges_mean else None,
+            "aggregate": bench.scoring.protocols[protocol].aggregate,
+            "lower": bench.scoring.lower,
+            "measured": bench.asking.measured,
+            "mean_of_judges": MEAN if bench.scoring.judges_mean else None,
         }
         return cls(
             columns=columns,

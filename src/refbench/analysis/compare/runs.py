@@ -115,7 +115,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     scores = [score for score in result.scores if score.protocol == protocol]
     there = list(dict.fromkeys(score.model for score in scores))
     bench = result.bench
-    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.protocols.items()}}
+    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.scoring.protocols.items()}}
     return Source(
         name=place,
         bench=bench,
@@ -131,9 +131,9 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
 
 def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Source:
     bench = benchmark(place)
-    if bench.released is None:
+    if bench.reporting.released is None:
         raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
-    cases, scores = bench.released(None)
+    cases, scores = bench.reporting.released(None)
     theirs = scores[0].protocol
     if protocol not in (None, theirs):
         raise RefBenchError(
@@ -143,7 +143,7 @@ def _released(place: str, models: Sequence[str | None], protocol: str | None, da
     if protocol is None:
         notes = (f"released figures are of the {theirs} protocol, so everything here is compared under it",)
     if data is not None:
-        by_id = {case.id: case for case in bench.load(resolve_data(bench, data), None).cases}
+        by_id = {case.id: case for case in bench.data.load(resolve_data(bench, data), None).cases}
         cases = [by_id.get(case.id, case) for case in cases]
     there = list(dict.fromkeys(score.model for score in scores))
     return Source(
@@ -337,7 +337,7 @@ def differences_of(first: Named, second: Named) -> list[str]:
     unlike("cases", len(a.cases), len(b.cases))
     if a.released or b.released:
         run = b if a.released else a
-        aggregate = run.bench.protocols[run.protocol].aggregate
+        aggregate = run.bench.scoring.protocols[run.protocol].aggregate
         left = "is left out"
         if aggregate.imputed or aggregate.worst is not None:
             left = "is left out unless the protocol or --refusals gives it a value"

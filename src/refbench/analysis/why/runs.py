@@ -64,8 +64,8 @@ def why(
 
 
 def _is_measured(side: Source, measure: str) -> bool:
-    measures = side.bench.protocols[side.protocol].aggregate.measures
-    return any(m.name == measure and set(m.parts) <= side.bench.measured for m in measures)
+    measures = side.bench.scoring.protocols[side.protocol].aggregate.measures
+    return any(m.name == measure and set(m.parts) <= side.bench.asking.measured for m in measures)
 
 
 def _repeats(place: str, model: str, judge: str | None) -> int | None:
@@ -89,8 +89,8 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     place, wanted = split_operand(run)
     result = score_run(Path(place), draws=0)
     bench = result.bench
-    if not {"paper", "corrected"} <= set(bench.protocols):
-        raise RefBenchError(f"{place}: {bench.title} has one protocol only, {', '.join(bench.protocols)}")
+    if not {"paper", "corrected"} <= set(bench.scoring.protocols):
+        raise RefBenchError(f"{place}: {bench.title} has one protocol only, {', '.join(bench.scoring.protocols)}")
     outputs = _outputs(place)
     systems = list(dict.fromkeys((score.model, score.judge) for score in result.scores))
     chosen = [(m, j) for m, j in systems if wanted in (None, m) and (judge is None or (j or "none") == judge)]
@@ -130,7 +130,7 @@ def _account(source: Source, system: tuple[str, str | None], outputs: Mapping[st
         source.name,
         *system,
         source.protocol,
-        source.bench.protocols[source.protocol].aggregate,
+        source.bench.scoring.protocols[source.protocol].aggregate,
         source.cases,
         columns_of(mine, source.cases),
         outputs,
