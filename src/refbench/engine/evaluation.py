@@ -37,7 +37,7 @@ from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
 from refbench.tables.result import Result
 from refbench.tables.scorer import whole_parts
-from refbench.tables.scoring import note_measured, noted_metrics, run_result
+from refbench.tables.scoring import Tabling, note_measured, noted_metrics, run_result
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ async def evaluate_async(
                 await model.close()
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
-    result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems, refusals=refusals)
+    result = run_result(run, bench, setup.dataset.cases, Tabling(protocol, refusals=refusals), systems=systems)
     stopped = work.stopped or studio.stopped
     return Evaluation(result=result, stopped=stopped, progress=progress, run=run, budget=money, batches=report)
 
