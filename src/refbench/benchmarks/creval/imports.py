@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from refbench.benchmarks.kit.imports import imported_reply, place_in, reply_in
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError
+from refbench.specs import nearest
 
 JUDGES = {"answer_gpt": "gpt-4o", "answer_qwen": "qwen3-vl"}
 """Who wrote the replies in the released folders; other folders go by their own name."""
@@ -35,9 +35,7 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         raise RefBenchError(f"{folder} holds no model folders inside {', '.join(there)}")
     for wanted in models or ():
         if wanted not in found:
-            near = difflib.get_close_matches(wanted, found, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(found)}"
-            raise RefBenchError(f"--model {wanted}: {folder} has no such model; {hint}")
+            raise RefBenchError(f"--model {wanted}: {folder} has no such model; {nearest(wanted, found)}")
     chosen = tuple(dict.fromkeys(models)) if models else tuple(found)
     name = judge or JUDGES.get(folder.name) or folder.name.removeprefix("answer_")
     ids = {nfc(case.id): case.id for case in dataset.cases}

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from refbench.benchmarks.ideabench.cases import IdeaCase, read_release
-from refbench.benchmarks.kit.anomalies import (
-    Oddity,
-    common_kinds,
-    instruction_oddities,
-    list_anomalies,
-    picture_facts,
-    picture_oddities,
-)
+from refbench.benchmarks.ideabench.cases import read_release
+from refbench.benchmarks.kit.anomalies import common_kinds, list_anomalies, request_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 
 N_TASKS, N_CASES, N_JUDGED = 100, 275, 51
@@ -64,9 +55,5 @@ def anomalies(dataset: Dataset) -> list[Anomaly]:
         if there != expected
     ]
 
-    def of_case(case: IdeaCase) -> Iterator[Oddity]:
-        yield from instruction_oddities(case, "instruction")
-        for number, picture in enumerate(case.request.pictures, 1):
-            yield from picture_oddities(picture.name, picture_facts(dataset, picture), KINDS, part=str(number))
-
-    return list_anomalies(dataset, [*release.oddities, *of_the_whole], of_case)
+    oddities = [*release.oddities, *of_the_whole]
+    return list_anomalies(dataset, oddities, lambda case: request_oddities(dataset, case, KINDS))

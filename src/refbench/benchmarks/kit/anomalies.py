@@ -72,9 +72,14 @@ def picture_oddities(
     yield from ((kind, part, detail) for kind, (odd, detail) in checks.items() if odd and kind in kinds)
 
 
-def instruction_oddities(case: AnyCase, name: str) -> Iterator[Oddity]:
-    """What is odd about a case's instruction, which the benchmark's files call `name`."""
+def request_oddities(
+    dataset: Dataset, case: AnyCase, kinds: Collection[str], *, instruction: str = "instruction", first: int = 1
+) -> Iterator[Oddity]:
+    """What is odd about a case's instruction, under the name that the benchmark has for it, and about its pictures by
+    their numbers."""
     if not case.request.instruction:
-        yield f"empty_{name}", "", ""
+        yield f"empty_{instruction}", "", ""
     if "\ufffd" in case.request.instruction:
-        yield f"undecodable_{name}", "", ""
+        yield f"undecodable_{instruction}", "", ""
+    for number, picture in enumerate(case.request.pictures, first):
+        yield from picture_oddities(picture.name, picture_facts(dataset, picture), kinds, part=str(number))

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from refbench.benchmarks.kit.anomalies import (
-    Oddity,
-    common_kinds,
-    instruction_oddities,
-    list_anomalies,
-    picture_facts,
-    picture_oddities,
-)
+from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, request_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.benchmarks.multibanana.cases import MultiBananaCase, read_sources, read_tags, scan
 
@@ -49,11 +42,10 @@ def anomalies(dataset: Dataset) -> list[Anomaly]:
     listed = read_sources(dataset.picture_root).known
 
     def of_case(case: MultiBananaCase) -> Iterator[Oddity]:
-        yield from instruction_oddities(case, "prompt")
+        yield from request_oddities(dataset, case, KINDS, instruction="prompt", first=0)
         for index, picture in enumerate(case.request.pictures):
             if listed and case.details.sources[index] is None:
                 yield "unlisted_reference", str(index), picture.name
-            yield from picture_oddities(picture.name, picture_facts(dataset, picture), KINDS, part=str(index))
 
     return list_anomalies(dataset, _release_oddities(dataset), of_case)
 

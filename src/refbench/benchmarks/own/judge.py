@@ -28,9 +28,10 @@ def check_questions(rubric: Rubric, cases: Sequence[OwnCase]) -> None:
     """A rubric that asks the case's questions cannot judge a case without any."""
     without = [case.id for case in cases if rubric.needs_questions and not case.details.questions]
     if without:
+        count = "1 case has" if len(without) == 1 else f"{len(without)} cases have"
         raise RefBenchError(
-            f"the rubric {rubric.name} asks each case's questions, and {len(without)} cases have none "
-            f"(first: {without[0]}): add a column questions"
+            f"the rubric {rubric.name} asks each case's questions, and {count} none (first: {without[0]}): "
+            "add a column questions"
         )
 
 
