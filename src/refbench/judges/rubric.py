@@ -47,7 +47,7 @@ class RubricPart:
 
     def measures(self) -> dict[str, Range]:
         """The measures that a reply to this part gives, with their ranges."""
-        found = {c.name: _range(c) for c in self.criteria if not isinstance(c.kind, Text)}
+        found = {c.name: c.range for c in self.criteria if not isinstance(c.kind, Text)}
         if self.questions:
             found[self.questions] = (0.0, 1.0)
         if self.combine:
@@ -62,10 +62,6 @@ class RubricPart:
             return {self.questions: self.weight}
         marks = zip(self.criteria, self.weights, strict=True)
         return {c.name: weight for c, weight in marks if not isinstance(c.kind, Text)}
-
-
-def _range(criterion: Criterion) -> Range:
-    return (criterion.kind.low, criterion.kind.high) if isinstance(criterion.kind, Scale) else (0.0, 1.0)
 
 
 _MARK = "+++"
