@@ -15,8 +15,7 @@ from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.benchmarks.multiref.cases import WORDS, MultiRefCase, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
-from refbench.benchmarks.multiref.replies import OVERALL, references_contract
-from refbench.benchmarks.multiref.table import OVERALL_PART, REFERENCES_PART
+from refbench.benchmarks.multiref.replies import OVERALL, OVERALL_PART, REFERENCES_PART, references_contract
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.judges.prompts import filled
 
