@@ -26,7 +26,7 @@ from refbench.engine.measuring import MeasuringRun, parts_named
 from refbench.engine.pictures import Gallery
 from refbench.engine.progress import Progress, ProgressPrinter, shown
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import Models, judging_of, set_up
+from refbench.engine.setup import Judges, Models, judging_of, set_up
 from refbench.engine.workers.engines import started
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS, Failure
@@ -56,7 +56,7 @@ async def evaluate_async(
     name: str,
     *,
     models: Models,
-    judges: Sequence[str] = (),
+    judges: Judges = (),
     out: Path | str,
     data: Path | str | None = None,
     subset: str | None = None,
@@ -381,6 +381,8 @@ async def generate_async(
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):
             raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
+        if budget is not None:
+            prices_must_be_known((), makers)
         bench, cases = setup.bench, setup.dataset.cases
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)

@@ -18,7 +18,7 @@ from refbench.calls.pool import Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
-from refbench.models.model import Commission, Painted, traits_of
+from refbench.models.model import Commission, Painted, priced, traits_of
 from refbench.models.process.workers import (
     LinesWorker,
     PaintJob,
@@ -157,7 +157,7 @@ class CommandModel:
         return self._identity
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        return await self._pool.ask((commission, seed))
+        return priced(await self._pool.ask((commission, seed)), self.traits)
 
     async def close(self) -> None:
         await self._pool.close()

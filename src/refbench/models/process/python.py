@@ -15,7 +15,7 @@ from refbench.calls.functions import digest, end_loop, error_text, how_to_call, 
 from refbench.calls.pool import LateError, Pool
 from refbench.failure import Failure
 from refbench.machine import THREADS, scratch_folder, threads
-from refbench.models.model import Commission, Painted, Traits, traits_of
+from refbench.models.model import Commission, Painted, Traits, priced, traits_of
 from refbench.models.process.python_worker import ANSWERS, REQUESTS, failed, paint
 from refbench.models.process.workers import LinesWorker, PaintJob, lines_workers, removed_meanwhile, settings
 from refbench.models.returned import painted
@@ -63,9 +63,9 @@ class FunctionModel:
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         if self._is_async and self._batch is None:
-            return await self._on_the_loop(commission, seed)
+            return priced(await self._on_the_loop(commission, seed), self.traits)
         try:
-            return await self._pool.ask((commission, seed), self._timeout)
+            return priced(await self._pool.ask((commission, seed), self._timeout), self.traits)
         except LateError:
             return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s"))
 
@@ -122,7 +122,7 @@ class PythonModel:
         return self._identity
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        return await self._pool.ask((commission, seed))
+        return priced(await self._pool.ask((commission, seed)), self.traits)
 
     async def close(self) -> None:
         await self._pool.close()
