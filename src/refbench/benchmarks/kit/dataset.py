@@ -34,6 +34,7 @@ class Dataset:
     benchmark: str
     root: Path
     picture_root: Path
+    """The names of pictures in the cases start from here."""
     cases: tuple[AnyCase, ...]
     subset: str | None = None
     outside: frozenset[str] = frozenset()
