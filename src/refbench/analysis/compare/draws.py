@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,7 @@ _ROUNDING = 1e-9
 Interval = tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its interval."""
 
     value: float
@@ -62,19 +62,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the draws say about one pair; slices in the order of the aggregate, without the overall one."""
+    """What the draws say about one pair; slices in the order of the aggregate, without the overall one.
 
-    values: tuple[float, float]
+    `p_is_bound`: no flip drawn reaches the gap, so p is below this. `is_sum`: the gap is the sum of its clusters'
+    parts, so that p has no floor. `n_apart` counts the clusters in which the two differ.
+    """
+
     gap: Estimate
-    contrast: Contrast
     p: float | None
-    p_flips: float | None
     p_is_bound: bool
-    """No flip drawn reaches the gap: p is below this."""
-    is_sum: bool
-    """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
+    p_flips: float | None
+    contrast: Contrast
+    values: tuple[float, float]
     n_apart: int
-    """Clusters in which the two differ."""
+    is_sum: bool
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -114,18 +114,7 @@ def compare_columns(
     measure = _measure(systems, points, metric)
     lower = measure.name in systems.lower
     candidates = _candidates(systems, values, measure, models, against)
-    testable = [c for c in candidates if c.pairing.shared.sum() >= 2 and not _endless(aggregate, c.pairing)]
-    permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(testable), _MOST_FLIPS))
-    resampling = Resampling(draws, permutations, seed)
-    pairings = [c.pairing for c in testable]
-    drawn = draw_pairs(aggregate, values, cases, pairings, measure.name, resampling, by_slice=by_slice)
-    tested = [c for c, found in zip(testable, drawn, strict=True) if np.isfinite(found.gap.value)]
-    for candidate, found in zip(testable, drawn, strict=True):
-        candidate.drawn = found
-    broken = [c for c in tested if not c.pairing.whole]
-    bounds = bound_pairs(aggregate, columns, cases, [c.pairing for c in broken], measure.name, resampling)
-    for candidate, between in zip(broken, bounds, strict=True):
-        candidate.bounds = between
+    resampling, tested = _tested(systems, values, candidates, measure.name, Resampling(draws, seed=seed), by_slice)
     scale = _scale(aggregate, columns, cases, measure.name)
     main = [c for c in tested if not c.pair.supplementary]
     for family in (main, [c for c in tested if c.pair.supplementary]):
@@ -150,13 +139,38 @@ def compare_columns(
         refusals=systems.refusals,
         digits=digits,
         draws=draws,
-        permutations=permutations,
+        permutations=resampling.permutations,
         seed=seed,
         family=len(main),
         pairs=tuple(p.model_copy(update={"sentence": said}) for p, said in zip(pairs, sentences, strict=True)),
         differences=tuple(systems.differences),
-        notes=(*systems.notes, *_floor(main, permutations)),
+        notes=(*systems.notes, *_floor(main, resampling.permutations)),
     )
+
+
+def _tested(
+    systems: Systems,
+    values: Mapping[str, Array],
+    candidates: Sequence[_Candidate],
+    measure: str,
+    resampling: Resampling,
+    by_slice: bool,
+) -> tuple[Resampling, list[_Candidate]]:
+    """The pairs that have a gap, with draws, and with bounds where something failed; and how often it was drawn."""
+    aggregate, columns, cases = systems.aggregate, systems.columns, systems.cases
+    testable = [c for c in candidates if c.pairing.shared.sum() >= 2 and not _endless(aggregate, c.pairing)]
+    flips = max(FLIPS_PER_DRAW * resampling.draws - 1, min(_FLIPS_PER_PAIR * len(testable), _MOST_FLIPS))
+    resampling = replace(resampling, permutations=flips)
+    pairings = [c.pairing for c in testable]
+    drawn = draw_pairs(aggregate, values, cases, pairings, measure, resampling, by_slice=by_slice)
+    for candidate, found in zip(testable, drawn, strict=True):
+        candidate.drawn = found
+    tested = [c for c, found in zip(testable, drawn, strict=True) if np.isfinite(found.gap.value)]
+    broken = [c for c in tested if not c.pairing.whole]
+    bounds = bound_pairs(aggregate, columns, cases, [c.pairing for c in broken], measure, resampling)
+    for candidate, between in zip(broken, bounds, strict=True):
+        candidate.bounds = between
+    return resampling, tested
 
 
 def _measure(systems: Systems, points: Mapping[str, Array], metric: str | None) -> Measure:

@@ -21,6 +21,11 @@ from refbench.stats import Array
 from refbench.tables.columns import Columns
 from refbench.tables.table import Aggregate, case_values, summaries, summary_measure
 
+_UNIT = 1_000_000_000
+"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
+_ROUNDING = 1e-4
+"""Scores nearer to each other than this are the same: released ones have six digits."""
+MOST_MOVERS = 5
 _TOGETHER = {
     "only_first": "cases that only the first has",
     "only_second": "cases that only the second has",
@@ -159,13 +164,6 @@ def _sentence(
         return f"{head}, a difference of {apart}: they share no cases, so nothing else can be said."
     parts = "; ".join(said) or "in parts too small to print"
     return f"{head}, a difference of {apart}: {parts}."
-
-
-_UNIT = 1_000_000_000
-"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
-_ROUNDING = 1e-4
-"""Scores nearer to each other than this are the same: released ones have six digits."""
-MOST_MOVERS = 5
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from typing import Any
 
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
 from refbench.benchmarks.icebench.cases import ICECase, is_checkout, load, not_applicable
-from refbench.benchmarks.icebench.imports import import_replies
 from refbench.benchmarks.icebench.judge import judging
 from refbench.benchmarks.icebench.measures import measuring
-from refbench.benchmarks.icebench.replies import read_corrected, read_paper
+from refbench.benchmarks.icebench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
 from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
 from refbench.benchmarks.kit.constructor import Variant, benchmark

@@ -7,9 +7,8 @@ from typing import Any
 
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
 from refbench.benchmarks.ideabench.cases import CATEGORIES, PARTS, SUBSETS, IdeaCase, is_checkout, load
-from refbench.benchmarks.ideabench.imports import import_replies
 from refbench.benchmarks.ideabench.judge import judging
-from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
+from refbench.benchmarks.ideabench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.ideabench.table import (
     CORRECTED,
     FAILURE_RATE,

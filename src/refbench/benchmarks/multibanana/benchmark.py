@@ -22,9 +22,8 @@ from refbench.benchmarks.multibanana.cases import (
     is_checkout,
     load,
 )
-from refbench.benchmarks.multibanana.imports import import_replies
 from refbench.benchmarks.multibanana.judge import judging
-from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
+from refbench.benchmarks.multibanana.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.multibanana.table import AGGREGATE, published
 
 

@@ -11,7 +11,6 @@ from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
 from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
-from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.judge import judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
@@ -27,11 +26,10 @@ from refbench.benchmarks.multiref.measures import (
     not_applicable,
     ratio_to_truth,
 )
+from refbench.benchmarks.multiref.replies import OVERALL_PART, REFERENCES_PART, import_replies
 from refbench.benchmarks.multiref.table import (
     CORRECTED,
-    OVERALL_PART,
     PAPER,
-    REFERENCES_PART,
     published,
     read_scores,
 )

@@ -26,15 +26,19 @@ from refbench.benchmarks.multiref.cases import (
     Type,
 )
 from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE, JUDGEABLE, WAYS, judged
-from refbench.benchmarks.multiref.replies import asked_types, read_overall, read_references
+from refbench.benchmarks.multiref.replies import (
+    OVERALL_PART,
+    REFERENCES_PART,
+    asked_types,
+    read_overall,
+    read_references,
+)
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.stats import Array, mean_of_those_there
 from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, slice_mean
-
-OVERALL_PART, REFERENCES_PART = "overall", "references"
 
 
 def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, protocol: str) -> list[Score]:
