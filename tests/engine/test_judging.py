@@ -419,14 +419,13 @@ def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> No
 
 
 def test_a_slurm_array_is_a_set_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    from refbench.cli.run import shard_of
+    from refbench.cli.run import slurm_shard
 
     for name, value in (("ID", "12"), ("COUNT", "4"), ("MIN", "10")):
         monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
-    assert shard_of(None) == Shard(index=3, count=4)
-    assert shard_of("1/2") == Shard(index=1, count=2)
+    assert slurm_shard() == Shard(index=3, count=4)
     monkeypatch.delenv("SLURM_ARRAY_TASK_COUNT")
-    assert shard_of(None) is None
+    assert slurm_shard() is None
 
 
 def test_who_judged_is_on_record_and_in_the_fingerprint(work: Path, judge: JudgeServer) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json
+from refbench.cli.options import AllowFailures, Data, Json
 
 
 def steps_command(
@@ -17,9 +17,7 @@ def steps_command(
     out: Annotated[Path, Parameter(help="Run directory for the scores of the steps; the same command resumes it")],
     judge: Annotated[list[str] | None, Parameter(help="Judges, as for refbench run")] = None,
     data: Data = None,
-    allow_failures: Annotated[
-        float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
-    ] = 0.02,
+    allow_failures: AllowFailures = 0.02,
     json: Json = False,
 ) -> int:
     """Score every step of a run's agents like a model of its own, print the table, and draw it by step.
@@ -28,7 +26,8 @@ def steps_command(
     """
     from refbench.cli.printing import write_result
     from refbench.cli.run import exit_code
-    from refbench.engine import evaluate_async
+    from refbench.engine.evaluation import evaluate_async
+    from refbench.engine.options import RunOptions
     from refbench.models.steps import asked_of, steps_of
     from refbench.record import RefBenchError
     from refbench.report.figures import rows_by_step, step_plot
@@ -57,13 +56,15 @@ def steps_command(
         print(f"{asked} of {len(cases)} cases: {run} has not asked its agents for more yet.")
     evaluation = asyncio.run(
         evaluate_async(
-            there.info.benchmark,
-            models=specs,
-            judges=judge or (),
-            out=out,
-            data=data,
-            subset=there.info.subset,
-            limit=asked if asked < len(cases) else None,
+            RunOptions(
+                benchmark=there.info.benchmark,
+                models=specs,
+                judges=judge or (),
+                out=out,
+                data=data,
+                subset=there.info.subset,
+                limit=asked if asked < len(cases) else None,
+            ),
             show=not json,
         )
     )

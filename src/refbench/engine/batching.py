@@ -101,7 +101,7 @@ async def judge_in_batches(
     """
     again, never = work.transport.policy, RetryPolicy(attempts=1)
     async with Transport(timeout=_TIMEOUT, policy=again) as patient, Transport(timeout=_TIMEOUT, policy=never) as once:
-        windows = [_window(judge, limits, patient, once) for judge in work.judges]
+        windows = [_window(judge, limits, patient, once) for judge in work.setup.judges]
         batching = _Batching(work, windows, BatchJournal(work.recorder.writer.path))
         try:
             await batching.judge(cases, poll_seconds, wait)

@@ -123,7 +123,7 @@ def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ..
 
 
 @dataclass
-class Before:
+class OnRecord:
     """What is on record for each purpose, which addresses judges had, and what is read as failed in a way that is to
     be tried again."""
 
@@ -134,7 +134,7 @@ class Before:
     """Acts that are with a provider, in a batch."""
 
     @classmethod
-    def of(cls, run: Run, asked_for: Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]) -> Before:
+    def of(cls, run: Run, asked_for: Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]) -> OnRecord:
         before = cls(run, asked_for=dict(asked_for))
         for act, (request, purposes) in before.asked_for.items():
             before._take(act, request, purposes)

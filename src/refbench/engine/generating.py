@@ -28,7 +28,7 @@ _FOUND = {"kind": "pictures that were there"}
 
 
 @dataclass
-class Studio:
+class GeneratingRun:
     """Makes what is not there yet, at most `concurrency` pictures of a model at a time."""
 
     run: Run

@@ -8,20 +8,20 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refbench.benchmarks import Dataset
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.benchmark import Asked, Material
 from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
-from refbench.engine.changes import Before
+from refbench.engine.changes import OnRecord
 from refbench.engine.concurrency import ahead
-from refbench.engine.pictures import Gallery
+from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
+from refbench.engine.setup import Setup
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import AnyModel, seeds_for
+from refbench.models import AnyModel
 from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
@@ -58,19 +58,13 @@ class Planned:
 class JudgingRun:
     """Everything that judging needs, together. `stopped` says why it ended early, "" if it did not."""
 
+    setup: Setup
     run: Run
-    dataset: Dataset
-    models: Sequence[AnyModel]
-    judges: Sequence[VLM]
-    judging: Judging
     transport: Transport
     budget: Budget
     recorder: Recorder
-    gallery: Gallery
-    before: Before
-    seeds: int = 1
-    repeats: int = 1
-    retry: frozenset[str] = frozenset()
+    gallery: RunPictures
+    before: OnRecord
     repair: Repair | None = None
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
@@ -87,7 +81,7 @@ class JudgingRun:
         self._cases = {case.id: case for case in cases}
         self._unread = self._unrepaired() if self.repair else {}
         # A few more than can be in flight: enough to keep every place taken, few enough to have their pictures at hand.
-        calls = _Open((self.transport.concurrency + _AHEAD) * len(self.judges))
+        calls = _Open((self.transport.concurrency + _AHEAD) * len(self.setup.judges))
 
         async def one(planned: Sequence[Planned], worst: float) -> None:
             try:
@@ -120,15 +114,15 @@ class JudgingRun:
     async def rehearse(self, cases: Sequence[AnyCase]) -> None:
         """See on a few cases, one for each judge and part, that what is asked now is what is on record: prompts,
         parameters and models that changed are refused here, before anything is paid for."""
-        by_id, judges = {case.id: case for case in cases}, {judge.name: judge for judge in self.judges}
-        models = {model.name: model for model in self.models}
+        by_id, judges = {case.id: case for case in cases}, {judge.name: judge for judge in self.setup.judges}
+        models = {model.name: model for model in self.setup.models}
         chosen: dict[tuple[str, str, str], Purpose] = {}
         for purpose in self.before.acts:
             if purpose.case in by_id and purpose.model in models and purpose.judge in judges and purpose.output:
                 chosen.setdefault((purpose.judge, purpose.part, purpose.protocol), purpose)
         for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
             for item, output, _ in await self._asked(by_id[case], models[model], seed):
-                for judge in self.judges if item.settled is None else ():
+                for judge in self.setup.judges if item.settled is None else ():
                     purpose = purpose_of(by_id[case], model, seed, judge, 0, item, output)
                     self.before.known_as(purpose, judge.canonical(item.request, item.draw * _MOST_REPEATS))
 
@@ -154,10 +148,10 @@ class JudgingRun:
     async def _plan(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
-        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
+        for model, seed in self.setup.models_and_seeds():
             asked = await self._asked(case, model, seed)
-            for judge in self.judges:
-                for repeat in range(self.repeats):
+            for judge in self.setup.judges:
+                for repeat in range(self.setup.options.repeats):
                     for item, output, material in asked:
                         purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
                         if item.settled is not None:
@@ -174,9 +168,9 @@ class JudgingRun:
         if material is None:
             return []
         output = content_of(picture.original.sha256 for picture in material.outputs)
-        if self.judging.compose is not None:
-            material = await asyncio.to_thread(self.judging.compose, case, material, self.gallery.store)
-        return [(item, output, material) for item in self.judging.ask(case, material)]
+        if self.setup.judging.compose is not None:
+            material = await asyncio.to_thread(self.setup.judging.compose, case, material, self.gallery.store)
+        return [(item, output, material) for item in self.setup.judging.ask(case, material)]
 
     async def _planned(self, purpose: Purpose, judge: VLM, item: Asked, pictures: Pictures) -> Planned | None:
         number = purpose.repeat + item.draw * _MOST_REPEATS
@@ -189,7 +183,7 @@ class JudgingRun:
             self._sharing[act] = []
             worst = judge.worst_cost(item.request, pictures) or 0.0
             return Planned(purpose, judge, item.request, pictures, act, number, worst, unread)
-        again = act not in self._retried and (act in self.read_as or failed in self.retry)
+        again = act not in self._retried and (act in self.read_as or failed in self.setup.options.retry)
         if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.known += 1
             self.recorder.link(act, purpose)
@@ -221,10 +215,10 @@ class JudgingRun:
 
     async def _material(self, case: AnyCase, model: AnyModel, seed: int = 0) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
-        golden = case.targets if self.judging.shows_targets else ()
+        golden = case.targets if self.setup.judging.shows_targets else ()
         outputs = await self.gallery.gather(case, model, (*case.request.pictures, *golden), seed)
-        inputs = [self.dataset.path(picture) for picture in case.request.pictures]
-        targets = [self.dataset.path(picture) for picture in golden]
+        inputs = [self.setup.dataset.path(picture) for picture in case.request.pictures]
+        targets = [self.setup.dataset.path(picture) for picture in golden]
         if outputs is None:
             return None
         unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
@@ -239,7 +233,7 @@ class JudgingRun:
 
     async def _record_unsendable(self, case: AnyCase, model: str, seed: int, failure: Failure) -> None:
         """A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing."""
-        for judge in self.judges:
+        for judge in self.setup.judges:
             act = Evidence(kind="chat", request={"unsendable": case.id, "judge": judge.name}, failure=failure)
             purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*", seed=seed)
             await self.recorder.record((act, (purpose,)))

@@ -11,22 +11,23 @@ from typing import Any
 
 import orjson
 
-from refbench.benchmarks import Benchmark, Dataset
+from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.benchmark import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
-from refbench.engine.changes import Before
+from refbench.engine.changes import OnRecord
 from refbench.engine.concurrency import ahead
-from refbench.engine.pictures import Gallery
+from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress
 from refbench.engine.recorder import Recorder
+from refbench.engine.setup import Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
 from refbench.engine.workers.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, decodes_alike, why_not_measured
-from refbench.models import AnyModel, seeds_for
+from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.output import content_of
@@ -52,21 +53,15 @@ class _Planned:
 class MeasuringRun:
     """Everything that measuring needs, together. `left_out` says which parts cannot be measured here, and why."""
 
-    bench: Benchmark
-    dataset: Dataset
-    models: Sequence[AnyModel]
-    gallery: Gallery
+    setup: Setup
+    gallery: RunPictures
     recorder: Recorder
     executor: Executor
-    before: Before
+    before: OnRecord
     parts: Sequence[str] = ()
     """Only these parts; all that can run when empty."""
-    seeds: int = 1
-    device: str = "cpu"
-    dtype: str = "float32"
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
-    retry: frozenset[str] = frozenset()
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -80,22 +75,22 @@ class MeasuringRun:
 
     async def measure(self, cases: Sequence[AnyCase]) -> None:
         """Measure the cases in their order, all models on a case before the next."""
-        if self.bench.measuring is None:
+        if self.setup.bench.measuring is None:
             return
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
         needed = sorted({name for metric in metrics for name in metric.networks})
         large = any("torch" in network_info(name).needs for name in needed)
         if self.cluster is not None:
-            devices = ["cuda" if large and self.device != "cpu" else "cpu"]
+            devices = ["cuda" if large and self.setup.options.device != "cpu" else "cpu"]
             layout = self.cluster(devices[0], needed, bool(homes))
         else:
-            devices = devices_of(self.device) if large else ["cpu"]
+            devices = devices_of(self.setup.options.device) if large else ["cpu"]
             layout = spread(devices, needed, foreign=bool(homes))
         task = Task(
             name="measure",
             factory="refbench.engine.workers.measure_worker:MeasureWorker",
-            args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
+            args={"devices": devices, "dtype": self.setup.options.dtype, "homes": [list(home) for home in homes]},
             **layout,
         )
         async with contextlib.aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
@@ -112,19 +107,19 @@ class MeasuringRun:
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
-        assert self.bench.measuring is not None
+        assert self.setup.bench.measuring is not None
         found: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
-                for protocol in self.bench.protocols if not measured.protocol else (measured.protocol,):
+                for protocol in self.setup.bench.protocols if not measured.protocol else (measured.protocol,):
                     metric = self._metric(measured, protocol)
                     if metric is not None:
                         found[metric.id, protocol] = metric
         return list(found.values())
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
-        assert self.bench.measuring is not None
-        return [m for m in self.bench.measuring(case) if not self.parts or m.part in self.parts]
+        assert self.setup.bench.measuring is not None
+        return [m for m in self.setup.bench.measuring(case) if not self.parts or m.part in self.parts]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
         async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
@@ -135,7 +130,7 @@ class MeasuringRun:
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
-        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
+        for model, seed in self.setup.models_and_seeds():
             planned = [] if self.stopped else await self._plan(case, model, seed)
             if planned:
                 key = f"{case.id}\n{model.name}\n{seed}"
@@ -146,7 +141,7 @@ class MeasuringRun:
     async def rehearse(self, cases: Sequence[AnyCase]) -> None:
         """See on a few cases, one for each part, that what is measured now is what is on record: refused, before
         anything is paid for, where it is not."""
-        by_id, models = {case.id: case for case in cases}, {model.name: model for model in self.models}
+        by_id, models = {case.id: case for case in cases}, {model.name: model for model in self.setup.models}
         chosen: dict[tuple[str, str], Purpose] = {}
         for purpose in self.before.acts:
             if not purpose.judge and purpose.case in by_id and purpose.model in models and purpose.output:
@@ -165,7 +160,7 @@ class MeasuringRun:
     ) -> list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]]:
         """What is measured of an output, by what, and on which pictures."""
         wanted = self._wanted(case)
-        paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
+        paths = {p.name: self.setup.dataset.path(p) for m in wanted for p in m.pictures.values()}
         outputs = await self.gallery.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
         if outputs is None:
             return []
@@ -188,10 +183,10 @@ class MeasuringRun:
             return [(measured.protocol, measured.protocol)]
         opened = [p for p in self._opened(pictures).values() if isinstance(p, SentPicture)]
         alike = all(decodes_alike(picture.original) for picture in opened)
-        variants = [self._metric(measured, protocol) for protocol in self.bench.protocols]
+        variants = [self._metric(measured, protocol) for protocol in self.setup.bench.protocols]
         if alike and all(metric is not None and not metric.protocol for metric in variants):
-            return [(next(iter(self.bench.protocols)), "")]
-        return [(protocol, protocol) for protocol in self.bench.protocols]
+            return [(next(iter(self.setup.bench.protocols)), "")]
+        return [(protocol, protocol) for protocol in self.setup.bench.protocols]
 
     def _metric(self, measured: Measured, protocol: str) -> Metric | None:
         place = measured.metric, protocol
@@ -215,7 +210,7 @@ class MeasuringRun:
             "version": metric.version,
             "protocol": metric.protocol,
             "decoding": purpose.protocol,
-            "networks": {name: _weights(name, self.dtype) for name in metric.networks},
+            "networks": {name: _weights(name, self.setup.options.dtype) for name in metric.networks},
             "pictures": {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in opened},
             "facts": dict(measured.facts),
         }
@@ -229,7 +224,7 @@ class MeasuringRun:
         self.progress.to_measure += 1
         act = content_key({"kind": "measure", **request})
         failed = writer.failed(act)
-        again = failed in self.retry
+        again = failed in self.setup.options.retry
         if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.measured += 1
             self.recorder.link(act, purpose)

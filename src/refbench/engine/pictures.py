@@ -11,7 +11,7 @@ from pathlib import Path
 from refbench.benchmarks import Dataset
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
-from refbench.engine.generating import Studio
+from refbench.engine.generating import GeneratingRun
 from refbench.engine.recorder import Recorder
 from refbench.failure import Failure
 from refbench.models import AnyModel
@@ -24,7 +24,7 @@ _Place = tuple[str, str, int]
 
 
 @dataclass
-class Gallery:
+class RunPictures:
     """Judging and measuring both take their pictures from here, at the same time.
 
     Outputs are shown from the run's own copy: a folder that is written while the run goes on changes nothing.
@@ -34,7 +34,7 @@ class Gallery:
     dataset: Dataset
     recorder: Recorder
     policy: PicturePolicy
-    studio: Studio | None = None
+    studio: GeneratingRun | None = None
     _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     _shown: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     """Outputs apart from pictures of cases: golden ones are both."""

@@ -1,4 +1,4 @@
-"""Setting up: what a command asks for, checked, before anything is opened or paid for."""
+"""Preparing a run: what its options ask for, checked, before anything is opened or paid for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.benchmark import Judging
@@ -16,17 +16,20 @@ from refbench.benchmarks.own import own_benchmark, own_metrics
 from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
+from refbench.chat.local import LocalVLM
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM
+from refbench.engine.options import RunOptions
 from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import make_model
 from refbench.models.process.python import FunctionModel
-from refbench.models.wrappers.tree import name_of, parse_model
+from refbench.models.wrappers.tree import Nested, Tree, name_of, parse_model
 from refbench.record import RefBenchError
-from refbench.runs import Shard
+from refbench.runs import Run
 from refbench.runs.order import fair_order
 from refbench.specs import Spec
+from refbench.tables.scoring import noted_metrics
 
 
 class Place(Protocol):
@@ -47,64 +50,76 @@ class Here:
         return make(spec)
 
 
-Models: TypeAlias = Sequence[str | ImageModel] | Mapping[str, str | ImageModel | Callable[..., Any]]
-"""Specs or models; or, by name, specs without one, models, and functions that paint."""
-
-
 @dataclass(frozen=True)
 class Setup:
-    """What a command asks for, checked: everything that can be wrong before a call is made is found here."""
+    """What a run needs, checked: everything that can be wrong before a call is made is found here."""
 
+    options: RunOptions
     bench: Benchmark
     dataset: Dataset
     cases: list[AnyCase]
+    """Those of this command, in the fair order."""
     models: list[AnyModel]
     judges: list[VLM]
+    judging: Judging
     settings: dict[str, str]
     policy: PicturePolicy
 
+    def models_and_seeds(self) -> list[tuple[AnyModel, int]]:
+        """Each model with each seed that it is asked for."""
+        return [(model, seed) for model in self.models for seed in seeds_for(model, self.options.seeds)]
 
-def set_up(
-    name: str,
+    def create_run(self) -> Run:
+        """The run directory, new or as it was left; refused where it holds other cases or settings."""
+        bench, options = self.bench, self.options
+        # The same whether a judge comes now or later; with what is done to pictures, because the judge sees the result.
+        settings = self.settings
+        recorded = {**self.judging.recorded, **{key: settings[key] for key in _PICTURE_SETTINGS if key in settings}}
+        return Run.create(
+            options.run_directory,
+            bench.name,
+            self.dataset.cases,
+            subset=options.subset,
+            settings=recorded,
+            keep=bench.source,
+            code=bench.code,
+        )
+
+    async def close(self) -> None:
+        """Give back what models and judges hold."""
+        for judge in self.judges:
+            if isinstance(judge, LocalVLM):
+                judge.close()
+        for model in self.models:
+            if isinstance(model, ImageModel):
+                await model.close()
+
+
+def prepare_run(
+    options: RunOptions,
     transport: Transport,
     *,
-    models: Models,
-    judges: Sequence[str],
-    data: Path | None = None,
-    subset: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    shard: Shard | None = None,
-    seeds: int = 1,
-    rubric: str | None = None,
-    metrics: Sequence[str] = (),
     scored: bool = True,
     place: Place | None = None,
     scratch: Path | None = None,
 ) -> Setup:
-    """Load the data, find the outputs, make the judges, and complete the settings.
+    """Load the data, find the outputs, make models and judges, and complete the settings.
 
-    `scratch` is where models keep what lasts a moment.
+    Without `scored`, pictures are only made. `scratch` is where models keep what lasts a moment.
     """
     place = place or Here()
-    vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
-    bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric, metrics=metrics)
-    if judges and bench.judging is None:
+    bench, dataset = find_cases(options, _metrics(options) if scored else ())
+    if options.judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
-    chosen = _settings(bench, settings or {})
-    specs = [one if isinstance(one, ImageModel) else parse_model(one) for one in _listed(models)]
-    judge_specs = [Spec.parse(text, "--judge") for text in judges]
-    _distinct([spec.name if isinstance(spec, ImageModel) else name_of(spec) for spec in specs], "--model")
+    settings = _settings(bench, options.settings)
+    specs = _model_specs(options.models)
+    judge_specs = [Spec.parse(text, "--judge") for text in options.judges]
     _distinct([spec.name for spec in judge_specs], "--judge")
-    if not specs:
-        raise RefBenchError("give at least one --model")
     if scored and not judge_specs and bench.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
-    policy = PicturePolicy.parse(chosen.get("max_side"), chosen.get("quality"))
-    ordered = fair_order(dataset.cases)[:limit]
-    if shard is not None:
-        ordered = [case for i, case in enumerate(ordered) if i % shard.count == shard.index - 1]
-    made: list[AnyModel] = [
+    policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
+    vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
+    models: list[AnyModel] = [
         spec
         if isinstance(spec, ImageModel)
         else make_model(
@@ -119,48 +134,61 @@ def set_up(
         )
         for spec in specs
     ]
-    if seeds > 1 and all(len(seeds_for(model, seeds)) == 1 for model in made):
-        reasons = [f"--model {one.name}: {one.one_seed}" for one in made if not isinstance(one, ImageModel)]
-        raise RefBenchError(f"--seeds {seeds}: {reasons[0]}")
+    if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
+        reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
+        raise RefBenchError(f"--seeds {options.seeds}: {reasons[0]}")
     return Setup(
+        options=options,
         bench=bench,
         dataset=dataset,
-        cases=ordered,
-        models=made,
+        cases=_chosen_cases(dataset, options),
+        models=models,
         judges=[vlm(spec) for spec in judge_specs],
-        settings=chosen,
+        judging=_judging(bench, dataset, settings),
+        settings=settings,
         policy=policy,
     )
 
 
-def _listed(models: Models) -> list[str | ImageModel]:
-    if not isinstance(models, Mapping):
-        return list(models)
-    found: list[str | ImageModel] = []
-    for name, model in models.items():
-        if isinstance(model, str):
-            found.append(f"{name}={model}")
-        elif isinstance(model, ImageModel):
-            if model.name != name:
-                raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
-            found.append(model)
-        else:
-            found.append(FunctionModel(name, model))
-    return found
+def _metrics(options: RunOptions) -> list[str]:
+    """What own cases are measured by: the columns that their run has already, and those that are named now."""
+    out = options.out
+    noted = noted_metrics(Run.open(out)) if out is not None and (out / "run.json").exists() else {}
+    return sorted({*noted, *options.metrics} - {"none"})
 
 
-def find_cases(
-    name: str,
-    *,
-    data: Path | None = None,
-    subset: str | None = None,
-    rubric: str | None = None,
-    metrics: Sequence[str] = (),
-) -> tuple[Benchmark, Dataset]:
+def _model_specs(models: Sequence[Any] | Mapping[str, Any]) -> list[Tree | ImageModel]:
+    given = [_named(name, model) for name, model in models.items()] if isinstance(models, Mapping) else list(models)
+    specs = [one if isinstance(one, Spec | Nested | ImageModel) else parse_model(one) for one in given]
+    if not specs:
+        raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
+    _distinct([spec.name if isinstance(spec, ImageModel) else name_of(spec) for spec in specs], "--model")
+    return specs
+
+
+def _named(name: str, model: str | Tree | ImageModel | Callable[..., Any]) -> str | Tree | ImageModel:
+    if isinstance(model, str):
+        return f"{name}={model}"
+    if isinstance(model, Spec | Nested):
+        return model
+    if isinstance(model, ImageModel):
+        if model.name != name:
+            raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
+        return model
+    return FunctionModel(name, model)
+
+
+def _chosen_cases(dataset: Dataset, options: RunOptions) -> list[AnyCase]:
+    ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
+    return ordered if shard is None else ordered[shard.index - 1 :: shard.count]
+
+
+def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchmark, Dataset]:
     """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
 
     `metrics` are what own cases are measured by; other benchmarks know that themselves.
     """
+    name, rubric, subset = options.benchmark, options.rubric, options.subset
     path = Path(name)
     if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
         if rubric is None and not metrics:
@@ -173,7 +201,7 @@ def find_cases(
         own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
-    return bench, bench.load(resolve_data(bench, data), subset)
+    return bench, bench.load(resolve_data(bench, options.data), subset)
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
@@ -196,18 +224,8 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
 _PICTURE_SETTINGS = ("max_side", "quality")
 
 
-def judging_of(setup: Setup) -> tuple[Judging, dict[str, str]]:
-    """How the run judges, and the settings that it records: the same whether a judge comes now or later."""
-    bench, settings = setup.bench, setup.settings
-    judging = (
-        bench.judging(setup.dataset.root, settings) if bench.judging else Judging(lambda case, material: [], settings)
-    )
-    return judging, {**judging.recorded, **_picture_of(settings)}
-
-
-def _picture_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """What is done to pictures: part of the record of every benchmark, because the judge sees the result."""
-    return {name: settings[name] for name in _PICTURE_SETTINGS if name in settings}
+def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Judging:
+    return bench.judging(dataset.root, settings) if bench.judging else Judging(lambda case, material: [], settings)
 
 
 def _distinct(names: Sequence[str], option: str) -> None:

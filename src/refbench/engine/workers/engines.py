@@ -44,7 +44,7 @@ def make_executor(engine: str, address: str | None, shared: Path, visible: Seque
 
 
 @dataclass(frozen=True)
-class Engine:
+class StartedEngine:
     """The executor of a run, where models keep what lasts a moment, and where local models and judges are: None on
     this machine."""
 
@@ -54,14 +54,14 @@ class Engine:
 
 
 @asynccontextmanager
-async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[Engine]:
+async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[StartedEngine]:
     """The engine, connected and checked before anything is paid for; closed at the end."""
     executor = make_executor(engine, address, out)
     scratch = contextlib.ExitStack()
     try:
         folder = scratch.enter_context(scratch_of(out))
         if engine == "embedded":
-            yield Engine(executor, folder)
+            yield StartedEngine(executor, folder)
         else:
             from refbench.engine.ray.executor import RayExecutor
             from refbench.engine.ray.models import Cluster
@@ -70,7 +70,7 @@ async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[
             await executor.connect()
             cluster = Cluster(executor, out)
             try:
-                yield Engine(executor, folder, cluster)
+                yield StartedEngine(executor, folder, cluster)
             finally:
                 await cluster.close()
     finally:
