@@ -21,13 +21,13 @@ from refbench.engine.evaluation import generate_async
 from refbench.engine.generating import GeneratingRun
 from refbench.engine.options import RunOptions
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.failure import Failure
 from refbench.models.model import Painted, Traits
 from refbench.output import painting
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.runs.ledger import Recorder
 from refbench.tables.scoring import score_run
 from support.judge_server import JudgeServer
 from support.painters import Painter, paint

@@ -32,9 +32,9 @@ from refbench.engine.changes import OnRecord
 from refbench.engine.judging import JudgingRun
 from refbench.engine.options import RunOptions
 from refbench.engine.pictures import RunPictures
-from refbench.engine.recorder import Recorder
 from refbench.engine.setup import prepare_run
 from refbench.runs import Shard
+from refbench.runs.ledger import Recorder
 from support.judge_server import JudgeServer, answer, text_of, wire
 
 LIVE = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}

@@ -32,7 +32,7 @@ def steps_command(
     from refbench.record import RefBenchError
     from refbench.report.figures import rows_by_step, step_plot
     from refbench.runs import Run
-    from refbench.runs.order import fair_order
+    from refbench.runs.run import fair_order
     from refbench.tables.scoring import benchmark_of
 
     there = Run.open(run)

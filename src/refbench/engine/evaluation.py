@@ -15,22 +15,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refbench.benchmarks import Benchmark
-from refbench.benchmarks.kit.benchmark import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.vlm import VLM, ChatRequest
-from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.changes import OnRecord, check_pictures
 from refbench.engine.generating import GeneratingRun
 from refbench.engine.judging import JudgingRun, Repair, first_error
-from refbench.engine.measuring import MeasuringRun, parts_named
 from refbench.engine.options import Dtype, Engine, Protocol, Refusals, RunOptions
 from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress, shown
-from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Setup, prepare_run
 from refbench.engine.workers.engines import StartedEngine, started
 from refbench.evidence import Evidence, Purpose
@@ -40,12 +36,14 @@ from refbench.machine import threads
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.record import RefBenchError
 from refbench.runs import LedgerWriter, Run, Shard
+from refbench.runs.ledger import Recorder
 from refbench.tables.result import Result
 from refbench.tables.scorer import whole_parts
 from refbench.tables.scoring import note_measured, run_result
 
 if TYPE_CHECKING:
     from refbench.engine.batching import BatchReport
+    from refbench.engine.measuring import MeasuringRun
     from refbench.engine.options import Judges, Models
 
 
@@ -78,28 +76,23 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
     async with _prepared(options) as (setup, engine, transport):
         if show and (odd := setup.dataset.lacking(setup.cases)):
             print(f"Warning: {odd}.", file=sys.stderr)
-        parts = chosen_metrics(setup.bench, setup.dataset.cases, options.metrics)
-        if engine.cluster is not None and parts is not None and options.device != "cpu":
+        if engine.cluster is not None and setup.parts is not None and options.device != "cpu":
             engine.cluster.wants_gpu()
         if options.budget is not None:
             prices_must_be_known(setup.judges, setup.models)
         run = setup.create_run()
         with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
-            before = OnRecord.of(run, BatchJournal(writer.path).all_asked())
-            judging, measuring = work.judging(transport, before), work.measuring(engine, before, parts)
-            if setup.judges:
-                await judging.rehearse(setup.dataset.cases)
-            if parts is not None:
-                await measuring.rehearse(setup.dataset.cases)
+            before = OnRecord.of(run, _asked_in_batches(writer))
+            judging = work.judging(transport, before)
+            measuring = work.measuring(engine, before) if setup.parts is not None else None
+            for asked in ([judging] if setup.judges else []) + ([measuring] if measuring else []):
+                await asked.rehearse(setup.dataset.cases)
             # Nothing is refused any more: only now may the run know what it was asked for.
             work.note()
-            left_out = run.notes("not measured ")
-            async with _interruptible(transport, judging, measuring, work.studio), shown(work.progress, show=show):
-                batches = await _judge_and_measure(judging, measuring, measure=parts is not None)
-            for part in setup.bench.measured:
-                unwanted = parts is None or (parts and part not in parts)
-                reason = left_out.get(part, "it was left out by --metrics") if unwanted else ""
-                writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
+            works = [judging, work.studio, *([measuring] if measuring else [])]
+            async with _interruptible(transport, works), shown(work.progress, show=show):
+                batches = await _judge_and_measure(judging, measuring)
+            work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     result = run_result(
         run,
@@ -112,12 +105,12 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
     return Evaluation(result, judging.stopped or work.studio.stopped, work.progress, run, work.budget, batches)
 
 
-async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun, *, measure: bool) -> BatchReport | None:
+async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun | None) -> BatchReport | None:
     """Both at once, all models on a case before the next; reports on batches where calls are handed in so."""
     setup, report = judging.setup, None
     try:
         async with asyncio.TaskGroup() as group:
-            if measure:
+            if measuring is not None:
                 group.create_task(measuring.measure(setup.cases))
             if setup.judges and setup.options.batch:
                 from refbench.engine.batching import judge_in_batches
@@ -249,6 +242,15 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
     return Generation(run, there, failed, work.studio.stopped, min(failures, default=""))
 
 
+def _asked_in_batches(writer: LedgerWriter) -> Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]:
+    """What is with providers, in batches that have not ended. Most runs have none."""
+    if not any(writer.path.parent.glob("*batches.jsonl")):
+        return {}
+    from refbench.engine.batch_journal import BatchJournal
+
+    return BatchJournal(writer.path).all_asked()
+
+
 @contextlib.asynccontextmanager
 async def _prepared(
     options: RunOptions, *, scored: bool = True
@@ -310,15 +312,16 @@ class _Work:
             read_as=read_as(setup.bench, self.run, setup.dataset.cases, retry) if retry else frozenset(),
         )
 
-    def measuring(self, engine: StartedEngine, before: OnRecord, parts: Sequence[str] | None) -> MeasuringRun:
+    def measuring(self, engine: StartedEngine, before: OnRecord) -> MeasuringRun:
+        from refbench.engine.measuring import MeasuringRun
+
         return MeasuringRun(
             setup=self.setup,
             gallery=self.gallery,
             recorder=self.recorder,
-            executor=engine.executor,
+            executor=engine.executor(),
             before=before,
             cluster=engine.cluster.layout() if engine.cluster is not None else None,
-            parts=parts or (),
             progress=self.progress,
         )
 
@@ -336,6 +339,14 @@ class _Work:
         writer.note("threads", str(threads()))
         for judge in setup.judges:
             writer.note(f"family of {judge.name}", judge.family)
+
+    def note_not_measured(self, impossible: Mapping[str, str]) -> None:
+        """Write down which parts have no values and why; what was noted before stands for parts left out now."""
+        wanted, noted = self.setup.parts, self.run.notes("not measured ")
+        for part in self.setup.bench.measured:
+            unwanted = wanted is None or (wanted and part not in wanted)
+            reason = noted.get(part, "it was left out by --metrics") if unwanted else ""
+            self.recorder.writer.note(f"not measured {part}", impossible.get(part, reason))
 
 
 def repairer(bench: Benchmark) -> Repair:
@@ -377,14 +388,6 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
     return frozenset(found)
 
 
-def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
-    """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
-    measured_by(bench, cases)
-    if tuple(metrics) == ("none",) or (bench.measuring is None and not metrics):
-        return None
-    return parts_named(bench, metrics)
-
-
 def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
     for model in models:
         if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
@@ -401,7 +404,7 @@ def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> N
 
 @contextlib.asynccontextmanager
 async def _interruptible(
-    transport: Transport, *works: JudgingRun | MeasuringRun | GeneratingRun
+    transport: Transport, works: Sequence[JudgingRun | MeasuringRun | GeneratingRun]
 ) -> AsyncIterator[None]:
     """The first interrupt lets the calls in flight finish and says so, the second ends at once."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -13,7 +13,6 @@ from refbench.benchmarks import Dataset
 from refbench.calls import Budget, BudgetSpentError
 from refbench.case import AnyCase
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
@@ -21,7 +20,7 @@ from refbench.output import Output, StoredPicture
 from refbench.pictures import PictureFacts, facts_of
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Run
-from refbench.runs.ledger import KnownPicture, file_state
+from refbench.runs.ledger import KnownPicture, Recorder, file_state
 
 _NOTE = "model "
 _FOUND = {"kind": "pictures that were there"}

@@ -17,7 +17,6 @@ from refbench.engine.changes import OnRecord
 from refbench.engine.concurrency import ahead
 from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Setup
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
@@ -25,6 +24,7 @@ from refbench.models import AnyModel
 from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
+from refbench.runs.ledger import Recorder
 
 _MOST_REPEATS = 1000
 _MOST_ASKED = 2

@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 
-from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.benchmark import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
@@ -19,7 +18,6 @@ from refbench.engine.changes import OnRecord
 from refbench.engine.concurrency import ahead
 from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.engine.setup import Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
 from refbench.engine.workers.task import Executor, Outcome, Task
@@ -31,7 +29,8 @@ from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.output import content_of
-from refbench.record import RefBenchError, content_key
+from refbench.record import content_key
+from refbench.runs.ledger import Recorder
 
 _AHEAD = 256
 """Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
@@ -58,8 +57,6 @@ class MeasuringRun:
     recorder: Recorder
     executor: Executor
     before: OnRecord
-    parts: Sequence[str] = ()
-    """Only these parts; all that can run when empty."""
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
     progress: Progress = field(default_factory=Progress)
@@ -119,7 +116,7 @@ class MeasuringRun:
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
         assert self.setup.bench.measuring is not None
-        return [m for m in self.setup.bench.measuring(case) if not self.parts or m.part in self.parts]
+        return [m for m in self.setup.bench.measuring(case) if not self.setup.parts or m.part in self.setup.parts]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
         async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
@@ -287,21 +284,3 @@ def _weights(name: str, dtype: str) -> str:
     """A network's weights, and the number format where it is not the usual one."""
     chosen = dtype_of(name, dtype)
     return weights_key(name) if chosen == "float32" else f"{weights_key(name)} {chosen}"
-
-
-def parts_named(bench: Benchmark, names: Sequence[str]) -> list[str]:
-    """The measured parts of these names, and those of further references with them.
-
-    The name of a metric serves where that is what the part is called; one without a network is the first of its name.
-    """
-    found: list[str] = []
-    for name in names:
-        part = name
-        if part not in bench.measured:
-            with contextlib.suppress(RefBenchError):
-                part = find_metric(name).id
-        if part not in bench.measured:
-            there = ", ".join(sorted(bench.measured)) or "nothing: leave it out"
-            raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
-        found += [one for one in sorted(bench.measured) if one.partition("#")[0] == part]
-    return found

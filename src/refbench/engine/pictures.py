@@ -12,13 +12,12 @@ from refbench.benchmarks import Dataset
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.generating import GeneratingRun
-from refbench.engine.recorder import Recorder
 from refbench.failure import Failure
 from refbench.models import AnyModel
 from refbench.models.model import ImageModel
 from refbench.output import Output, StoredPicture
 from refbench.runs import Blobs, Run
-from refbench.runs.ledger import KnownPicture, file_state
+from refbench.runs.ledger import KnownPicture, Recorder, file_state
 
 _Place = tuple[str, str, int]
 

@@ -21,7 +21,7 @@ from refbench.chat.http import HttpVLM
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
 from refbench.engine.changes import OnRecord
-from refbench.engine.evaluation import chosen_metrics, prices_must_be_known
+from refbench.engine.evaluation import prices_must_be_known
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.options import RunOptions
 from refbench.engine.setup import Setup, prepare_run
@@ -122,7 +122,6 @@ async def make_plan(options: RunOptions, *, like: Path | None = None) -> Plan:
     before = Run.open(out) if out is not None and (out / "run.json").exists() else None
     async with Transport(concurrency=options.concurrency) as transport:
         setup = prepare_run(options, transport)
-    chosen_metrics(setup.bench, setup.dataset.cases, options.metrics)
     assumptions: list[str] = []
     habits = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
     # What is on record is counted and not scaled: the first cases are those that an earlier run began with.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -11,23 +12,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
-from refbench.benchmarks.kit.benchmark import Judging
-from refbench.benchmarks.own import own_benchmark, own_metrics
+from refbench.benchmarks.kit.benchmark import Judging, measured_by
 from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
-from refbench.chat.local import LocalVLM
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM
 from refbench.engine.options import RunOptions
-from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import make_model
-from refbench.models.process.python import FunctionModel
 from refbench.models.wrappers.tree import Nested, Tree, name_of, parse_model
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.runs.order import fair_order
+from refbench.runs.run import fair_order
 from refbench.specs import Spec
 from refbench.tables.scoring import noted_metrics
 
@@ -64,6 +61,8 @@ class Setup:
     judging: Judging
     settings: dict[str, str]
     policy: PicturePolicy
+    parts: Sequence[str] | None = None
+    """What is measured, all that can be where empty; None for nothing."""
 
     def models_and_seeds(self) -> list[tuple[AnyModel, int]]:
         """Each model with each seed that it is asked for."""
@@ -88,7 +87,7 @@ class Setup:
     async def close(self) -> None:
         """Give back what models and judges hold."""
         for judge in self.judges:
-            if isinstance(judge, LocalVLM):
+            if hasattr(judge, "close"):
                 judge.close()
         for model in self.models:
             if isinstance(model, ImageModel):
@@ -147,6 +146,7 @@ def prepare_run(
         judging=_judging(bench, dataset, settings),
         settings=settings,
         policy=policy,
+        parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
     )
 
 
@@ -155,6 +155,29 @@ def _metrics(options: RunOptions) -> list[str]:
     out = options.out
     noted = noted_metrics(Run.open(out)) if out is not None and (out / "run.json").exists() else {}
     return sorted({*noted, *options.metrics} - {"none"})
+
+
+def _parts(bench: Benchmark, cases: Sequence[AnyCase], names: Sequence[str]) -> list[str] | None:
+    """The measured parts of these names, and those of further references with them; what does not exist is refused.
+
+    The name of a metric serves where that is what the part is called; one without a network is the first of its name.
+    """
+    measured_by(bench, cases)
+    if tuple(names) == ("none",) or (bench.measuring is None and not names):
+        return None
+    parts: list[str] = []
+    for name in names:
+        part = name
+        if part not in bench.measured:
+            from refbench.metrics import find_metric
+
+            with contextlib.suppress(RefBenchError):
+                part = find_metric(name).id
+        if part not in bench.measured:
+            there = ", ".join(sorted(bench.measured)) or "nothing: leave it out"
+            raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
+        parts += [one for one in sorted(bench.measured) if one.partition("#")[0] == part]
+    return parts
 
 
 def _model_specs(models: Sequence[Any] | Mapping[str, Any]) -> list[Tree | ImageModel]:
@@ -175,6 +198,8 @@ def _named(name: str, model: str | Tree | ImageModel | Callable[..., Any]) -> st
         if model.name != name:
             raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
         return model
+    from refbench.models.process.python import FunctionModel
+
     return FunctionModel(name, model)
 
 
@@ -191,6 +216,9 @@ def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchm
     name, rubric, subset = options.benchmark, options.rubric, options.subset
     path = Path(name)
     if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
+        from refbench.benchmarks.own import own_benchmark, own_metrics
+        from refbench.judges.rubric import rubric_source, shipped_rubrics
+
         if rubric is None and not metrics:
             shipped = ", ".join(shipped_rubrics())
             raise RefBenchError(
