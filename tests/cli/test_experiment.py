@@ -16,6 +16,7 @@ from refbench.engine.options import read_experiment
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.specs import Spec
 from support.judge_server import JudgeServer
 
 NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
@@ -36,6 +37,24 @@ def test_its_keys_are_the_arguments_of_evaluate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("kind = 'baseline'\nwhat = 'copy'", "baseline:copy"),
+        ("kind = 'openai'\nwhat = 'gpt-image-1'\nquality = 'high'", "openai:gpt-image-1?quality=high"),
+        ("kind = 'truncate'\nmodel = 'nano=gemini:nano-banana'", "truncate(nano=gemini:nano-banana)"),
+        (
+            "kind = 'ipr'\nplanner = 'openai:gpt-5?temperature=0'\nsteps = 3\n"
+            "model = { kind = 'suffix', text = 'more; (or) less', model = 'baseline:blend' }",
+            'ipr(suffix(baseline:blend; text="more; (or) less"); planner=openai:gpt-5?temperature=0; steps=3)',
+        ),
+    ],
+)
+def test_a_model_as_a_table_is_the_same_as_in_one_line(tmp_path: Path, table: str, line: str) -> None:
+    written = read_experiment(write(tmp_path / "table.toml", f"[models.A]\n{table}"))["models"]
+    assert written == [Spec.parse(f"A={line}")]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("sedds = 3", "sedds: there is no such key: did you mean seeds"),
@@ -44,11 +63,12 @@ def test_its_keys_are_the_arguments_of_evaluate() -> None:
         ("batch = 'perhaps'", "batch: it should be a valid boolean"),
         ("protocol = 'mine'", "protocol: it should be 'paper', 'corrected' or 'both'"),
         ("models = 3", "models: it should be a list of specs"),
-        ("[models]\nA = 3", "models.A: a model is a spec"),
+        ("[models]\nA = 3", "models.A: give a spec"),
         ("[models.A]\nkind = 'ipr'\nmodel = 'baseline:copy'", "models.A: ipr asks a VLM"),
         ("[models.A]\nkind = 'turnz'\nmodel = 'baseline:copy'", "models.A: no wrapper is called 'turnz'"),
         ("[models.A]\nkind = 'folder'", "models.A: folder needs what"),
-        ("judges = [1]", "judges: it should be a list of specs"),
+        ("judges = [1]", "judges[0]: give a spec"),
+        ("judges = 'openai:gpt-4o'", "judges: it should be a list of specs"),
         ("[settings]\nx = [1]", "settings.x"),
         ("seeds = ", "is no TOML"),
     ],

@@ -15,7 +15,7 @@ from refbench.builders.refblend.build import Built, build
 from refbench.builders.refblend.settings import Settings
 from refbench.pictures import Pixels, encode
 
-PLAIN: tuple[Any, ...] = ("canny", "sketch", "caption", "subject", "style")
+PLAIN = ("canny", "sketch_dodge", "caption", "subject", "style")
 """Types that need no network."""
 
 
@@ -42,7 +42,7 @@ def write_drawings(folder: Path, count: int, *, captions: bool = True, start: in
 
 
 def built(pictures: Path, out: Path, tell: Callable[[str], None] = lambda line: None, **more: Any) -> Built:
-    settings = {"types": PLAIN, "dodge": True, "test_share": 0.25, **more}
+    settings = {"types": PLAIN, "test_share": 0.25, **more}
     return asyncio.run(build(Settings(pictures=pictures, out=out, **settings), tell))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +12,8 @@ from cyclopts import Group, Parameter
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
-    from refbench.engine.options import Option
+    from refbench.benchmarks.kit.definition import Setting
+    from refbench.engine.options import Flag
 
 Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table")]
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
@@ -60,14 +61,14 @@ def with_run_options(
     It is called with what the user gave and nothing else, so that an experiment file can say the rest; `defaults` are
     those that help shows where they differ from the record's (`...` for a required option). `settings` come on top.
     """
-    from refbench.engine.options import RunOptions, cli_options
+    from refbench.engine.options import RunOptions, flags
 
     def add(command: Command) -> Command:
         parameters = inspect.signature(command, eval_str=True).parameters.values()
         own = [p for p in parameters if p.name != "benchmark" and p.kind is not p.VAR_KEYWORD]
         options = [
-            _parameter(name, option, RunOptions.model_fields[name].annotation, default)
-            for name, option in cli_options()
+            _parameter(name, flag, RunOptions.model_fields[name].annotation, default)
+            for name, flag in flags()
             if not names or name in names
             for default in [(defaults or {}).get(name, RunOptions.model_fields[name].default)]
         ]
@@ -77,30 +78,35 @@ def with_run_options(
     return add
 
 
-def _parameter(name: str, option: Option, declared: Any, default: Any) -> inspect.Parameter:
-    read = option.typed or declared
+def _parameter(name: str, flag: Flag, declared: Any, default: Any) -> inspect.Parameter:
+    read = flag.typed or declared
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if name == "benchmark" else inspect.Parameter.KEYWORD_ONLY
     if name == "benchmark" or default is ...:
         default = inspect.Parameter.empty
     elif not isinstance(default, str | int | float):
         default, read = None, read | None  # nothing worth showing
     shown = Parameter(
-        name=option.flag or None, help=option.help, group=_GROUPS[option.group], show_default=default is not False
+        name=flag.name or None, help=flag.help, group=_GROUPS[flag.group], show_default=default is not False
     )
     return inspect.Parameter(name, kind, default=default, annotation=Annotated[read, shown])
 
 
-def setting_options(settings: Mapping[str, Sequence[str]]) -> list[inspect.Parameter]:
+def setting_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
     """The settings that a benchmark declares, as options; a choice between no and yes is a flag."""
     options = []
-    for name, values in settings.items():
-        flag, free = tuple(values) == ("no", "yes"), "DIR" in values
-        read: Any = bool if flag else str | None if free else Literal[*values]
-        words = f"{' or '.join(values)}; {values[0]} by default" if free else ""
-        shown = Parameter(help=words or None, group=_GROUPS["Settings"], show_default=not flag)
-        default = False if flag else None if free else values[0]
-        annotation = Annotated[read, shown]
-        options.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    for setting in settings:
+        switch = setting.choices == ("no", "yes")
+        read: Any = bool if switch else str if setting.folder else Literal[*setting.choices]
+        words = f"{setting.help}: {setting.values}" if setting.folder else setting.help
+        shown = Parameter(help=words, group=_GROUPS["Settings"], show_default=not switch)
+        options.append(
+            inspect.Parameter(
+                setting.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if switch else setting.default,
+                annotation=Annotated[read, shown],
+            )
+        )
     return options
 
 

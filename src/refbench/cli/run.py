@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ from refbench.record import RefBenchError
 from refbench.runs import Shard
 
 if TYPE_CHECKING:
+    from refbench.benchmarks.kit.definition import Setting
     from refbench.engine.evaluation import Evaluation
     from refbench.engine.options import RunOptions
 
@@ -42,7 +43,7 @@ def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _command(settings: Mapping[str, Sequence[str]]) -> Command:
+def _command(settings: Sequence[Setting]) -> Command:
     def run(
         benchmark: str,
         *,
@@ -66,7 +67,7 @@ def _command(settings: Mapping[str, Sequence[str]]) -> Command:
         from refbench.cli.printing import write_result
         from refbench.engine.evaluation import evaluate_async
 
-        chosen = {name: given.pop(name) for name in settings if name in given}
+        chosen = {one.name: given.pop(one.name) for one in settings if one.name in given}
         chosen |= {"max_side": max_side} if max_side else {}
         given["settings"] = {**chosen, **given_settings(given.pop("settings", ()))}
         options = run_options(benchmark, given | ({"wait": False} if no_wait else {}))
@@ -94,7 +95,7 @@ def run_options(benchmark: str, given: dict[str, Any]) -> RunOptions:
     return options.model_copy(update={"shard": options.shard or slurm_shard()})
 
 
-def _settings_of(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
     """The settings of the benchmark that is named among the words, as far as that can be told by now."""
     from refbench.benchmarks import benchmark
     from refbench.benchmarks.registry import names
@@ -105,10 +106,10 @@ def _settings_of(words: Sequence[str]) -> Mapping[str, Sequence[str]]:
             if word.endswith(".toml"):
                 word = read_experiment(Path(word)).get("benchmark", "")
             if word in names() or word.endswith(".py"):
-                return benchmark(word).settings
+                return benchmark(word).asking.settings
         except RefBenchError:
             break  # the command itself will say so
-    return {}
+    return ()
 
 
 def exit_code(evaluation: Evaluation, allow_failures: float) -> int:

@@ -89,8 +89,7 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
                 await asked.rehearse(setup.dataset.cases)
             # Nothing is refused any more: only now may the run know what it was asked for.
             work.note()
-            works = [judging, work.studio, *([measuring] if measuring else [])]
-            async with _interruptible(transport, works), shown(work.progress, show=show):
+            async with _interruptible(transport, judging, measuring, work.studio), shown(work.progress, show=show):
                 batches = await _judge_and_measure(judging, measuring)
             work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
@@ -343,7 +342,7 @@ class _Work:
     def note_not_measured(self, impossible: Mapping[str, str]) -> None:
         """Write down which parts have no values and why; what was noted before stands for parts left out now."""
         wanted, noted = self.setup.parts, self.run.notes("not measured ")
-        for part in self.setup.bench.measured:
+        for part in self.setup.bench.asking.measured:
             unwanted = wanted is None or (wanted and part not in wanted)
             reason = noted.get(part, "it was left out by --metrics") if unwanted else ""
             self.recorder.writer.note(f"not measured {part}", impossible.get(part, reason))
@@ -351,7 +350,7 @@ class _Work:
 
 def repairer(bench: Benchmark) -> Repair:
     """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
-    reader = bench.protocols["corrected"].read
+    reader = bench.scoring.protocols["corrected"].read
 
     def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
         if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
@@ -380,7 +379,7 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
     for purpose, evidence in whole_parts(noted()):
         if purpose.case not in by_id:
             continue
-        for name, protocol in bench.protocols.items():
+        for name, protocol in bench.scoring.protocols.items():
             if purpose.protocol in ("", name):
                 read = protocol.read(by_id[purpose.case], purpose, evidence)
                 if any(score.failure is not None and score.failure.kind in kinds for score in read):
@@ -390,12 +389,12 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
 
 def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
     for model in models:
-        if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
+        if isinstance(model, ImageModel) and model.traits.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
             )
     for judge in judges:
-        if getattr(judge, "price", True) is None:
+        if judge.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec (dollars "
                 "for a million tokens), or install the prices with pip install 'refbench[prices]'"
@@ -404,7 +403,7 @@ def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> N
 
 @contextlib.asynccontextmanager
 async def _interruptible(
-    transport: Transport, works: Sequence[JudgingRun | MeasuringRun | GeneratingRun]
+    transport: Transport, *works: JudgingRun | MeasuringRun | GeneratingRun | None
 ) -> AsyncIterator[None]:
     """The first interrupt lets the calls in flight finish and says so, the second ends at once."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -419,7 +418,8 @@ async def _interruptible(
             task.cancel()
             return
         for work in works:
-            work.stopped = "interrupt"
+            if work is not None:
+                work.stopped = "interrupt"
         flight = f"finishing {transport.in_flight} calls in flight"
         print(f"\nrefbench: {flight}; press Ctrl-C again to stop now", file=sys.stderr, flush=True)
 

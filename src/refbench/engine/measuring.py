@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.engine.changes import OnRecord
@@ -72,7 +72,7 @@ class MeasuringRun:
 
     async def measure(self, cases: Sequence[AnyCase]) -> None:
         """Measure the cases in their order, all models on a case before the next."""
-        if self.setup.bench.measuring is None:
+        if self.setup.bench.asking.measuring is None:
             return
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
@@ -104,19 +104,21 @@ class MeasuringRun:
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
-        assert self.setup.bench.measuring is not None
+        assert self.setup.bench.asking.measuring is not None
         found: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
-                for protocol in self.setup.bench.protocols if not measured.protocol else (measured.protocol,):
+                for protocol in self.setup.bench.scoring.protocols if not measured.protocol else (measured.protocol,):
                     metric = self._metric(measured, protocol)
                     if metric is not None:
                         found[metric.id, protocol] = metric
         return list(found.values())
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
-        assert self.setup.bench.measuring is not None
-        return [m for m in self.setup.bench.measuring(case) if not self.setup.parts or m.part in self.setup.parts]
+        assert self.setup.bench.asking.measuring is not None
+        return [
+            m for m in self.setup.bench.asking.measuring(case) if not self.setup.parts or m.part in self.setup.parts
+        ]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
         async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
@@ -180,10 +182,10 @@ class MeasuringRun:
             return [(measured.protocol, measured.protocol)]
         opened = [p for p in self._opened(pictures).values() if isinstance(p, SentPicture)]
         alike = all(decodes_alike(picture.original) for picture in opened)
-        variants = [self._metric(measured, protocol) for protocol in self.setup.bench.protocols]
+        variants = [self._metric(measured, protocol) for protocol in self.setup.bench.scoring.protocols]
         if alike and all(metric is not None and not metric.protocol for metric in variants):
-            return [(next(iter(self.setup.bench.protocols)), "")]
-        return [(protocol, protocol) for protocol in self.setup.bench.protocols]
+            return [(next(iter(self.setup.bench.scoring.protocols)), "")]
+        return [(protocol, protocol) for protocol in self.setup.bench.scoring.protocols]
 
     def _metric(self, measured: Measured, protocol: str) -> Metric | None:
         place = measured.metric, protocol

@@ -19,11 +19,11 @@ from refbench.runs.run import Shard
 if TYPE_CHECKING:
     from refbench.chat.vlm import VLM
     from refbench.models.model import ImageModel
-    from refbench.models.wrappers.tree import Tree
+    from refbench.specs import Spec
 
-    Models: TypeAlias = Sequence[str | Tree | ImageModel] | Mapping[str, str | Tree | ImageModel | Callable[..., Any]]
+    Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
     """Specs or models; or, by name, specs without one, models, and functions that paint."""
-    Judges: TypeAlias = Sequence[str | VLM]
+    Judges: TypeAlias = Sequence[str | Spec | VLM]
     """Specs or VLMs."""
 
 Protocol: TypeAlias = Literal["paper", "corrected", "both"]
@@ -36,12 +36,12 @@ WHAT, JUDGE, LIMITS, WHERE, OUTPUT = "What to run", "Judge", "Limits", "Where", 
 
 
 @dataclass(frozen=True)
-class Option:
+class Flag:
     """How the command line shows a field: its group, its help, and its flag where that is not the field's name."""
 
     group: str
     help: str
-    flag: str = ""
+    name: str = ""
     typed: Any = None
     """What the command line reads, where the field takes more than text."""
 
@@ -88,7 +88,7 @@ class RunOptions(Record):
 
     benchmark: Annotated[
         str,
-        Option(
+        Flag(
             WHAT,
             "Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
             "(.toml) that says all this and what follows; options given here come first",
@@ -97,80 +97,80 @@ class RunOptions(Record):
     models: Annotated[
         Any,
         PlainValidator(lambda value: value),
-        Option(
+        Flag(
             WHAT, "[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models",
             "--model", list[str],
         ),
     ] = ()  # fmt: skip
-    out: Annotated[Path | None, Option(WHAT, "Run directory; the same command resumes it")] = None
-    data: Annotated[Path | None, Option(WHAT, "Directory of the official data; default $REFBENCH_DATA/NAME")] = None
-    subset: Annotated[str | None, Option(WHAT, "Only the cases of a named subset, for example paper874")] = None
+    out: Annotated[Path | None, Flag(WHAT, "Run directory; the same command resumes it")] = None
+    data: Annotated[Path | None, Flag(WHAT, "Directory of the official data; default $REFBENCH_DATA/NAME")] = None
+    subset: Annotated[str | None, Flag(WHAT, "Only the cases of a named subset, for example paper874")] = None
     metrics: Annotated[
         tuple[str, ...],
         BeforeValidator(_names),
-        Option(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", "", list[str]),
+        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", "", list[str]),
     ] = ()
-    seeds: Annotated[int, Field(ge=1), Option(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
+    seeds: Annotated[int, Field(ge=1), Flag(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
     replace: Annotated[
-        bool, Option(WHAT, "Outputs of a folder that changed take the place of those on record, which are retired")
+        bool, Flag(WHAT, "Outputs of a folder that changed take the place of those on record, which are retired")
     ] = False
 
     judges: Annotated[
         Any,
         PlainValidator(lambda value: value),
-        Option(
+        Flag(
             JUDGE, "[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel",
             "--judge", list[str],
         ),
     ] = ()  # fmt: skip
-    repeats: Annotated[int, Field(ge=1), Option(JUDGE, "How often each judge is asked the same")] = 1
+    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
     rubric: Annotated[
-        str | None, Option(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
+        str | None, Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
     ] = None  # fmt: skip
     settings: Annotated[
         Mapping[str, str],
         BeforeValidator(_settings),
-        Option(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", list[str]),
+        Flag(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", list[str]),
     ] = {}
     repair: bool = True
     """Ask once more, quoting the reply, where a reply could not be read."""
-    batch: Annotated[bool, Option(JUDGE, "Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False
+    batch: Annotated[bool, Flag(JUDGE, "Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False
     wait: bool = True
     """With `batch`: stay until the results are there; else a later command collects them."""
 
-    limit: Annotated[int | None, Field(ge=0), Option(LIMITS, "Only the first N cases of the fair order")] = None
+    limit: Annotated[int | None, Field(ge=0), Flag(LIMITS, "Only the first N cases of the fair order")] = None
     shard: Annotated[
         Shard | None,
         BeforeValidator(_shard),
-        Option(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", "", str),
+        Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", "", str),
     ] = None
-    budget: Annotated[str | None, Option(LIMITS, "Most that the run may cost, for example 5usd")] = None
+    budget: Annotated[str | None, Flag(LIMITS, "Most that the run may cost, for example 5usd")] = None
     retry: Annotated[
         Strings,
         AfterValidator(_kinds),
-        Option(LIMITS, "Also try again what failed finally in this way, for example refused", "", list[str]),
+        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", "", list[str]),
     ] = ()
-    concurrency: Annotated[int, Option(LIMITS, "Most calls in flight at an endpoint")] = 32
-    generate_concurrency: Annotated[int, Option(LIMITS, "Most pictures of a model in the making")] = 8
-    timeout: Annotated[float, Option(LIMITS, "Seconds to wait for a reply")] = 180.0
+    concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
+    generate_concurrency: Annotated[int, Flag(LIMITS, "Most pictures of a model in the making")] = 8
+    timeout: Annotated[float, Flag(LIMITS, "Seconds to wait for a reply")] = 180.0
 
     device: Annotated[
-        str, Option(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
+        str, Flag(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
     ] = "cpu"  # fmt: skip
-    dtype: Annotated[Dtype, Option(WHERE, "Numbers of large networks, recorded")] = "float32"
+    dtype: Annotated[Dtype, Flag(WHERE, "Numbers of large networks, recorded")] = "float32"
     engine: Annotated[
         Engine,
-        Option(WHERE, "Where metrics, local models and local judges run: on this machine, or on a Ray cluster's nodes"),
+        Flag(WHERE, "Where metrics, local models and local judges run: on this machine, or on a Ray cluster's nodes"),
     ] = "embedded"
     address: Annotated[
         str | None,
-        Option(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine"),
+        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine"),
     ] = None
 
-    protocol: Annotated[Protocol, Option(OUTPUT, "Which numbers to give")] = "both"
+    protocol: Annotated[Protocol, Flag(OUTPUT, "Which numbers to give")] = "both"
     refusals: Annotated[
         Refusals,
-        Option(
+        Flag(
             OUTPUT,
             "How a model's own failures (it refused, gave no picture) count: left out, with bounds beside; as the "
             "worst value; or requests it cannot take as the worst value too",
@@ -204,11 +204,11 @@ class RunOptions(Record):
         return self.out
 
 
-def cli_options() -> Iterator[tuple[str, Option]]:
+def flags() -> Iterator[tuple[str, Flag]]:
     """The fields that the command line has, with how it shows them."""
     for name, field in RunOptions.model_fields.items():
         for shown in field.metadata:
-            if isinstance(shown, Option):
+            if isinstance(shown, Flag):
                 yield name, shown
 
 
@@ -227,38 +227,23 @@ def read_experiment(path: Path) -> dict[str, Any]:
             near = [alike[key]] if key in alike else difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RefBenchError(f"{path}: {key}: there is no such key: {hint}")
-    if "models" in written:
-        written["models"] = _written_models(written["models"], path)
-    if "judges" in written:
-        written["judges"] = _written_judges(written["judges"], path)
+    for key in {"models", "judges"} & set(written):
+        written[key] = _written_specs(written[key], f"{path}: {key}")
     RunOptions.of({"benchmark": "", **written}, f"{path}: ")
     return written
 
 
-def _written_models(written: Any, path: Path) -> list[Any]:
-    """Specs in one line, or tables; a list of them, or by name."""
-    from refbench.models.wrappers.tree import parse_model_table
+def _written_specs(written: Any, where: str) -> list[Spec]:
+    """Specs in one line or as tables; a list of them, or by name."""
+    from refbench.specs import Spec
 
-    if not isinstance(written, list | dict):
-        raise RefBenchError(f"{path}: models: it should be a list of specs, or a table of them by name")
-    models: list[Any] = []
-    for key, model in written.items() if isinstance(written, dict) else enumerate(written):
-        where, name = (
-            (f"{path}: models.{key}", str(key)) if isinstance(written, dict) else (f"{path}: models[{key}]", "")
-        )
-        if isinstance(model, str):
-            models.append(f"{name}={model}" if name else model)
-        elif isinstance(model, dict):
-            models.append(parse_model_table(model, name, where))
-        else:
-            raise RefBenchError(f"{where}: a model is a spec in one line or a table with kind = ...")
-    return models
-
-
-def _written_judges(written: Any, path: Path) -> list[str]:
-    """A list of specs, or specs by name."""
     if isinstance(written, dict):
-        written = [f"{name}={spec}" if isinstance(spec, str) else spec for name, spec in written.items()]
-    if not isinstance(written, list) or not all(isinstance(one, str) for one in written):
-        raise RefBenchError(f"{path}: judges: it should be a list of specs, or a table of them by name")
-    return list(written)
+        named = [(name, f"{where}.{name}", spec) for name, spec in written.items()]
+    elif isinstance(written, list):
+        named = [("", f"{where}[{number}]", spec) for number, spec in enumerate(written)]
+    else:
+        raise RefBenchError(f"{where}: it should be a list of specs, or a table of them by name")
+    for _, place, spec in named:
+        if not isinstance(spec, str | dict):
+            raise RefBenchError(f"{place}: give a spec in one line, or a table with kind = ...")
+    return [Spec.read(spec, place, name) for name, place, spec in named]

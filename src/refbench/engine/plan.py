@@ -14,10 +14,9 @@ import numpy as np
 from refbench.analysis.compare import paired_gap
 from refbench.analysis.compare.draws import gain_of, panel_of
 from refbench.benchmarks import Benchmark
-from refbench.benchmarks.kit.benchmark import Asked, Material
+from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.http import HttpVLM
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
 from refbench.engine.changes import OnRecord
@@ -244,7 +243,7 @@ class _Layout:
         if known is not None and (known.failure is None or known.failure.kind not in TRANSIENT):
             assert self._run is not None
             return tuple(self._run.blobs.path(picture.sha256, picture.format) for picture in known.pictures), True
-        count, price = case.request.n_pictures, model.traits.usd_a_picture
+        count, price = case.request.n_pictures, model.traits.price
         self.to_make += count
         self.picture_usd.append(None if price is None else price * count)
         width, height = case.request.size or _SIZE
@@ -277,7 +276,7 @@ def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
     painted = len(layout.picture_usd)
     for model, seed, item, output, pictures in layout.asked(case):
         for judge, tally in zip(judges, tallies, strict=True):
-            tokens = judge.input_tokens(item.request, pictures) if isinstance(judge, HttpVLM) else 0
+            tokens = judge.input_tokens(item.request, pictures)
             worst = judge.worst_cost(item.request, pictures)
             for repeat in range(layout.setup.options.repeats):
                 tally.calls += 1
@@ -299,10 +298,9 @@ def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
 
 
 def _cost(judge: VLM, tally: _Tally, reply_tokens: int) -> float | None:
-    price = getattr(judge, "price", None)
-    if price is not None:
-        return float(price.cost(tally.input_tokens, tally.new * reply_tokens))
-    return 0.0 if tally.worst_usd == 0.0 else None
+    if judge.price is not None:
+        return judge.price.cost(tally.input_tokens, tally.new * reply_tokens)
+    return None
 
 
 def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_tokens: int) -> JudgePlan:
@@ -310,7 +308,6 @@ def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_token
     new = round(sum(tally.new for tally in tallies) * scale)
     tokens = round(sum(tally.input_tokens for tally in tallies) * scale)
     cost = _cost(judge, _Tally(new=new, input_tokens=tokens, worst_usd=worst), reply_tokens)
-    price = getattr(judge, "price", None)
     return JudgePlan(
         judge=judge.name,
         calls=new,
@@ -318,7 +315,7 @@ def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_token
         output_tokens=new * reply_tokens,
         cost_usd=None if cost is None else round(cost, 4),
         worst_usd=worst,
-        price_source=price.source if price else None,
+        price_source=judge.price.source if judge.price else None,
     )
 
 
@@ -383,7 +380,7 @@ def _precision(setup: Setup, n_cases: int, like: Path | None) -> Precision | Non
         left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
         return float(left**0.5 * reach * shrink)
 
-    models, judges = len(setup.models), 1 if setup.bench.judges_mean else max(len(setup.judges), 1)
+    models, judges = len(setup.models), 1 if setup.bench.scoring.judges_mean else max(len(setup.judges), 1)
     family = max(models * (models - 1) // 2, 1) * judges
     gap_width = planned_width(statistics.median(gaps or [2**0.5 * width for width in widths]), 2)
     if smallest_p(planned[0]) * family > LEVEL:
@@ -447,12 +444,12 @@ def _earlier_scores(bench: Benchmark, like: Path | None) -> _Earlier | None:
         protocol = result.table.rows[0].protocol
         cases, scores = result.cases, [s for s in result.scores if s.protocol == protocol]
         source = f"the scores in {like}"
-    elif bench.released is not None:
-        cases, scores = bench.released(None)
+    elif bench.reporting.released is not None:
+        cases, scores = bench.reporting.released(None)
         protocol, source = scores[0].protocol, "the released item scores"
     else:
         return None
-    return _Earlier(source, like, protocol, bench.protocols[protocol].aggregate, cases, scores)
+    return _Earlier(source, like, protocol, bench.scoring.protocols[protocol].aggregate, cases, scores)
 
 
 def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:

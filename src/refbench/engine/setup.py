@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
-from refbench.benchmarks.kit.benchmark import Judging, measured_by
+from refbench.benchmarks.kit.definition import Judging, measured_by
 from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
@@ -20,8 +20,7 @@ from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM
 from refbench.engine.options import RunOptions
 from refbench.models import AnyModel, ImageModel, seeds_for
-from refbench.models.build import make_model
-from refbench.models.wrappers.tree import Nested, Tree, name_of, parse_model
+from refbench.models.build import ModelSetup, make_model
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.runs.run import fair_order
@@ -87,8 +86,7 @@ class Setup:
     async def close(self) -> None:
         """Give back what models and judges hold."""
         for judge in self.judges:
-            if hasattr(judge, "close"):
-                judge.close()
+            await judge.close()
         for model in self.models:
             if isinstance(model, ImageModel):
                 await model.close()
@@ -108,31 +106,26 @@ def prepare_run(
     """
     place = place or Here()
     bench, dataset = find_cases(options, _metrics(options) if scored else ())
-    if options.judges and bench.judging is None:
+    if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     settings = _settings(bench, options.settings)
     specs = _model_specs(options.models)
-    judge_specs = [Spec.parse(text, "--judge") for text in options.judges]
-    _distinct([spec.name for spec in judge_specs], "--judge")
-    if scored and not judge_specs and bench.measuring is None:
+    judges = [Spec.read(one, "--judge") if isinstance(one, str | Mapping) else one for one in options.judges]
+    _distinct([judge.name for judge in judges], "--judge")
+    if scored and not judges and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
     vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
-    models: list[AnyModel] = [
-        spec
-        if isinstance(spec, ImageModel)
-        else make_model(
-            spec,
-            cases=dataset.cases,
-            names=bench.output_names,
-            path=dataset.path,
-            transport=transport,
-            make_vlm=vlm,
-            folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
-            placed=place.model,
-        )
-        for spec in specs
-    ]
+    making = ModelSetup(
+        transport=transport,
+        make_vlm=vlm,
+        folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
+        cases=dataset.cases,
+        names=bench.data.output_names,
+        path=dataset.path,
+        placed=place.model,
+    )
+    models: list[AnyModel] = [spec if isinstance(spec, ImageModel) else make_model(spec, making) for spec in specs]
     if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
         reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
         raise RefBenchError(f"--seeds {options.seeds}: {reasons[0]}")
@@ -142,7 +135,7 @@ def prepare_run(
         dataset=dataset,
         cases=_chosen_cases(dataset, options),
         models=models,
-        judges=[vlm(spec) for spec in judge_specs],
+        judges=[vlm(judge) if isinstance(judge, Spec) else judge for judge in judges],
         judging=_judging(bench, dataset, settings),
         settings=settings,
         policy=policy,
@@ -163,39 +156,37 @@ def _parts(bench: Benchmark, cases: Sequence[AnyCase], names: Sequence[str]) -> 
     The name of a metric serves where that is what the part is called; one without a network is the first of its name.
     """
     measured_by(bench, cases)
-    if tuple(names) == ("none",) or (bench.measuring is None and not names):
+    if tuple(names) == ("none",) or (bench.asking.measuring is None and not names):
         return None
     parts: list[str] = []
     for name in names:
         part = name
-        if part not in bench.measured:
+        if part not in bench.asking.measured:
             from refbench.metrics import find_metric
 
             with contextlib.suppress(RefBenchError):
                 part = find_metric(name).id
-        if part not in bench.measured:
-            there = ", ".join(sorted(bench.measured)) or "nothing: leave it out"
+        if part not in bench.asking.measured:
+            there = ", ".join(sorted(bench.asking.measured)) or "nothing: leave it out"
             raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
-        parts += [one for one in sorted(bench.measured) if one.partition("#")[0] == part]
+        parts += [one for one in sorted(bench.asking.measured) if one.partition("#")[0] == part]
     return parts
 
 
-def _model_specs(models: Sequence[Any] | Mapping[str, Any]) -> list[Tree | ImageModel]:
-    given = [_named(name, model) for name, model in models.items()] if isinstance(models, Mapping) else list(models)
-    specs = [one if isinstance(one, Spec | Nested | ImageModel) else parse_model(one) for one in given]
+def _model_specs(models: Sequence[Any] | Mapping[str, Any]) -> list[Spec | ImageModel]:
+    named = models.items() if isinstance(models, Mapping) else [("", model) for model in models]
+    specs = [_spec(name, model) for name, model in named]
     if not specs:
         raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
-    _distinct([spec.name if isinstance(spec, ImageModel) else name_of(spec) for spec in specs], "--model")
+    _distinct([spec.name for spec in specs], "--model")
     return specs
 
 
-def _named(name: str, model: str | Tree | ImageModel | Callable[..., Any]) -> str | Tree | ImageModel:
-    if isinstance(model, str):
-        return f"{name}={model}"
-    if isinstance(model, Spec | Nested):
-        return model
+def _spec(name: str, model: Any) -> Spec | ImageModel:
+    if isinstance(model, str | Spec | Mapping):
+        return Spec.read(model, name=name)
     if isinstance(model, ImageModel):
-        if model.name != name:
+        if name and model.name != name:
             raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
         return model
     from refbench.models.process.python import FunctionModel
@@ -225,35 +216,30 @@ def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchm
                 f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
             )
         text, title = rubric_source(rubric) if rubric is not None else (None, "")
-        dataset = own_benchmark(text, title).load(path, subset)
+        dataset = own_benchmark(text, title).data.load(path, subset)
         own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
-    return bench, bench.load(resolve_data(bench, options.data), subset)
+    return bench, bench.data.load(resolve_data(bench, options.data), subset)
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
-    chosen = {name: values[0] for name, values in bench.settings.items()}
-    for name, value in given.items():
-        if name in _PICTURE_SETTINGS:
-            if not value.isdigit():
-                raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
-            chosen[name] = value
-            continue
-        allowed = bench.settings.get(name)
-        if allowed is None:
-            raise RefBenchError(f"--set {name}: {bench.title} has the settings {', '.join(bench.settings) or 'none'}")
-        if value not in allowed and "DIR" not in allowed:
-            raise RefBenchError(f"--set {name}={value}: choose {' or '.join(allowed)}")
-        chosen[name] = value
-    return chosen
+    pictures = {name: value for name, value in given.items() if name in _PICTURE_SETTINGS}
+    for name, value in pictures.items():
+        if not value.isdigit():
+            raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
+    return {**bench.asking.chosen({k: v for k, v in given.items() if k not in pictures}, bench.title), **pictures}
 
 
 _PICTURE_SETTINGS = ("max_side", "quality")
 
 
 def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Judging:
-    return bench.judging(dataset.root, settings) if bench.judging else Judging(lambda case, material: [], settings)
+    return (
+        bench.asking.judging(dataset.root, settings)
+        if bench.asking.judging
+        else Judging(lambda case, material: [], settings)
+    )
 
 
 def _distinct(names: Sequence[str], option: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from refbench.metrics.metric import Grey, metric
-from refbench.metrics.pixels import fitted
+from refbench.metrics.pixels import fitted, mean_difference
 from refbench.pictures import Pixels
 
 EXTREMELY_COLOURFUL = 109.0
@@ -22,11 +22,15 @@ def pillow_luma(pixels: Pixels) -> Grey:
     return np.asarray(Image.fromarray(pixels).convert("L"))
 
 
+def luma_agreement(drawn: Grey, picture: Pixels) -> float:
+    """1 - L1 of a grey map and the picture's luma, of one size."""
+    return 1 - mean_difference(drawn, pillow_luma(picture))
+
+
 @metric(better="higher", range=(0, 1))
 def colorize_l1(output: Pixels, source: Pixels) -> float:
     """1 - L1 of the lumas of output and source; the output at the source's size."""
-    luma = pillow_luma(source)
-    return 1 - float(cv2.norm(pillow_luma(fitted(output, source)), luma, cv2.NORM_L1)) / (255 * luma.size)
+    return luma_agreement(pillow_luma(fitted(output, source)), source)
 
 
 @metric("colorfulness", better="higher", range=(0, None), protocol="paper")

@@ -1,11 +1,9 @@
-"""Depth and line drawings of an output, taken by the papers' networks, against the map that the model was given."""
+"""Depth of an output, as networks see it, against the depth map that the model was given."""
 
 from __future__ import annotations
 
-import cv2
-
 from refbench.failure import Failure
-from refbench.metrics.colour import pillow_luma
+from refbench.metrics.colour import luma_agreement
 from refbench.metrics.metric import Grey, Value, metric
 from refbench.metrics.pixels import fitted, map_mse
 from refbench.networks import Feature, Network
@@ -19,8 +17,7 @@ def depth_l1(output: Pixels, source: Pixels, network: Network) -> Value:
     (found,) = network([fitted(output, source)])
     if isinstance(found, Failure):
         return found
-    wanted = pillow_luma(source)
-    return 1 - float(cv2.norm(found["map"], wanted, cv2.NORM_L1)) / (255 * wanted.size)
+    return luma_agreement(found["map"], source)
 
 
 def stretched_depth_mse(output: Feature, reference: Grey) -> Value:
@@ -34,9 +31,3 @@ def stretched_depth_mse(output: Feature, reference: Grey) -> Value:
 
 for _network in ("depth_anything_v2_base", "depth_anything_v2_small"):
     metric("depth_mse", better="lower", range=(0, 1), of={"output": _network})(stretched_depth_mse)
-
-
-@metric(better="lower", range=(0, 1), of={"output": "informative_drawings"})
-def sketch_mse(output: Feature, reference: Grey) -> float:
-    """MSE of the output's line drawing (shorter side 256) and the reference sketch, as MultiRef-Bench computes it."""
-    return map_mse(output["map"], reference)

@@ -1,4 +1,4 @@
-"""Whether an output follows the edges it was given: Canny edges of the output against the edge map."""
+"""Whether an output follows the edges or lines it was given: its Canny edges or sketch against the map."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from refbench.extractors.canny import HIGH, LOW, canny
 from refbench.extractors.sketch import sketch_dodge
 from refbench.failure import Failure
-from refbench.metrics.colour import pillow_luma
+from refbench.metrics.colour import luma_agreement
 from refbench.metrics.metric import Grey, Value, metric
 from refbench.metrics.overlap import tolerance_at, tolerant_f1
 from refbench.metrics.pixels import fitted, map_mse, squared_sum
+from refbench.networks import Feature
 from refbench.pictures import Pixels
 
 TOLERANCE = 2.0
@@ -22,17 +23,13 @@ TOLERANCE = 2.0
 def canny_l1_paper(output: Pixels, source: Pixels) -> float:
     """1 - L1 of the output's Canny edges and the source edge map; edges of the colour picture, as ICE-Bench has it."""
     edges = np.asarray(cv2.Canny(np.ascontiguousarray(fitted(output, source)), LOW, HIGH), dtype=np.uint8)
-    return _agreement(edges, pillow_luma(source))
+    return luma_agreement(edges, source)
 
 
 @metric("canny_l1", better="higher", range=(0, 1), protocol="corrected")
 def canny_l1(output: Pixels, source: Pixels) -> float:
     """1 - L1 of the output's Canny edges (of its luma) and the source edge map; `edge_f1` tells models apart better."""
-    return _agreement(canny(fitted(output, source)), pillow_luma(source))
-
-
-def _agreement(first: Grey, second: Grey) -> float:
-    return 1 - float(cv2.norm(first, second, cv2.NORM_L1)) / (255 * second.size)
+    return luma_agreement(canny(fitted(output, source)), source)
 
 
 @metric(better="higher", range=(0, 1), protocol="corrected")
@@ -65,3 +62,9 @@ def canny_mse(output: Pixels, reference: Grey) -> float:
     # Resizing the map instead, as the released code does, smears its lines: a faithful output then loses.
     edges = canny(fitted(output, reference))
     return squared_sum(edges, reference) / (255**2 * reference.size)
+
+
+@metric(better="lower", range=(0, 1), of={"output": "informative_drawings"})
+def sketch_mse(output: Feature, reference: Grey) -> float:
+    """MSE of the output's line drawing (shorter side 256) and the reference sketch, as MultiRef-Bench computes it."""
+    return map_mse(output["map"], reference)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.metrics.metric import Of, Value, metric
+from refbench.metrics.metric import Value, both, metric
 from refbench.metrics.similarity import cosine
 from refbench.networks import Feature
 
 
-@metric(better="higher", range=(0, 1), of={"output": "dlib_face", "reference": "dlib_face"})
+@metric(better="higher", range=(0, 1), of=both("dlib_face"))
 def face_match(output: Feature, reference: Feature) -> Value:
     """1 minus the distance of dlib's face vectors, 0 from a distance of 1 on; the same person is above 0.4.
 
@@ -32,8 +33,9 @@ def face_match(output: Feature, reference: Feature) -> Value:
 
 def arcface_match(output: Feature, reference: Feature) -> Value:
     """Cosine of ArcFace's vectors: the largest face of the reference and the output's most alike."""
-    missing = _nobody(output, reference)
-    return missing if missing is not None else _most_alike(output, reference["vectors"][0])
+    if (missing := _nobody(output, reference)) is not None:
+        return missing
+    return _most_alike(output, reference["vectors"][0])
 
 
 def arcface_match_paper(output: Feature, reference: Feature) -> Value:
@@ -42,28 +44,15 @@ def arcface_match_paper(output: Feature, reference: Feature) -> Value:
     The detector's first face is the one it is surest of, not the largest. No face on either side is 0 in the
     released code; that is the aggregate's to impute.
     """
-    missing = _nobody(output, reference)
-    if missing is not None:
+    if (missing := _nobody(output, reference)) is not None:
         return missing
     return _most_alike(output, reference["vectors"][int(np.argmin(reference["order"]))])
 
 
+_match = partial(metric, "face_match", better="higher", range=(-1, 1))
 for _network in ("arcface_buffalo_l", "arcface_mbf"):
-    _swapped = Of(_network, "channels_swapped")
-    metric(
-        "face_match",
-        better="higher",
-        range=(-1, 1),
-        of={"output": _network, "reference": _network},
-        protocol="corrected",
-    )(arcface_match)
-    metric(
-        "face_match",
-        better="higher",
-        range=(-1, 1),
-        of={"output": _swapped, "reference": _swapped},
-        protocol="paper",
-    )(arcface_match_paper)
+    _match(of=both(_network), protocol="corrected")(arcface_match)
+    _match(of=both(_network, "channels_swapped"), protocol="paper")(arcface_match_paper)
 
 
 def _nobody(output: Feature, reference: Feature) -> Failure | None:
@@ -74,10 +63,10 @@ def _nobody(output: Feature, reference: Feature) -> Failure | None:
 
 
 def _most_alike(output: Feature, wanted: NDArray[Any]) -> Value:
-    found: list[float] = []
+    cosines: list[float] = []
     for vector in output["vectors"]:
         alike = cosine(vector, wanted)
         if isinstance(alike, Failure):
             return alike
-        found.append(alike)
-    return max(found)
+        cosines.append(alike)
+    return max(cosines)

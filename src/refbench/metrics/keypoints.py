@@ -40,15 +40,6 @@ def person_area(box: Box) -> float:
     return _BODY * max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)
 
 
-def around_joints(person: Keypoints, visible: float = 0.0) -> Box | None:
-    """The box around a person's visible joints, for poses that come without one."""
-    seen = person[person[:, 2] > visible]
-    if not len(seen):
-        return None
-    x, y = seen[:, 0], seen[:, 1]
-    return float(x.min()), float(y.min()), float(x.max()), float(y.max())
-
-
 def scaled_keypoints(people: Keypoints, from_shape: tuple[int, ...], to_shape: tuple[int, ...]) -> Keypoints:
     """The people in a picture of another size; shapes are height, width as arrays have them."""
     return np.asarray(people * np.array([to_shape[1] / from_shape[1], to_shape[0] / from_shape[0], 1.0]))

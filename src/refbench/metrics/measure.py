@@ -1,4 +1,8 @@
-"""Opened: pictures read and decoded once, however many metrics look at them."""
+"""Measuring: many metrics of many pictures, with every picture decoded once and every feature computed once.
+
+A `Job` is one metric of one output. `Measurer` takes jobs by the chunk: it collects the distinct features that they
+ask for, takes those that are cached, computes the others in batches, and then calls the small functions.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,20 @@ from refbench.record import Record, RefBenchError, content_key
 
 Array: TypeAlias = NDArray[np.uint8]
 
+_TOLERANCE = 1e-5
+"""How far outside of its range rounding may carry a value."""
+
 
 def decodes_alike(facts: PictureFacts) -> bool:
     """Whether both protocols see the same pixels: `paper` ignores EXIF turns and drops alpha, `corrected` does not."""
     return facts.orientation == 1 and facts.mode in ("RGB", "L", "1", "CMYK", "I;16")
 
 
-class Opened:
-    """The pictures of one piece of work. `paper` sees stored orientation and no alpha; greyscale is OpenCV's."""
+class DecodedPictures:
+    """The pictures of one piece of work, each read and decoded once.
+
+    `paper` sees the stored orientation and no alpha; greyscale is OpenCV's.
+    """
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[bytes, PictureFacts] | Failure] = {}
@@ -114,15 +124,6 @@ def _read(path: Path) -> tuple[bytes, PictureFacts] | Failure:
     return data, facts
 
 
-# Measuring: many metrics of many pictures, with every picture decoded once and every feature computed once.
-#
-# A `Job` is one metric of one output. `Measurer` takes jobs by the chunk: it collects the distinct features that they
-# ask for, takes those that are cached, computes the others in batches, and then calls the small functions.
-
-_TOLERANCE = 1e-5
-"""How far outside of its range rounding may carry a value."""
-
-
 class Job(Record):
     """One metric of one output: where the pictures are by the names of the metric's arguments, and what is told."""
 
@@ -133,6 +134,13 @@ class Job(Record):
     """The protocol that the pictures are decoded by, where that makes a difference."""
     pictures: Mapping[str, str]
     facts: Mapping[str, Any] = {}
+
+    def gives(self, argument: str) -> bool:
+        return argument in self.pictures or argument in self.facts
+
+    @property
+    def decoded_by(self) -> str:
+        return self.decoding or self.protocol
 
 
 class Measurement(Record):
@@ -145,8 +153,8 @@ class Measurement(Record):
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """One feature: a network looking at a picture (through a view that may need others) or at a text."""
+class _FeatureKey:
+    """Which feature: a network looking at a picture (through a view that may need others) or at a text."""
 
     of: Of
     pictures: tuple[tuple[str, Path], ...]
@@ -170,67 +178,73 @@ class Measurer:
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(self.decoders) if self.decoders > 1 else None
 
-    def __call__(self, jobs: Sequence[Job], opened: Opened | None = None) -> list[Measurement]:
-        opened = opened or Opened()
+    def __call__(self, jobs: Sequence[Job], decoded: DecodedPictures | None = None) -> list[Measurement]:
+        decoded = decoded or DecodedPictures()
         planned = [(job, find_metric(job.metric, job.protocol or "corrected")) for job in jobs]
-        wanted = {w: None for job, metric in planned for w in _features(job, metric)}
-        features = self._compute(list(wanted), opened)
-        return [self._measure(job, metric, features, opened) for job, metric in planned]
+        wanted = dict.fromkeys(
+            _feature_key(argument, job)
+            for job, metric in planned
+            for argument in metric.inputs
+            if argument.kind == "feature" and job.gives(argument.name)
+        )
+        features = self._compute(list(wanted), decoded)
+        return [self._measure(job, metric, features, decoded) for job, metric in planned]
 
     def features(self, network: str, paths: Sequence[Path]) -> list[Feature | Failure]:
         """What a network says of whole pictures, for metrics of sets and for whoever wants to look."""
-        wanted = [_Wanted(Of(network), (("output", path),), None, "corrected") for path in paths]
-        found = self._compute(wanted, Opened())
-        return [found[w] for w in wanted]
+        wanted = [_FeatureKey(Of(network), (("output", path),), None, "corrected") for path in paths]
+        features = self._compute(wanted, DecodedPictures())
+        return [features[key] for key in wanted]
 
-    def _compute(self, wanted: Sequence[_Wanted], opened: Opened) -> dict[_Wanted, Feature | Failure]:
+    def _compute(self, wanted: Sequence[_FeatureKey], decoded: DecodedPictures) -> dict[_FeatureKey, Feature | Failure]:
         """Every wanted feature, from the cache or from its network, network by network."""
-        found: dict[_Wanted, Feature | Failure] = {}
-        for name in dict.fromkeys(w.of.network for w in wanted):
-            info = network_info(name)
-            keys: dict[_Wanted, str] = {}
-            for w in (w for w in wanted if w.of.network == name):
-                key = _key(w, opened)
-                if isinstance(key, Failure):
-                    found[w] = key
+        features: dict[_FeatureKey, Feature | Failure] = {}
+        for name in dict.fromkeys(each.of.network for each in wanted):
+            info, dtype = network_info(name), dtype_of(name, self.dtype)
+            hashes: dict[_FeatureKey, str] = {}
+            for each in (each for each in wanted if each.of.network == name):
+                sha256 = _hash(each, decoded)
+                if isinstance(sha256, Failure):
+                    features[each] = sha256
                 else:
-                    keys[w] = key
-            dtype = dtype_of(name, self.dtype)
-            known = self.cache.get(info, dtype, list(keys.values()))
-            new = {key: w for w, key in keys.items() if key not in known}
+                    hashes[each] = sha256
+            known = self.cache.get(info, dtype, list(hashes.values()))
+            new = {sha256: each for each, sha256 in hashes.items() if sha256 not in known}
             order = list(new)
             for start in range(0, len(order), self.batch):
                 part = order[start : start + self.batch]
-                made = self._run(name, [new[key] for key in part], opened)
-                fresh = dict(zip(part, made, strict=True))
+                fresh = dict(zip(part, self._run(name, [new[sha256] for sha256 in part], decoded), strict=True))
                 self.cache.put(info, dtype, fresh)
                 known |= fresh
-            found |= {w: known[key] for w, key in keys.items()}
-        return found
+            features |= {each: known[sha256] for each, sha256 in hashes.items()}
+        return features
 
-    def _run(self, name: str, wanted: Sequence[_Wanted], opened: Opened) -> list[Feature | Failure]:
-        def shown(w: _Wanted) -> Any:
-            return w.text if w.text is not None else _view(w, opened)
+    def _run(self, name: str, wanted: Sequence[_FeatureKey], decoded: DecodedPictures) -> list[Feature | Failure]:
+        def shown(key: _FeatureKey) -> Any:
+            return key.text if key.text is not None else _view(key, decoded)
 
-        seen: list[Any] = list(self._pool.map(shown, wanted)) if self._pool else [shown(w) for w in wanted]
-        good = [item for item in seen if not isinstance(item, Failure)]
-        made = iter(load_network(name, self.device, self.dtype)(good) if good else [])
-        return [item if isinstance(item, Failure) else next(made) for item in seen]
+        inputs: list[Any] = list(self._pool.map(shown, wanted)) if self._pool else [shown(key) for key in wanted]
+        good = [item for item in inputs if not isinstance(item, Failure)]
+        features = iter(load_network(name, self.device, self.dtype)(good) if good else [])
+        return [item if isinstance(item, Failure) else next(features) for item in inputs]
 
     def _measure(
-        self, job: Job, metric: Metric, features: Mapping[_Wanted, Feature | Failure], opened: Opened
+        self, job: Job, metric: Metric, features: Mapping[_FeatureKey, Feature | Failure], decoded: DecodedPictures
     ) -> Measurement:
         arguments: dict[str, Any] = {}
         sizes: dict[str, tuple[int, int]] = {}
-        for given in metric.inputs:
-            value = self._argument(given, job, metric, features, opened)
+        for argument in metric.inputs:
+            if argument.kind != "network" and not job.gives(argument.name):
+                if argument.optional:
+                    continue
+                detail = f"{metric.id} needs {argument.name}, which this case has not"
+                return Measurement(failure=Failure(kind="undefined", detail=detail))
+            value = self._value(argument, job, features, decoded)
             if isinstance(value, Failure):
                 return Measurement(failure=value)
-            if value is None:
-                continue
-            arguments[given.name] = value
-            if given.kind in ("pixels", "grey"):
-                sizes[given.name] = (value.shape[1], value.shape[0])
+            arguments[argument.name] = value
+            if argument.kind in ("pixels", "grey"):
+                sizes[argument.name] = (value.shape[1], value.shape[0])
         try:
             result = metric.function(**arguments)
         except RefBenchError:
@@ -240,75 +254,56 @@ class Measurer:
         different = sizes if len(set(sizes.values())) > 1 else {}
         return _checked(metric, result, different)
 
-    def _argument(
-        self,
-        given: Input,
-        job: Job,
-        metric: Metric,
-        features: Mapping[_Wanted, Feature | Failure],
-        opened: Opened,
+    def _value(
+        self, argument: Input, job: Job, features: Mapping[_FeatureKey, Feature | Failure], decoded: DecodedPictures
     ) -> Any:
-        if given.kind == "network":
-            assert given.of is not None
-            return load_network(given.of.network, self.device, self.dtype)
-        there = given.name in job.pictures or given.name in job.facts
-        if not there:
-            if given.optional:
-                return None
-            return Failure(kind="undefined", detail=f"{metric.id} needs {given.name}, which this case has not")
-        if given.kind == "feature":
-            return features[_wanted(given, job)]
-        if given.kind in ("pixels", "grey") and given.name in job.pictures:
-            path = Path(job.pictures[given.name])
-            way = job.decoding or job.protocol
-            return opened.pixels(path, way) if given.kind == "pixels" else opened.grey(path, way)
-        return job.facts[given.name]
+        if argument.kind == "network":
+            assert argument.of is not None
+            return load_network(argument.of.network, self.device, self.dtype)
+        if argument.kind == "feature":
+            return features[_feature_key(argument, job)]
+        if argument.kind in ("pixels", "grey") and argument.name in job.pictures:
+            read = decoded.pixels if argument.kind == "pixels" else decoded.grey
+            return read(Path(job.pictures[argument.name]), job.decoded_by)
+        return job.facts[argument.name]
 
 
-def _features(job: Job, metric: Metric) -> list[_Wanted]:
-    return [
-        _wanted(given, job)
-        for given in metric.inputs
-        if given.kind == "feature" and (given.name in job.pictures or given.name in job.facts)
-    ]
-
-
-def _wanted(given: Input, job: Job) -> _Wanted:
-    assert given.of is not None
-    if given.name not in job.pictures:
-        return _Wanted(given.of, (), str(job.facts[given.name]), "")
-    names = (given.name, *(n for n in VIEWS[given.of.view].inputs if n in job.pictures))
+def _feature_key(argument: Input, job: Job) -> _FeatureKey:
+    assert argument.of is not None
+    if argument.name not in job.pictures:
+        return _FeatureKey(argument.of, (), str(job.facts[argument.name]), "")
+    names = (argument.name, *(name for name in VIEWS[argument.of.view].inputs if name in job.pictures))
     pictures = tuple((name, Path(job.pictures[name])) for name in names)
-    return _Wanted(given.of, pictures, None, job.decoding or job.protocol)
+    return _FeatureKey(argument.of, pictures, None, job.decoded_by)
 
 
-def _key(wanted: _Wanted, opened: Opened) -> str | Failure:
-    if wanted.text is not None:
-        if not wanted.text.strip():
+def _hash(key: _FeatureKey, decoded: DecodedPictures) -> str | Failure:
+    if key.text is not None:
+        if not key.text.strip():
             return Failure(kind="undefined", detail="the caption is empty")
-        return content_key({"text": wanted.text})
+        return content_key({"text": key.text})
     hashes = []
-    for _, path in wanted.pictures:
-        sha256 = opened.sha256(path)
+    for _, path in key.pictures:
+        sha256 = decoded.sha256(path)
         if isinstance(sha256, Failure):
             return sha256
         hashes.append(sha256)
-    plain = opened.alike(wanted.pictures[0][1])
-    return content_key({"view": wanted.of.view, "pictures": hashes, "decoding": "" if plain else wanted.decoding})
+    alike = decoded.alike(key.pictures[0][1])
+    return content_key({"view": key.of.view, "pictures": hashes, "decoding": "" if alike else key.decoding})
 
 
-def _view(wanted: _Wanted, opened: Opened) -> NDArray[Any] | Failure:
-    (_, first), *rest = wanted.pictures
-    pixels = opened.pixels(first, wanted.decoding)
+def _view(key: _FeatureKey, decoded: DecodedPictures) -> NDArray[Any] | Failure:
+    (_, first), *rest = key.pictures
+    pixels = decoded.pixels(first, key.decoding)
     if isinstance(pixels, Failure):
         return pixels
     others = {}
     for name, path in rest:
-        other = opened.pixels(path, wanted.decoding)
+        other = decoded.pixels(path, key.decoding)
         if isinstance(other, Failure):
             return other
         others[name] = other
-    return VIEWS[wanted.of.view].apply(pixels, others)
+    return VIEWS[key.of.view].apply(pixels, others)
 
 
 def _checked(metric: Metric, result: float | Failure, sizes: Mapping[str, tuple[int, int]]) -> Measurement:
@@ -319,14 +314,11 @@ def _checked(metric: Metric, result: float | Failure, sizes: Mapping[str, tuple[
     if not math.isfinite(value):
         return Measurement(failure=Failure(kind="undefined", detail=f"{metric.id} gave {value}"), sizes=sizes)
     low, high = metric.range
-    if (low is not None and value < low - _TOLERANCE) or (high is not None and value > high + _TOLERANCE):
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    if not least - _TOLERANCE <= value <= most + _TOLERANCE:
         detail = f"{metric.id} gave {value:g}, outside of {low} to {high}"
         return Measurement(failure=Failure(kind="out_of_range", detail=detail), sizes=sizes)
-    if low is not None:
-        value = max(value, low)
-    if high is not None:
-        value = min(value, high)
-    return Measurement(value=value, sizes=sizes)
+    return Measurement(value=min(max(value, least), most), sizes=sizes)
 
 
 def why_not_measured(name: str, protocol: str = "corrected") -> str | None:
@@ -354,30 +346,28 @@ def measure(
     reason = why_not_measured(metric.id, protocol)
     if reason is not None:
         raise RefBenchError(reason)
-    facts = {
-        key: value
-        for key, value in {"caption": caption, "box": box, "output_box": output_box}.items()
-        if value is not None
+    facts = {"caption": caption, "box": box, "output_box": output_box}
+    facts = {key: value for key, value in facts.items() if value is not None}
+    _check_given(metric, pictures, facts)
+    decoded = DecodedPictures()
+    paths = {
+        name: str(picture if isinstance(picture, str | Path) else decoded.add(f"{name} in memory", picture))
+        for name, picture in pictures.items()
     }
-    known = {given.name for given in metric.inputs}
-    needed = [g.name for g in metric.inputs if not g.optional and g.kind != "network"]
-    # A reference and a source are both "the picture to compare with": whichever was given serves.
+    job = Job(metric=metric.id, protocol=metric.protocol, decoding=protocol, pictures=paths, facts=facts)
+    return Measurer(device=device, dtype=dtype)([job], decoded)[0]
+
+
+def _check_given(metric: Metric, pictures: dict[str, Any], facts: Mapping[str, Any]) -> None:
+    """Refuse what is missing or not looked at. A source serves as the reference, and the other way round: both are
+    "the picture to compare with"."""
+    known = {argument.name for argument in metric.inputs}
+    needed = [argument.name for argument in metric.inputs if not argument.optional and argument.kind != "network"]
     for wanted, instead in (("source", "reference"), ("reference", "source")):
         if wanted in needed and wanted not in pictures and instead in pictures and instead not in known:
             pictures[wanted] = pictures.pop(instead)
-    missing = [n for n in needed if n not in pictures and n not in facts]
-    if missing:
-        raise RefBenchError(f"{metric.id} needs {' and '.join('--' + n for n in missing)}")
-    unused = [n for n in (*pictures, *facts) if n not in known and not _viewed(metric, n)]
-    if unused:
+    if missing := [name for name in needed if name not in pictures and name not in facts]:
+        raise RefBenchError(f"{metric.id} needs {' and '.join('--' + name for name in missing)}")
+    viewed = {name for argument in metric.inputs if argument.of is not None for name in VIEWS[argument.of.view].inputs}
+    if unused := [name for name in (*pictures, *facts) if name not in known | viewed]:
         raise RefBenchError(f"{metric.id} does not look at {' or '.join(unused)}: it reads {', '.join(known)}")
-    opened = Opened()
-    paths = {
-        n: str(opened.add(f"{n} in memory", p) if not isinstance(p, str | Path) else p) for n, p in pictures.items()
-    }
-    job = Job(metric=metric.id, protocol=metric.protocol, decoding=protocol, pictures=paths, facts=facts)
-    return Measurer(device=device, dtype=dtype)([job], opened)[0]
-
-
-def _viewed(metric: Metric, name: str) -> bool:
-    return any(given.of is not None and name in VIEWS[given.of.view].inputs for given in metric.inputs)

@@ -51,6 +51,11 @@ class Of:
     view: str = "whole"
 
 
+def both(network: str, view: str = "whole") -> dict[str, Of]:
+    """What `of` says where output and reference are looked at alike."""
+    return {"output": Of(network, view), "reference": Of(network, view)}
+
+
 @dataclass(frozen=True)
 class Input:
     """One argument of a metric: pictures by their role, a text, a box, or a network to call."""

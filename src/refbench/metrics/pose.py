@@ -1,39 +1,47 @@
-"""Poses as drawn skeletons: the official pixel score, and one that survives JPEG and differing line widths."""
+"""Poses: skeletons as they are drawn, and the people that networks find in an output."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import cv2
 import numpy as np
 
 from refbench.extractors.pose import LIMBS, Keypoints, draw_coco, draw_openpose, draw_skeletons
 from refbench.failure import Failure
-from refbench.metrics.colour import pillow_luma
+from refbench.metrics.colour import luma_agreement
 from refbench.metrics.keypoints import Poses, average_precision, person_area, scaled_keypoints
-from refbench.metrics.metric import Value, metric
-from refbench.metrics.overlap import Region, tolerance_at, tolerant_f1
+from refbench.metrics.metric import Value, both, metric
+from refbench.metrics.overlap import Region, drawn_lines, tolerance_at, tolerant_f1
 from refbench.metrics.pixels import fitted
 from refbench.networks import Feature, Network
 from refbench.pictures import Pixels, resize
 
 TOLERANCE = 5.0
 """Pixels that a line may lie off, in a picture whose longer side is 1024: half a percent."""
-_LINE = 0.35
-"""A pixel is part of a line when its strongest channel reaches this share of the picture's strongest: lines are drawn
-in 128..255, a one-pixel line keeps 0.7 of its strength in a JPEG, and the ringing beside it stays below 0.3."""
+LIMB_TOLERANCE = 0.02
+"""How far off a limb may lie, as a share of the drawing's longer side. A choice, not a measurement: 10 pixels at
+512, where the network's own joints move by less than 6 between two sizes of a picture."""
+HEAT = 0.1
+"""A joint of OpenPose's or HigherHRNet's counts from this heat on: it is what both call a peak."""
+_RAINBOW = 0.3
+_CANVAS = 512
+
+_share = partial(metric, better="higher", range=(0, 1))
 
 
-@metric("pose_pixel", better="higher", range=(0, 1), protocol="paper")
+@_share("pose_pixel", protocol="paper")
 def pose_pixel_paper(output: Pixels, reference: Pixels) -> float:
     """Precision times recall of non-black pixels of two drawn skeletons, which MultiRef-Bench calls mAP."""
     found, wanted = _not_black(output), _not_black(reference)
     if wanted.shape != found.shape:
         wanted = cv2.resize(wanted.view(np.uint8), found.shape[::-1], interpolation=cv2.INTER_NEAREST) > 0
     drawn, asked = int(np.count_nonzero(found)), int(np.count_nonzero(wanted))
-    both = int(np.count_nonzero(found & wanted))
-    return both / drawn * both / asked if drawn and asked else 0.0
+    shared = int(np.count_nonzero(found & wanted))
+    return shared / drawn * shared / asked if drawn and asked else 0.0
 
 
-@metric("pose_pixel", better="higher", range=(0, 1), protocol="corrected")
+@_share("pose_pixel", protocol="corrected")
 def pose_pixel(output: Pixels, reference: Pixels) -> Value:
     """F1 of the lines of two drawn skeletons within five pixels at 1024; JPEG noise is no line."""
     return skeleton_f1(output, reference)
@@ -42,33 +50,17 @@ def pose_pixel(output: Pixels, reference: Pixels) -> Value:
 def skeleton_f1(output: Pixels, reference: Pixels, tolerance: float | None = None) -> Value:
     """F1 of two skeletons drawn on black; `tolerance` in pixels of the output, half a percent of its longer side when
     not given. Of two sizes, the reference is resized to the output."""
-    fitted = resize(reference, (output.shape[1], output.shape[0]), "bilinear")
+    resized = resize(reference, (output.shape[1], output.shape[0]), "bilinear")
     allowed = tolerance_at(output.shape, TOLERANCE) if tolerance is None else tolerance
-    score = tolerant_f1(lines(output), lines(fitted), allowed)
+    score = tolerant_f1(drawn_lines(output), drawn_lines(resized), allowed)
     return Failure(kind="undefined", detail="no skeleton is drawn in either picture") if score is None else score
-
-
-def lines(pixels: Pixels) -> Region:
-    """Where lines are drawn on black."""
-    strongest = pixels.max(axis=2)
-    return np.asarray(strongest > max(10.0, _LINE * float(strongest.max())))
 
 
 def _not_black(pixels: Pixels) -> Region:
     return np.asarray(pixels.max(axis=2) > 0)
 
 
-# Poses of the people that a laptop's network finds in an output, against another photograph or a drawn skeleton.
-
-LIMB_TOLERANCE = 0.02
-"""How far off a limb may lie, as a share of the drawing's longer side. A choice, not a measurement: 10 pixels at
-512, where the network's own joints move by less than 6 between two sizes of a picture."""
-
-_RAINBOW = 0.3
-_CANVAS = 512
-
-
-@metric(better="higher", range=(0, 1), of={"output": "blazepose", "reference": "blazepose"})
+@_share(of=both("blazepose"))
 def pose_ap(output: Feature, reference: Feature) -> Value:
     """COCO's keypoint AP of the people in the output, those in the reference photograph being the truth.
 
@@ -81,14 +73,14 @@ def pose_ap(output: Feature, reference: Feature) -> Value:
     return average_precision([Poses(found, output["scores"], reference["keypoints"], areas)])
 
 
-@metric(better="higher", range=(0, 1), of={"output": "blazepose"})
+@_share(of={"output": "blazepose"})
 def pose_f1(output: Feature, reference: Pixels | None = None, source: Pixels | None = None) -> Value:
     """F1 of the output's skeletons, drawn in the style of the drawing it was given, within two percent of its size.
 
     The drawing is the `reference` or, as in ICE-Bench, the `source`. Nobody in the output is 0.
     """
     drawing = reference if reference is not None else source
-    if drawing is None or not lines(drawing).any():
+    if drawing is None or not drawn_lines(drawing).any():
         missing = "none was given" if drawing is None else "it is black"
         return Failure(kind="undefined", detail=f"the drawing holds no skeleton: {missing}")
     people = _on(output, drawing.shape)
@@ -98,7 +90,7 @@ def pose_f1(output: Feature, reference: Pixels | None = None, source: Pixels | N
     return skeleton_f1(drawn, drawing, LIMB_TOLERANCE * max(drawing.shape[:2]))
 
 
-@metric("pose_pixel", better="higher", range=(0, 1), of={"output": "blazepose"}, protocol="paper")
+@_share("pose_pixel", of={"output": "blazepose"}, protocol="paper")
 def found_pose_pixel_paper(output: Feature, reference: Pixels) -> float:
     """MultiRef-Bench's pixel precision times recall, with skeletons of the output drawn as its code draws them.
 
@@ -121,15 +113,17 @@ def found_pose_pixel_paper(output: Feature, reference: Pixels) -> float:
     return pose_pixel_paper(drawn, reference)
 
 
-@metric("pose_l1", better="higher", range=(0, 1), of={"output": "blazepose"}, protocol="paper")
+@_share("pose_l1", of={"output": "blazepose"}, protocol="paper")
 def found_pose_l1_paper(output: Feature, source: Pixels) -> float:
     """1 - L1 of the output's skeletons in OpenPose's style and the source drawing, both grey, as ICE-Bench has it.
 
     Both are mostly black, so an output without anybody still scores near 1: `pose_f1` is the corrected measure.
     """
-    drawn = cv2.cvtColor(draw_openpose(_on(output, source.shape), source.shape), cv2.COLOR_RGB2GRAY)
-    wanted = pillow_luma(source)
-    return 1 - float(cv2.norm(drawn, wanted, cv2.NORM_L1)) / (255 * wanted.size)
+    return _drawing_l1(draw_openpose(_on(output, source.shape), source.shape), source)
+
+
+def _drawing_l1(drawn: Pixels, source: Pixels) -> float:
+    return luma_agreement(np.asarray(cv2.cvtColor(drawn, cv2.COLOR_RGB2GRAY), dtype=np.uint8), source)
 
 
 def _on(people: Feature, shape: tuple[int, ...]) -> Keypoints:
@@ -139,22 +133,14 @@ def _on(people: Feature, shape: tuple[int, ...]) -> Keypoints:
 
 def _is_rainbow(drawing: Pixels) -> bool:
     """Whether limbs are in OpenPose's pure hues; COCO drawings have a light colour or white for each person."""
-    drawn = drawing[lines(drawing)].astype(np.float64)
+    drawn = drawing[drawn_lines(drawing)].astype(np.float64)
     return bool(np.median(drawn.min(axis=1) / drawn.max(axis=1)) < _RAINBOW)
 
 
-# Poses of the people that the papers' networks find in an output, against a photograph or a drawn skeleton.
-
-HEAT = 0.1
-"""A joint of OpenPose's or HigherHRNet's counts from this heat on: it is what both call a peak."""
-
-metric("pose_ap", better="higher", range=(0, 1), of={"output": "vitpose_base", "reference": "vitpose_base"})(pose_ap)
-metric("pose_pixel", better="higher", range=(0, 1), of={"output": "higherhrnet_w32"}, protocol="paper")(
-    found_pose_pixel_paper
-)
+_share("pose_pixel", of={"output": "higherhrnet_w32"}, protocol="paper")(found_pose_pixel_paper)
 
 
-@metric("pose_l1", better="higher", range=(0, 1), of={"network": "openpose_body"}, protocol="paper")
+@_share("pose_l1", of={"network": "openpose_body"}, protocol="paper")
 def openpose_l1_paper(output: Pixels, source: Pixels, network: Network) -> Value:
     """1 - L1 of the output's skeletons as OpenPose draws them and the source drawing, both grey, as ICE-Bench has it.
 
@@ -163,9 +149,7 @@ def openpose_l1_paper(output: Pixels, source: Pixels, network: Network) -> Value
     (found,) = network([fitted(output, source)])
     if isinstance(found, Failure):
         return found
-    drawn = cv2.cvtColor(draw_skeletons(found["keypoints18"], source.shape), cv2.COLOR_RGB2GRAY)
-    wanted = pillow_luma(source)
-    return 1 - float(cv2.norm(drawn, wanted, cv2.NORM_L1)) / (255 * wanted.size)
+    return _drawing_l1(draw_skeletons(found["keypoints18"], source.shape), source)
 
 
 def sure_pose_f1(output: Feature, reference: Pixels | None = None, source: Pixels | None = None) -> Value:
@@ -179,5 +163,5 @@ def sure_pose_f1(output: Feature, reference: Pixels | None = None, source: Pixel
     return pose_f1({**output, "keypoints": seen}, reference, source)
 
 
-for _network in ("openpose_body", "higherhrnet_w32", "vitpose_base"):
-    metric("pose_f1", better="higher", range=(0, 1), of={"output": _network})(sure_pose_f1)
+for _network in ("openpose_body", "higherhrnet_w32"):
+    _share("pose_f1", of={"output": _network})(sure_pose_f1)

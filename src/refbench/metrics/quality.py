@@ -1,4 +1,4 @@
-"""What a network says of the output alone."""
+"""What a network says of the output alone. Opinions come from regressions, so no value bounds them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from refbench.networks import Feature
 def nsfw(output: Feature) -> Value:
     """How likely the picture is not safe for work: below 0.2 safe, above 0.8 not, between the two unsure."""
     return float(output["score"])
-
-
-# How good a picture is to networks trained on people's opinions; regressions, so that no value bounds them.
 
 
 def opinion(output: Feature) -> Value:

@@ -22,6 +22,9 @@ from refbench.record import Record, RefBenchError
 
 LEAST_FRECHET = 2_048
 """Pictures a side below which the covariance of Inception's 2,048 features is singular and the distance mostly bias."""
+KINDS = ("frechet", "kid")
+_CHUNK = 64
+_SUFFIXES = {*EXTENSIONS.values(), ".jpeg", ".tiff"}
 
 
 class SetValue(Record):
@@ -203,13 +206,6 @@ def _comparable(kind: str, features: str, other: str, size: int, other_size: int
     if features != other or size != other_size:
         raise RefBenchError(f"features of {features} ({size}) and {other} ({other_size}) cannot be compared")
     return set_label(kind, features)
-
-
-# Metrics of two folders of pictures: features from the networks and their cache, then one distance of the sets.
-
-KINDS = ("frechet", "kid")
-_CHUNK = 64
-_SUFFIXES = {*EXTENSIONS.values(), ".jpeg", ".tiff"}
 
 
 def measure_folders(

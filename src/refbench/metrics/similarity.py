@@ -1,16 +1,21 @@
-"""How alike two pictures are to a network: LPIPS, and the cosine of embeddings."""
+"""How alike pictures, or a picture and a text, are to a network: LPIPS and DISTS, and the cosine of embeddings."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.metrics.metric import Of, Value, metric
+from refbench.metrics.metric import Of, Value, both, metric
+from refbench.metrics.pixels import fitted
 from refbench.networks import Feature, Network, PairNetwork
-from refbench.pictures import Pixels, resize
+from refbench.pictures import Pixels
+
+if TYPE_CHECKING:
+    from refbench.networks.large.clip import Clip
 
 
 def cosine(first: NDArray[Any], second: NDArray[Any]) -> Value:
@@ -24,11 +29,10 @@ def cosine(first: NDArray[Any], second: NDArray[Any]) -> Value:
 
 def perceptual_distance(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
     """Distance by a network of pairs; an output of another size is brought to the source's by Pillow's bicubic."""
-    fitted = resize(output, (source.shape[1], source.shape[0]), "bicubic")
-    found = network([(fitted, source)])[0]
-    if isinstance(found, float) and not np.isfinite(found):
+    distance = network([(fitted(output, source), source)])[0]
+    if isinstance(distance, float) and not np.isfinite(distance):
         return Failure(kind="undefined", detail="the network gave no finite distance")
-    return found
+    return distance
 
 
 @metric("lpips", better="lower", range=(0, None), of={"network": "lpips_alex"})
@@ -43,119 +47,73 @@ def lpips_vgg(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
     return perceptual_distance(output, source, network)
 
 
-@metric(better="higher", range=(-1, 1), of={"output": "mobilenet_v2", "reference": "mobilenet_v2"})
+_match = partial(metric, better="higher", range=(-1, 1))
+
+
+@_match(of=both("mobilenet_v2"))
 def image_match(output: Feature, reference: Feature) -> Value:
     """Cosine of the embeddings of output and reference (or source)."""
     return cosine(output["vector"], reference["vector"])
 
 
-@metric(
-    "subject_match",
-    better="higher",
-    range=(-1, 1),
-    of={"output": Of("mobilenet_v2", "inside_mask_white"), "reference": "mobilenet_v2"},
-    protocol="paper",
-)
+_MASKED = {"output": Of("mobilenet_v2", "inside_mask_white"), "reference": Of("mobilenet_v2")}
+_CROPPED = {"output": Of("mobilenet_v2", "mask_crop"), "reference": Of("mobilenet_v2")}
+
+
+@_match("subject_match", of=_MASKED, protocol="paper")
 def subject_match_paper(output: Feature, reference: Feature) -> Value:
     """Cosine of the embeddings of the output, white outside the mask, and of the subject's reference."""
     return cosine(output["vector"], reference["vector"])
 
 
-@metric(
-    better="higher",
-    range=(-1, 1),
-    of={"output": Of("mobilenet_v2", "mask_crop"), "reference": "mobilenet_v2"},
-    protocol="corrected",
-)
+@_match(of=_CROPPED, protocol="corrected")
 def subject_match(output: Feature, reference: Feature) -> Value:
     """Cosine of the embeddings of the output, cut to the mask's box, and of the subject's reference."""
-    return cosine(output["vector"], reference["vector"])
-
-
-# How alike pictures, or a picture and a text, are to the papers' encoders: CLIP, SigLIP, DINOv2, CSD.
-
-if TYPE_CHECKING:
-    from refbench.networks.large.clip import Clip
-
-
-def encoder_match(output: Feature, reference: Feature) -> Value:
-    """Cosine of the embeddings of output and reference (or source)."""
     return cosine(output["vector"], reference["vector"])
 
 
 # These crop the centre of what they see: `paper` hands them pictures as they are, `corrected` pads them to squares, so
 # that nothing of a wide or tall picture is lost.
 for _encoder in ("clip_b16", "clip_l14_336", "dinov2_base", "dinov2_giant", "csd_vit_l"):
-    for _protocol, _view in (("paper", "whole"), ("corrected", "padded")):
-        metric(
-            "image_match",
-            better="higher",
-            range=(-1, 1),
-            of={"output": Of(_encoder, _view), "reference": Of(_encoder, _view)},
-            protocol="paper" if _protocol == "paper" else "corrected",
-        )(encoder_match)
+    _match("image_match", of=both(_encoder), protocol="paper")(image_match)
+    _match("image_match", of=both(_encoder, "padded"), protocol="corrected")(image_match)
 # SigLIP squeezes the whole picture.
-metric("image_match", better="higher", range=(-1, 1), of={"output": "siglip_so400m", "reference": "siglip_so400m"})(
-    encoder_match
-)
-metric(
+_match("image_match", of=both("siglip_so400m"))(image_match)
+_match(
     "subject_match",
-    better="higher",
-    range=(-1, 1),
     of={"output": Of("dinov2_giant", "mask_crop"), "reference": Of("dinov2_giant", "padded")},
     protocol="corrected",
-)(encoder_match)
+)(image_match)
 
 
-@metric(
-    better="higher",
-    range=(-1, 1),
-    of={"output": Of("dinov2_giant", "inside_mask_white"), "reference": "dinov2_giant"},
-)
+@_match(of={"output": Of("dinov2_giant", "inside_mask_white"), "reference": "dinov2_giant"})
 def masked_image_match(output: Feature, reference: Feature) -> Value:
     """Cosine of the embeddings of the output, white outside the mask, and of the reference, as ICE-Bench has it."""
     return cosine(output["vector"], reference["vector"])
 
 
-@metric(
-    "text_image_match",
-    better="higher",
-    range=(-1, 1),
-    of={"output": Of("clip_l14_336", "padded"), "caption": "clip_l14_336"},
-    protocol="corrected",
-)
+@_match(of={"output": Of("clip_l14_336", "padded"), "caption": "clip_l14_336"}, protocol="corrected")
 def text_image_match(output: Feature, caption: Feature) -> Value:
     """Cosine of the embeddings of the whole output, on a square, and of the caption (77 tokens of it)."""
     return cosine(output["vector"], caption["vector"])
 
 
-@metric(
-    "text_image_match",
-    better="higher",
-    range=(-1, 1),
-    of={"output": "clip_l14_336", "caption": "clip_l14_336"},
-    protocol="paper",
-)
+@_match("text_image_match", of={"output": "clip_l14_336", "caption": "clip_l14_336"}, protocol="paper")
 def text_image_match_paper(output: Feature, caption: Feature) -> Value:
     """Cosine of the embeddings of the output and of the caption, cut to the 77 tokens that CLIP reads."""
     return cosine(output["vector"], caption["vector"])
 
 
-@metric(
-    "clip_score",
-    better="higher",
-    range=(0, 100),
-    of={"output": Of("clip_b16", "padded"), "caption": "clip_b16"},
-    protocol="corrected",
-)
+_clip_score = partial(metric, "clip_score", better="higher", range=(0, 100))
+
+
+@_clip_score(of={"output": Of("clip_b16", "padded"), "caption": "clip_b16"}, protocol="corrected")
 def clip_score(output: Feature, caption: Feature) -> Value:
     """CLIPScore: 100 times the cosine of output and caption, not below 0."""
     return _positive(cosine(output["vector"], caption["vector"]))
 
 
-@metric(
-    "clip_score", better="higher", range=(0, 100), of={"caption": "clip_b16", "network": "clip_b16"}, protocol="paper"
-)
+@_clip_score(of={"caption": "clip_b16", "network": "clip_b16"}, protocol="paper")
 def clip_score_paper(output: Pixels, caption: Feature, network: Network) -> Value:
     """CLIPScore as MultiRef computed it: the picture divided by 255 twice, and so almost black."""
     seen = cast("Clip", network).pictures_rescaled_twice([output])[0]
@@ -164,12 +122,6 @@ def clip_score_paper(output: Pixels, caption: Feature, network: Network) -> Valu
 
 def _positive(match: Value) -> Value:
     return match if isinstance(match, Failure) else max(100.0 * match, 0.0)
-
-
-@metric(better="lower", range=(0, 1), of={"network": "dists"})
-def dists(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
-    """DISTS, distance in structure and texture; 0 for equal pictures. The output is brought to the source's size."""
-    return perceptual_distance(output, source, network)
 
 
 @metric(better="lower", range=(0, None), of={"output": "inception_v3"}, protocol="paper")

@@ -1,7 +1,8 @@
-"""Where things are: agreement of boxes, masks and semantic maps drawn as pictures."""
+"""Where things are: boxes, masks and semantic maps, drawn as pictures or found in an output by networks."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Protocol, cast
 
 import cv2
@@ -10,21 +11,17 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.metrics.metric import Box, Grey, Value, metric
-from refbench.metrics.overlap import Region, box_iou, region_iou
+from refbench.metrics.overlap import DRAWN, Region, box_iou, drawn_lines, region_iou
 from refbench.metrics.regions import MIN_REGION, MIN_SHARE, Labels, colour_regions, exact_colours, match_regions
 from refbench.networks import Feature, Network
 from refbench.networks.large.sam2 import DEFAULT, STRICT, MaskSettings
 from refbench.pictures import Pixels, resize
 
-DRAWN = 10
-"""A pixel of a box drawn on black is one whose strongest channel is above this."""
-_LINE = 0.35
-"""And, where JPEG's ringing must not count, above this share of the picture's strongest."""
-
+_iou = partial(metric, better="higher", range=(0, 1))
 _NO_BOX = Failure(kind="no_detection", detail="no box is drawn in the output and none was given")
 
 
-@metric("bbox_iou", better="higher", range=(0, 1), protocol="paper")
+@_iou("bbox_iou", protocol="paper")
 def bbox_iou_paper(output: Pixels, reference: Pixels, box: Box | None = None, output_box: Box | None = None) -> Value:
     """IoU of the output's box and what MultiRef-Bench reads from the reference: on black, always the whole picture."""
     # The release thresholds the reference against its surroundings and so takes flat black for a drawing; it ignores
@@ -38,7 +35,7 @@ def bbox_iou_paper(output: Pixels, reference: Pixels, box: Box | None = None, ou
     return box_iou(found, wanted)
 
 
-@metric("bbox_iou", better="higher", range=(0, 1), protocol="corrected")
+@_iou("bbox_iou", protocol="corrected")
 def bbox_iou(output: Pixels, reference: Pixels, box: Box | None = None, output_box: Box | None = None) -> Value:
     """IoU of the output's box and the reference's, at the output's size; boxes are given or read from the drawings."""
     found = output_box or outlined_box(output)
@@ -57,9 +54,8 @@ def drawn_box(pixels: Pixels) -> Box | None:
 
 def outlined_box(pixels: Pixels) -> Box | None:
     """The box whose outline is drawn on black: the middle of its lines, which is where it was drawn, whatever their
-    width. A filled box is taken as it is. What JPEG leaves beside the lines is not part of them."""
-    strongest = pixels.max(axis=2)
-    region = strongest > max(DRAWN, _LINE * int(strongest.max()))
+    width. A filled box is taken as it is."""
+    region = drawn_lines(pixels)
     if not region.any():
         return None
     (left, right), (top, bottom) = (_middles(region.sum(axis=axis)) for axis in (0, 1))
@@ -109,53 +105,54 @@ def _nearest(grey: Grey, shape: tuple[int, ...]) -> Grey:
     return np.asarray(resized, dtype=np.uint8)
 
 
-@metric("mask_iou", better="higher", range=(0, 1), protocol="paper")
+@_iou("mask_iou", protocol="paper")
 def mask_iou_paper(output: Grey, reference: Grey) -> float:
     """IoU of two masks as MultiRef-Bench computes it: the reference resized to the output, 0 when both are empty."""
     wanted = (reference > 127).view(np.uint8)
     return region_iou(is_set(output), _nearest(wanted, output.shape) > 0) or 0.0
 
 
-@metric("mask_iou", better="higher", range=(0, 1), protocol="corrected")
+@_iou("mask_iou", protocol="corrected")
 def mask_iou(output: Grey, reference: Grey) -> Value:
     """IoU of two masks; the reference is resized to the output by nearest pixels."""
     score = region_iou(is_set(output), is_set(resize(reference, (output.shape[1], output.shape[0]), "nearest")))
     return Failure(kind="undefined", detail="both masks are empty") if score is None else score
 
 
-@metric("semantic_iou", better="higher", range=(0, 1), protocol="paper")
+@_iou("semantic_iou", protocol="paper")
 def semantic_iou_paper(output: Pixels, reference: Grey) -> float:
     """Mean IoU of matched regions as MultiRef-Bench has it: reference read as grey, unmatched regions cost nothing."""
-    wanted = exact_colours(_nearest(reference, output.shape), MIN_REGION)
-    pairs = match_regions(exact_colours(output, MIN_REGION), wanted)
+    return _mean_iou(exact_colours(output, MIN_REGION), reference)
+
+
+def _mean_iou(regions: Labels, reference: Grey) -> float:
+    pairs = match_regions(regions, exact_colours(_nearest(reference, regions.of.shape), MIN_REGION))
     return sum(iou for _, _, iou in pairs) / len(pairs) if pairs else 0.0
 
 
-@metric("semantic_iou", better="higher", range=(0, 1), protocol="corrected")
+@_iou(protocol="corrected")
 def semantic_iou(output: Pixels, reference: Pixels) -> Value:
     """Sum of the matched regions' IoU over the larger number of regions: missing and surplus regions cost."""
-    least = round(MIN_SHARE * output.shape[0] * output.shape[1])
-    found = colour_regions(output).without_small(least)
-    wanted = colour_regions(reference).at(*output.shape[:2]).without_small(least)
+    return _matched_iou(colour_regions(output), reference)
+
+
+def _matched_iou(regions: Labels, reference: Pixels) -> Value:
+    least = round(MIN_SHARE * regions.of.size)
+    wanted = colour_regions(reference).at(*regions.of.shape).without_small(least)
     if not wanted.count:
         return Failure(kind="undefined", detail="the reference map has no region")
+    found = regions.without_small(least)
     return sum(iou for _, _, iou in match_regions(found, wanted)) / max(found.count, wanted.count)
 
 
-# Where a laptop's networks see the subject of an output, against the box or mask that the model was given.
-#
-# Of several detections the highest-scored one counts: the best match would flatter the model, the first in the list
-# would be chance.
-
-
-@metric("bbox_iou", better="higher", range=(0, 1), of={"detector": "yolov4_tiny"}, protocol="paper")
+@_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="paper")
 def detected_bbox_iou_paper(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and what MultiRef-Bench takes for the reference's box."""
     found = surest_box(output, detector)
     return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
 
 
-@metric("bbox_iou", better="higher", range=(0, 1), of={"detector": "yolov4_tiny"}, protocol="corrected")
+@_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="corrected")
 def detected_bbox_iou(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and the reference's box, at the output's size."""
     found = surest_box(output, detector)
@@ -163,34 +160,36 @@ def detected_bbox_iou(output: Pixels, reference: Pixels, detector: Network, box:
 
 
 def surest_box(picture: Pixels, detector: Network) -> Box | Failure:
-    """The box that the detector is surest of, whatever it calls the thing in it."""
+    """The box that the detector is surest of, whatever it calls the thing in it.
+
+    The best match among several detections would flatter the model, the first in the list would be chance.
+    """
     (found,) = detector([picture])
     if isinstance(found, Failure):
         return found
     if not len(found["boxes"]):
         return Failure(kind="no_detection", detail="the detector finds no object in the output")
-    x1, y1, x2, y2 = (float(value) for value in found["boxes"][found["scores"].argmax()])
+    return _as_box(found["boxes"][found["scores"].argmax()])
+
+
+def _as_box(values: NDArray[Any]) -> Box:
+    x1, y1, x2, y2 = (float(value) for value in values)
     return x1, y1, x2, y2
 
 
-@metric("mask_iou", better="higher", range=(0, 1), of={"output": "u2netp"}, protocol="paper")
+@_iou("mask_iou", of={"output": "u2netp"}, protocol="paper")
 def subject_mask_iou_paper(output: Feature, reference: Grey) -> Value:
     """IoU of the output's salient subject and the reference mask as MultiRef-Bench computes it: 0 for an empty one."""
     return mask_iou_paper(output["mask"], reference)
 
 
-@metric("mask_iou", better="higher", range=(0, 1), of={"output": "u2netp"}, protocol="corrected")
+@_iou("mask_iou", of={"output": "u2netp"}, protocol="corrected")
 def subject_mask_iou(output: Feature, reference: Grey) -> Value:
     """IoU of the output's salient subject and the reference mask."""
     if not is_set(reference).any():
         return Failure(kind="undefined", detail="the reference mask is empty")
     return mask_iou(output["mask"], reference)
 
-
-# Where the papers' networks see things in an output, against the box, mask or semantic map that the model was given.
-#
-# What is looked for is what the case's caption names; without a caption, what the network itself would call the output.
-# The release asks a chat model for a new caption of the output instead, and so for whatever that names first.
 
 LONGEST_DEFAULT = 2000
 """MultiRef-Bench segments outputs of up to this side in the default setting, larger ones in the strict one."""
@@ -211,16 +210,22 @@ class Segmenter(Protocol):
 
 
 def first_box(picture: Pixels, grounder: Network, caption: str | None) -> Box | Failure:
-    """The box that comes first: of the caption's first phrase that is found, or of the surest detection."""
+    """The box of the first phrase of the caption that is found; without a caption, of the network's first detection.
+
+    The release asks a chat model for a new caption of the output instead, and so for whatever that names first.
+    """
     found = grounder([picture])[0] if caption is None else cast("Grounder", grounder).ground(picture, caption)
     if isinstance(found, Failure):
         return found
     if not len(found["boxes"]):
         return Failure(kind="no_detection", detail="nothing that the caption names is found in the output")
-    x1, y1, x2, y2 = (float(value) for value in found["boxes"][0])
-    return x1, y1, x2, y2
+    return _as_box(found["boxes"][0])
 
 
+_GROUNDED = {"grounder": "florence2_large"}
+
+
+@_iou("bbox_iou", of=_GROUNDED, protocol="paper")
 def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -229,6 +234,7 @@ def grounded_bbox_iou_paper(
     return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
 
 
+@_iou("bbox_iou", of=_GROUNDED, protocol="corrected")
 def grounded_bbox_iou(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -237,15 +243,10 @@ def grounded_bbox_iou(
     return found if isinstance(found, Failure) else bbox_iou(output, reference, box, output_box=found)
 
 
-for _network in ("florence2_large", "grounding_dino_base"):
-    _of = {"grounder": _network}
-    metric("bbox_iou", better="higher", range=(0, 1), of=_of, protocol="paper")(grounded_bbox_iou_paper)
-    metric("bbox_iou", better="higher", range=(0, 1), of=_of, protocol="corrected")(grounded_bbox_iou)
-
-_MASKED: dict[str, Any] = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
+_MASKED = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
 
 
-@metric("mask_iou", better="higher", range=(0, 1), of=_MASKED, protocol="paper")
+@_iou("mask_iou", of=_MASKED, protocol="paper")
 def grounded_mask_iou_paper(
     output: Pixels, reference: Grey, segmenter: Network, grounder: Network, caption: str | None = None
 ) -> Value:
@@ -254,7 +255,7 @@ def grounded_mask_iou_paper(
     return found if isinstance(found, Failure) else mask_iou_paper(found, reference)
 
 
-@metric("mask_iou", better="higher", range=(0, 1), of=_MASKED, protocol="corrected")
+@_iou("mask_iou", of=_MASKED, protocol="corrected")
 def grounded_mask_iou(
     output: Pixels, reference: Grey, segmenter: Network, grounder: Network, caption: str | None = None
 ) -> Value:
@@ -270,7 +271,7 @@ def _first_mask(output: Pixels, segmenter: Network, grounder: Network, caption: 
     return box if isinstance(box, Failure) else cast("Segmenter", segmenter).in_box(output, box)
 
 
-@metric("semantic_iou", better="higher", range=(0, 1), of={"segmenter": "sam2_1_large"}, protocol="paper")
+@_iou("semantic_iou", of={"segmenter": "sam2_1_large"}, protocol="paper")
 def segmented_iou_paper(output: Pixels, reference: Grey, segmenter: Network) -> Value:
     """Mean IoU of matched regions as MultiRef-Bench has it: reference read as grey, unmatched regions cost nothing."""
     # The release paints regions in random colours and takes every colour for a region, black too: the colours
@@ -281,23 +282,14 @@ def segmented_iou_paper(output: Pixels, reference: Grey, segmenter: Network) -> 
         return seen
     if not seen["map"].any():
         return Failure(kind="no_detection", detail="no region is found in the output")
-    found = Labels(seen["map"].astype(np.int32) + 1, int(seen["map"].max()) + 1).without_small(MIN_REGION)
-    size = output.shape[1], output.shape[0]
-    resized = np.asarray(cv2.resize(reference, size, interpolation=cv2.INTER_NEAREST), dtype=np.uint8)
-    pairs = match_regions(found, exact_colours(resized, MIN_REGION))
-    return sum(iou for _, _, iou in pairs) / len(pairs) if pairs else 0.0
+    regions = Labels(seen["map"].astype(np.int32) + 1, int(seen["map"].max()) + 1)
+    return _mean_iou(regions.without_small(MIN_REGION), reference)
 
 
-@metric("semantic_iou", better="higher", range=(0, 1), of={"output": "sam2_1_large"}, protocol="corrected")
+@_iou("semantic_iou", of={"output": "sam2_1_large"}, protocol="corrected")
 def segmented_iou(output: Feature, reference: Pixels) -> Value:
     """Sum of the matched regions' IoU over the larger number of regions: missing and surplus regions cost.
 
     Both maps are made in the strict setting: the release uses a laxer one for outputs than for its references.
     """
-    regions = output["map"]
-    least = round(MIN_SHARE * regions.size)
-    wanted = colour_regions(reference).at(*regions.shape).without_small(least)
-    if not wanted.count:
-        return Failure(kind="undefined", detail="the reference map has no region")
-    found = Labels(regions.astype(np.int32), int(regions.max())).without_small(least)
-    return sum(iou for _, _, iou in match_regions(found, wanted)) / max(found.count, wanted.count)
+    return _matched_iou(Labels(output["map"].astype(np.int32), int(output["map"].max())), reference)

@@ -7,7 +7,10 @@ import errno
 import hashlib
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from refbench.pictures.sniff import EXTENSIONS
 from refbench.record import RefBenchError
@@ -66,6 +69,21 @@ def write_whole(path: Path, data: bytes, *, flush: bool = True) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which takes its name when all is written. What the disk refuses is told in one sentence."""
+    part = path.with_name(f".part-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def filesystem_of(path: Path) -> str:

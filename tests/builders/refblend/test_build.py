@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from refbench.builders.refblend.layouts import load_layout
-from refbench.builders.refblend.settings import Settings, owned_directory
+from refbench.builders.refblend.settings import Settings
+from refbench.builders.refblend.writing import owned_directory
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.blend import built, drawing, tree, write_drawings
@@ -59,7 +59,7 @@ def tell(line):
     if stage == sys.argv[3] and int(rest.split()[0]) >= int(sys.argv[4]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-settings = Settings(Path(sys.argv[1]), Path(sys.argv[2]), types=("canny", "sketch", "caption"), dodge=True, samples="all")
+settings = Settings(Path(sys.argv[1]), out=Path(sys.argv[2]), types=("canny,sketch_dodge,caption",), samples="all")
 asyncio.run(build(settings, tell))
 """
 
@@ -72,7 +72,7 @@ def test_a_build_that_is_killed_and_run_again_gives_the_same_bytes(
     killed = subprocess.run([sys.executable, "-c", KILLED, str(drawings), str(out), *at.split()], check=False)
     assert killed.returncode == -signal.SIGKILL
     before = {path: path.stat().st_mtime_ns for path in (out / "work/references").rglob("*.png")}
-    built(drawings, out, types=("canny", "sketch", "caption"), samples="all", test_share=0.1)
+    built(drawings, out, types=("canny", "sketch_dodge", "caption"), samples="all", test_share=0.1)
     assert tree(out) == whole
     on_record = (out / "work/references.jsonl").read_text()
     kept = {path for path, time in before.items() if path.stat().st_mtime_ns == time}
@@ -82,10 +82,10 @@ def test_a_build_that_is_killed_and_run_again_gives_the_same_bytes(
 
 
 def test_the_same_command_again_makes_nothing_anew(drawings: Path, whole: dict[str, str], tmp_path: Path) -> None:
-    first = built(drawings, tmp_path / "out", types=("canny", "sketch", "caption"), samples="all", test_share=0.1)
+    first = built(drawings, tmp_path / "out", types=("canny", "sketch_dodge", "caption"), samples="all", test_share=0.1)
     files = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.suffix in (".png", ".tar")}
     assert tree(tmp_path / "out") == whole, "a process of one's own and another's give the same"
-    again = built(drawings, tmp_path / "out", types=("canny", "sketch", "caption"), samples="all", test_share=0.1)
+    again = built(drawings, tmp_path / "out", types=("canny", "sketch_dodge", "caption"), samples="all", test_share=0.1)
     assert again == first
     changed = {p.relative_to(tmp_path / "out").parts[0] for p, time in files.items() if p.stat().st_mtime_ns != time}
     assert changed <= {"contact_sheet.png", "card"}
@@ -109,7 +109,7 @@ def test_the_looks_of_all_pictures_are_compared_once(tmp_path: Path, monkeypatch
     monkeypatch.setattr(split, "lookalikes", lambda looks: calls.append(len(looks)) or real(looks))
     for number, name in enumerate(("cup", "hat")):
         write_drawings(tmp_path / "in" / name, 3, start=700 + 10 * number)
-    built(tmp_path / "in", tmp_path / "out", layout=load_layout("subjects"), types=("canny", "subject", "style"))
+    built(tmp_path / "in", tmp_path / "out", layout="subjects", types=("canny", "subject", "style"))
     assert calls == [6]
 
 
@@ -174,8 +174,8 @@ def test_pictures_without_words_or_groups_are_told_what_is_missing(tmp_path: Pat
         ({"samples": 0}, "--samples 0"),
         ({"personas": Path("p.txt")}, "so add --rewriter"),
         ({"formats": ("csv",)}, "--formats csv: choose from json"),
-        ({"several": {"canny": 2}}, "2 references of type canny in one sample: table7 allows several of pose, subject"),
-        ({"several": {"subject": 0}}, "0 references of type subject"),
+        ({"several": ("canny=2",)}, "2 references of type canny in one sample: table7 allows several of pose, subject"),
+        ({"several": ("subject=0",)}, "0 references of type subject"),
         ({"types": ("canny", "sketch")}, "--types canny, sketch: table7 allows no set of these"),
         ({"budget": "much"}, "--budget much"),
         ({"concurrency": 0}, "--concurrency"),

@@ -30,7 +30,7 @@ def six(tmp_path_factory: pytest.TempPathFactory, creval_mini: Path) -> Path:
 def test_originals_score_perfectly_against_their_own_references(six: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = built(
-        six, out, types=("canny", "sketch", "bbox", "mask", "pose", "caption"), samples="all", captions="objects"
+        six, out, types=("canny", "sketch_dodge", "bbox", "mask", "pose", "caption"), samples="all", captions="objects"
     )
     assert done.failed_share == 0
     found = evaluate(

@@ -25,10 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Built]:
     for number, name in enumerate(("cup", "hat", "jar", "key")):
         write_drawings(root / "in" / name, 3, start=10 * number)
     out = root / "out"
-    from refbench.builders.refblend.layouts import load_layout
-
-    subjects = load_layout("subjects").model_copy(update={"licence": "CC0-1.0"})
-    done = built(root / "in", out, layout=subjects, layout_name="subjects", samples=40, several={"subject": 2})
+    done = built(root / "in", out, layout="subjects", licence="CC0-1.0", samples=40, several=("subject=2",))
     return root / "in", out, done
 
 
@@ -143,8 +140,8 @@ def test_another_plan_in_the_same_directory_leaves_nothing_of_the_first(
 ) -> None:
     given, _, _ = made
     built(given, tmp_path / "out", samples=12, types=("canny", "caption"))
-    built(given, tmp_path / "out", samples=10, types=("sketch", "caption"), formats=("json",))
-    built(given, tmp_path / "fresh", samples=10, types=("sketch", "caption"), formats=("json",))
+    built(given, tmp_path / "out", samples=10, types=("sketch_dodge", "caption"), formats=("json",))
+    built(given, tmp_path / "fresh", samples=10, types=("sketch_dodge", "caption"), formats=("json",))
     fresh, again = tree(tmp_path / "fresh"), tree(tmp_path / "out")
     assert {n: h for n, h in again.items() if not n.startswith("work/")} == {
         n: h for n, h in fresh.items() if not n.startswith("work/")

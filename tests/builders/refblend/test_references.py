@@ -16,11 +16,11 @@ from refbench.builders.refblend.layouts import Layout
 from refbench.builders.refblend.references import (
     Extractors,
     References,
-    chosen_types,
     extractors_here,
     load_thresholds,
     too_poor,
 )
+from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.sources import SourcePicture, gather
 from refbench.engine.workers.executor import EmbeddedExecutor
 from refbench.extractors.canny import canny
@@ -176,13 +176,23 @@ def test_wrong_thresholds_are_told_with_file_and_key(tmp_path: Path, text: str, 
         load_thresholds(tmp_path / "mine.toml")
 
 
+def asked(*types: str) -> Settings:
+    return Settings(Path("in"), out=Path("out"), types=types)
+
+
 def test_the_two_kinds_of_sketches_are_never_mixed() -> None:
-    assert chosen_types(["canny", "sketch_dodge"]) == (("canny", "sketch"), True)
-    assert chosen_types(["canny", "sketch"]) == (("canny", "sketch"), False)
+    assert (asked("caption,Sketch_Dodge").reference_types, asked("caption,sketch_dodge").dodge) == (
+        ("caption", "sketch"),
+        True,
+    )
+    assert (asked("caption", "sketch").reference_types, asked("caption", "sketch").dodge) == (
+        ("caption", "sketch"),
+        False,
+    )
     with pytest.raises(RefBenchError, match="never mixed"):
-        chosen_types(["sketch", "sketch_dodge"])
+        asked("sketch", "sketch_dodge")
     with pytest.raises(RefBenchError, match="did you mean canny"):
-        chosen_types(["cany"])
+        asked("cany")
 
 
 def test_a_type_whose_network_is_not_here_is_not_offered_and_the_reason_is_said() -> None:

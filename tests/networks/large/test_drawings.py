@@ -11,7 +11,7 @@ from PIL import Image
 
 from refbench.extractors.sketch import sketch
 from refbench.failure import Failure
-from refbench.metrics.depth import sketch_mse
+from refbench.metrics.edges import sketch_mse
 from refbench.networks.large.drawings import InformativeDrawings, prepare_drawing
 from refbench.record import RefBenchError
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import orjson
 
-from refbench.runs.disk import disk_error
+from refbench.runs.disk import disk_error, whole_file
 
 
 class Store:
@@ -61,15 +60,8 @@ class Store:
         self.close()
         if self._sorted:
             return
-        part = self.path.with_name(f".part-{self.path.name}")
-        try:
-            with part.open("wb") as file:
-                file.writelines(self._in_order())
-            part.replace(self.path)
-        except OSError as error:
-            raise disk_error(error, self.path) from error
-        finally:
-            part.unlink(missing_ok=True)
+        with whole_file(self.path) as file:
+            file.writelines(self._lines[key] for key in sorted(self._lines))
         self._sorted = True
 
     def close(self) -> None:
@@ -80,9 +72,6 @@ class Store:
                 raise disk_error(error, self.path) from error
             finally:
                 self._file = None
-
-    def _in_order(self) -> Iterator[bytes]:
-        return (self._lines[key] for key in sorted(self._lines))
 
     def _load(self) -> None:
         """Read what is there. A line that was cut off by a kill, or damaged, is work to be done again."""

@@ -1,31 +1,34 @@
-"""The stages before planning: pictures, references and captions, each telling what it leaves out and how far it is."""
+"""The build: pictures in, a dataset out, stage by stage. The same settings give the same bytes, whatever was killed on
+the way, and no stage does again what is on record.
+"""
 
 from __future__ import annotations
 
-from collections import Counter as Count
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from refbench.builders.kit import DroppedItems, Review
+from refbench.builders.kit.folder import offer_review
 from refbench.builders.kit.recorded_chat import Interviews
-from refbench.builders.kit.review import write_review
-from refbench.builders.refblend.blending import Blending, Material
+from refbench.builders.refblend.blending import Blending, Material, offers, pools_of
 from refbench.builders.refblend.captions import named_objects, written_captions
 from refbench.builders.refblend.extraction import VERSION
 from refbench.builders.refblend.formats import need_parquet, parquet_is_here
 from refbench.builders.refblend.instructions import load_templates, usable_caption
 from refbench.builders.refblend.output import statistics, write_about, write_dataset
 from refbench.builders.refblend.plan import Offer, Plan, plan
-from refbench.builders.refblend.references import Extractors, References, extractors_here, load_thresholds
+from refbench.builders.refblend.references import References, extractors_here, load_thresholds
 from refbench.builders.refblend.rewriting import load_personas
-from refbench.builders.refblend.rules import Rules, allowed_sets, share_of
+from refbench.builders.refblend.rules import allowed_sets, share_of
 from refbench.builders.refblend.samples import SampleFile, write_samples
-from refbench.builders.refblend.settings import FORMATS, Settings, owned_directory
+from refbench.builders.refblend.settings import FORMATS, Settings
 from refbench.builders.refblend.sources import SourcePicture, Sources, gather
 from refbench.builders.refblend.split import sides
+from refbench.builders.refblend.types import Type
+from refbench.builders.refblend.writing import owned_directory
 from refbench.calls import Transport
 from refbench.chat.build import make_vlm
 from refbench.chat.vlm import VLM
@@ -38,121 +41,6 @@ from refbench.specs import Spec
 
 Tell: TypeAlias = Callable[[str], None]
 """Gets a line about a build now and then."""
-
-
-def usable_pictures(settings: Settings, dropped: DroppedItems, tell: Tell) -> Sources:
-    """The pictures of the source; what is skipped goes on record."""
-    sources = gather(settings.pictures, settings.layout, settings.work, limit=settings.limit, avoid=settings.out)
-    for one in sources.skipped:
-        dropped.add("sources", "picture", one.name, one.kind, one.reason)
-    for where, what in sources.wrong:
-        dropped.add("sources", "label", where, "cannot be read", what)
-    kinds = Count(one.kind for one in sources.skipped)
-    words = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-    tell(f"sources: {len(sources.pictures)} pictures" + (f"; skipped {words}" if words else ""))
-    if sources.wrong:
-        tell(f"sources: {len(sources.wrong)} labels cannot be read, the first: {': '.join(sources.wrong[0])}")
-    if not sources.pictures:
-        dropped.write(settings.out / "dropped.jsonl")
-        first = f" ({sources.skipped[0].name}: {sources.skipped[0].reason})" if sources.skipped else ""
-        raise RefBenchError(f"{settings.pictures} holds no picture that can be used{first}")
-    return sources
-
-
-def without_groups(settings: Settings, sources: Sources) -> dict[str, str]:
-    """Why there are no subjects or styles, where they were asked for and the source does not tell any apart."""
-    return {
-        kind: f"the source does not say which pictures share a {kind} (--layout {kind}s, or a column of a table)"
-        for kind in ("subject", "style")
-        if kind in settings.types and not any(getattr(picture, kind) for picture in sources.pictures)
-    }
-
-
-def captions_from(settings: Settings, sources: Sources, tell: Tell) -> str:
-    """`source`, `objects`, `vlm` or `` where captions are not among the types."""
-    if "caption" not in settings.types:
-        return ""
-    if settings.captions is None:
-        if any(picture.caption for picture in sources.pictures) or why_not(OBJECTS_NETWORK) is not None:
-            return "source"
-        tell(f"the source has no captions: they name the objects that {OBJECTS_NETWORK} sees; see --captions")
-        return "objects"
-    if settings.captions == "objects" and (reason := why_not(OBJECTS_NETWORK)) is not None:
-        raise RefBenchError(f"--captions objects: {reason}")
-    return settings.captions if settings.captions in ("source", "objects") else "vlm"
-
-
-async def make_references(
-    settings: Settings, sources: Sources, references: References, dropped: DroppedItems, tell: Tell
-) -> dict[str, Failure]:
-    """Make the references that are missing, on the chosen engine. Returns the pictures that failed, by hash."""
-    missing = references.missing(sources.pictures)
-    if not missing:
-        return {}
-    executor = make_executor(settings.engine, settings.address, settings.work.resolve(), [sources.root.resolve()])
-    count = Counter("references", missing, tell)
-    try:
-        failed = await references.make(sources.pictures, executor, count)
-    finally:
-        executor.close()
-    for picture in sources.pictures:
-        if picture.sha256 in failed:
-            failure = failed[picture.sha256]
-            dropped.add("references", "picture", picture.name, failure.kind, failure.detail, picture.name)
-    return failed
-
-
-async def make_captions(
-    sources: Sources,
-    how: str,
-    references: References,
-    interviews: Interviews | None,
-    vlm: VLM | None,
-    dropped: DroppedItems,
-    failed: dict[str, Failure],
-    tell: Tell,
-) -> dict[str, str]:
-    """Captions by hash. A picture without one is no failure, unless somebody was asked for it and gave none."""
-    found: dict[str, str] = {}
-
-    def settle(picture: SourcePicture, said: str | Failure) -> None:
-        if isinstance(said, Failure):
-            dropped.add("captions", "caption", picture.name, said.kind, said.detail, picture.name)
-        else:
-            found[picture.sha256] = said
-
-    if how == "vlm" and interviews is not None and vlm is not None:
-        count = Counter("captions", len(sources.pictures), tell)
-        async for picture, said in written_captions(interviews, vlm, sources.pictures, count):
-            settle(picture, said)
-            if isinstance(said, Failure):
-                failed[picture.sha256] = said
-    elif how == "objects":
-        for picture in sources.pictures:
-            labels = references.objects(picture)
-            settle(picture, labels if isinstance(labels, Failure) else named_objects(labels))
-    elif how == "source":
-        for picture in sources.pictures:
-            if picture.caption is not None:
-                settle(picture, usable_caption(picture.caption))
-    return found
-
-
-class Counter:
-    """Tells how far a stage is, at each tenth."""
-
-    def __init__(self, stage: str, whole: int, tell: Tell) -> None:
-        self._stage, self._whole, self._tell, self._said = stage, whole, tell, 0
-
-    def __call__(self, done: int) -> None:
-        tenth = done * 10 // max(self._whole, 1)
-        if tenth > self._said or done == self._whole:
-            self._said = tenth
-            self._tell(f"{self._stage}: {done} of {self._whole}")
-
-
-# The build: pictures in, a dataset out, stage by stage. The same settings give the same bytes, whatever was killed on
-# the way, and no stage does again what is on record.
 
 
 @dataclass(frozen=True)
@@ -168,172 +56,274 @@ class Built:
 
 async def build(settings: Settings, tell: Tell = lambda line: None) -> Built:
     """Build the dataset; `tell` gets a line now and then. RefBenchError for what only the user can mend."""
-    need_engine(settings.engine, settings.address)
-    formats = _formats(settings, tell)
-    thresholds = load_thresholds(settings.thresholds)
-    templates = load_templates(settings.rules.restricted(settings.types), settings.templates)
-    personas = load_personas(settings.personas) if settings.rewriter is not None else ()
+    work = _Build(settings, tell)
     async with AsyncExitStack() as stack:
         stack.enter_context(owned_directory(settings.out))
-        review = Review.read(_review_file(settings))
+        await work.open(stack)
+        work.find_pictures()
+        await work.make_references(stack)
+        await work.make_captions()
+        planned = work.make_plan()
+        samples = await work.make_samples(planned)
+        return work.write(planned, samples)
+
+
+class _Build:
+    """A build under way: what it was asked for, whom it may ask, and what has been left out so far."""
+
+    sources: Sources
+    references: References
+    material: Material
+    blending: Blending
+
+    def __init__(self, settings: Settings, tell: Tell) -> None:
+        need_engine(settings.engine, settings.address)
+        self.settings, self.tell = settings, tell
+        self.formats = self._formats()
+        self.thresholds = load_thresholds(settings.thresholds)
+        self.templates = load_templates(settings.rule_book.restricted(settings.reference_types), settings.templates)
+        self.personas = load_personas(settings.personas) if settings.rewriter is not None else ()
+        self.dropped = DroppedItems()
+        self.failed: dict[str, Failure] = {}
+        """Pictures that could not be used or asked about, by hash."""
+        self.captions: dict[str, str] = {}
+        """By the hash of the picture."""
+        self.interviews: Interviews | None = None
+        self.vlms: Mapping[str, VLM] = {}
+
+    def _formats(self) -> tuple[str, ...]:
+        wanted = self.settings.wanted_formats
+        if wanted is None:
+            if parquet_is_here():
+                return FORMATS
+            self.tell("no Parquet is written: pip install 'refbench[parquet]'")
+            return tuple(name for name in FORMATS if name != "parquet")
+        if "parquet" in wanted:
+            need_parquet()
+        return wanted
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Read the review, and open what VLMs are asked through; a spec that cannot be is told before any work."""
+        settings, beside = self.settings, self.settings.out / "review.jsonl"
+        self.review = Review.read(settings.review or (beside if beside.is_file() else None))
         transport = await stack.enter_async_context(
             Transport(concurrency=settings.concurrency, timeout=settings.timeout)
         )
-        vlms = _vlms(settings, transport)
-        interviews = None
-        if vlms:
-            interviews = await stack.enter_async_context(
+        specs = {"captions": settings.captions, "judge": settings.judge, "rewriter": settings.rewriter}
+        self.vlms = {
+            role: make_vlm(Spec.parse(spec, f"--{role}"), transport)
+            for role, spec in specs.items()
+            if spec is not None and not (role == "captions" and spec in ("source", "objects"))
+        }
+        if self.vlms:
+            self.interviews = await stack.enter_async_context(
                 Interviews(settings.work / "replies", transport, budget=settings.budget)
             )
-        dropped = DroppedItems()
-        sources = usable_pictures(settings, dropped, tell)
-        how = captions_from(settings, sources, tell)
-        extractors = extractors_here(
-            settings.types, dodge=settings.dodge, each_pose=settings.several.get("pose", 1) > 1
+
+    def find_pictures(self) -> None:
+        """The pictures of the source; what is skipped goes on record."""
+        settings, dropped = self.settings, self.dropped
+        self.sources = sources = gather(
+            settings.pictures, settings.source_layout, settings.work, limit=settings.limit, avoid=settings.out
         )
-        ungrouped = without_groups(settings, sources)
-        for kind, reason in (*extractors.missing.items(), *ungrouped.items()):
-            tell(f"{kind} is not offered: {reason}")
-        references = References(
+        for skipped in sources.skipped:
+            dropped.add("sources", "picture", skipped.name, skipped.kind, skipped.reason)
+        for where, what in sources.wrong:
+            dropped.add("sources", "label", where, "cannot be read", what)
+        kinds = Counter(skipped.kind for skipped in sources.skipped)
+        words = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        self.tell(f"sources: {len(sources.pictures)} pictures" + (f"; skipped {words}" if words else ""))
+        if sources.wrong:
+            self.tell(f"sources: {len(sources.wrong)} labels cannot be read, the first: {': '.join(sources.wrong[0])}")
+        if not sources.pictures:
+            dropped.write(settings.out / "dropped.jsonl")
+            first = f" ({sources.skipped[0].name}: {sources.skipped[0].reason})" if sources.skipped else ""
+            raise RefBenchError(f"{settings.pictures} holds no picture that can be used{first}")
+
+    async def make_references(self, stack: AsyncExitStack) -> None:
+        """Make the references that are missing, on the chosen engine."""
+        settings, pictures = self.settings, self.sources.pictures
+        self.caption_source = self._caption_source()
+        self.extractors = extractors_here(
+            settings.reference_types, dodge=settings.dodge, each_pose=settings.most_of_type.get("pose", 1) > 1
+        )
+        self.ungrouped = {
+            kind: f"the source does not say which pictures share a {kind} (--layout {kind}s, or a column of a table)"
+            for kind in ("subject", "style")
+            if kind in settings.reference_types and not any(getattr(picture, kind) for picture in pictures)
+        }
+        for kind, reason in (*self.extractors.missing.items(), *self.ungrouped.items()):
+            self.tell(f"{kind} is not offered: {reason}")
+        self.references = References(
             settings.work,
-            extractors,
-            settings.types,
+            self.extractors,
+            settings.reference_types,
             seed=settings.seed,
-            objects=how == "objects",
+            objects=self.caption_source == "objects",
             device=settings.device,
         )
-        stack.callback(references.close)
-        failed = await make_references(settings, sources, references, dropped, tell)
-        captions = await make_captions(
-            sources, how, references, interviews, vlms.get("captions"), dropped, failed, tell
+        stack.callback(self.references.close)
+        missing = self.references.missing(pictures)
+        if not missing:
+            return
+        shared, visible = settings.work.resolve(), [self.sources.root.resolve()]
+        executor = make_executor(settings.engine, settings.address, shared, visible)
+        try:
+            self.failed |= await self.references.make(pictures, executor, self._progress("references", missing))
+        finally:
+            executor.close()
+        for picture in pictures:
+            if (failure := self.failed.get(picture.sha256)) is not None:
+                self.dropped.add("references", "picture", picture.name, failure.kind, failure.detail, picture.name)
+
+    def _caption_source(self) -> str:
+        """`source`, `objects`, `vlm`, or "" where captions are not among the types."""
+        wanted = self.settings.captions
+        if "caption" not in self.settings.reference_types:
+            return ""
+        if wanted is None:
+            if any(picture.caption for picture in self.sources.pictures) or why_not(OBJECTS_NETWORK) is not None:
+                return "source"
+            self.tell(f"the source has no captions: they name the objects that {OBJECTS_NETWORK} sees; see --captions")
+            return "objects"
+        if wanted == "objects" and (reason := why_not(OBJECTS_NETWORK)) is not None:
+            raise RefBenchError(f"--captions objects: {reason}")
+        return wanted if wanted in ("source", "objects") else "vlm"
+
+    async def make_captions(self) -> None:
+        """A picture without a caption is no failure, unless somebody was asked for it and gave none."""
+        pictures = self.sources.pictures
+        if self.caption_source == "vlm":
+            assert self.interviews is not None
+            count = self._progress("captions", len(pictures))
+            async for picture, caption in written_captions(self.interviews, self.vlms["captions"], pictures, count):
+                self._keep_caption(picture, caption)
+                if isinstance(caption, Failure):
+                    self.failed[picture.sha256] = caption
+        elif self.caption_source == "objects":
+            for picture in pictures:
+                labels = self.references.objects(picture)
+                self._keep_caption(picture, labels if isinstance(labels, Failure) else named_objects(labels))
+        elif self.caption_source == "source":
+            for picture in pictures:
+                if picture.caption is not None:
+                    self._keep_caption(picture, usable_caption(picture.caption))
+
+    def _keep_caption(self, picture: SourcePicture, caption: str | Failure) -> None:
+        if isinstance(caption, Failure):
+            self.dropped.add("captions", "caption", picture.name, caption.kind, caption.detail, picture.name)
+        else:
+            self.captions[picture.sha256] = caption
+
+    def make_plan(self) -> Plan:
+        """Split the pictures that can be targets, and plan samples of what each then offers."""
+        settings, pictures = self.settings, self.sources.pictures
+        counts = {picture.file: self._offered_by(picture) for picture in pictures}
+        sets = allowed_sets(settings.rule_book)
+        anywhere = offers(counts, pools_of(pictures, {}, settings.reference_types))
+        useful = {offer.picture for offer in anywhere if any(offer.counts.keys() >= set(types) for types in sets)}
+        side = sides(pictures, settings.test_share, settings.seed, useful)
+        self.material = Material(
+            {picture.file: picture for picture in pictures},
+            side,
+            self.captions,
+            self.references,
+            self.thresholds,
+            pools_of(pictures, side, settings.reference_types),
         )
-        whole = Material.of(sources.pictures, None, captions, references, thresholds, settings.types)
-        useful = _useful(settings.rules, [whole.offer(picture, dropped) for picture in sources.pictures])
-        side = sides(sources.pictures, settings.test_share, settings.seed, useful)
-        material = Material.of(sources.pictures, side, captions, references, thresholds, settings.types)
-        planned = _planned(settings, material, dropped)
+        planned = self._planned(offers(counts, self.material.pools))
         for quota in planned.shortfalls:
-            tell(f"fewer than wanted: {quota}")
-        blending = Blending(
-            material,
-            settings.rules,
-            templates,
-            settings.seed,
-            dropped,
-            settings.work,
-            review,
-            interviews,
-            vlms.get("judge"),
-            vlms.get("rewriter"),
-            personas,
+            self.tell(f"fewer than wanted: {quota}")
+        return planned
+
+    def _offered_by(self, picture: SourcePicture) -> dict[Type, int]:
+        """How many references the picture has of its own, by type; those that cannot be given go on record."""
+        candidates = self.references.candidates(picture, self.thresholds, self.dropped)
+        counts = {kind: len(of_type) for kind, of_type in candidates.items()}
+        return {**counts, "caption": 1} if picture.sha256 in self.captions else counts
+
+    def _planned(self, offered: Sequence[Offer]) -> Plan:
+        settings = self.settings
+        kinds = {kind for offer in offered for kind, count in offer.counts.items() if count}
+        rules = settings.rule_book.restricted(types=kinds)
+        n = len(offered) if settings.samples is None else settings.samples
+        several = {kind: most for kind, most in settings.most_of_type.items() if kind in kinds}
+        made, shares = None, share_of(rules, allowed_sets(rules))
+        if shares and (n == "all" or any(shares.values())):
+            made = plan(offered, rules, n=n if isinstance(n, int) else None, several=several, seed=settings.seed)
+        if made is None or not len(made):
+            self.dropped.write(settings.out / "dropped.jsonl")
+            names = ", ".join(sorted(kinds)) or "nothing"
+            raise RefBenchError(
+                f"no sample can be made: the pictures offer {names}, of which {rules.name} allows no set; give "
+                "captions (--captions), groups (--layout subjects or styles, or a table), or other rules"
+            )
+        return made
+
+    async def make_samples(self, planned: Plan) -> SampleFile:
+        """Put every planned sample into words, have it judged and rewritten, and keep it in a file."""
+        self.blending = Blending(
+            self.settings,
+            self.material,
+            self.templates,
+            self.personas,
+            self.review,
+            self.dropped,
+            self.interviews,
+            self.vlms,
         )
-        count = Counter("samples", len(planned), tell)
-        await write_samples(settings.work / "samples.jsonl", blending.samples(planned, count))
-        failed |= blending.failed
-        samples = SampleFile(settings.work / "samples.jsonl")
-        entries = write_dataset(settings, formats, samples, material.pictures)
-        broken = {one.name for one in sources.skipped if one.kind != "duplicate"}
-        found = statistics(
-            entries,
-            sources,
-            planned.quotas,
-            dropped,
-            len(broken) + len(failed),
-            _about(settings, formats, how, extractors, ungrouped, vlms),
-        )
-        write_about(settings, sources, found, dropped)
-        _write_review(settings, blending.reviewed)
-        for stranger in review.strangers():
-            tell(f"the review decides about {stranger}, which this build did not make")
-        tell(f"written: {len(samples)} samples in {settings.out}")
-        share = (len(broken) + len(failed)) / (len(sources.pictures) + len(broken))
-        short = any(failure.kind == "budget" for failure in failed.values())
-        return Built(found, share, "budget" if short else "")
+        path = self.settings.work / "samples.jsonl"
+        await write_samples(path, self.blending.samples(planned, self._progress("samples", len(planned))))
+        self.failed |= self.blending.failed
+        return SampleFile(path)
 
+    def write(self, planned: Plan, samples: SampleFile) -> Built:
+        """Write the dataset and all that is said about it."""
+        settings, sources = self.settings, self.sources
+        write_dataset(settings, self.formats, samples, self.material.pictures)
+        broken = {skipped.name for skipped in sources.skipped if skipped.kind != "duplicate"}
+        failed = len(broken) + len(self.failed)
+        numbers = statistics(samples, sources, planned.quotas, self.dropped, failed, self._about())
+        write_about(settings, sources, numbers, self.dropped)
+        offer_review(settings.out / "review.jsonl", sorted(self.blending.reviewed, key=lambda row: str(row["id"])))
+        for stranger in self.review.strangers():
+            self.tell(f"the review decides about {stranger}, which this build did not make")
+        self.tell(f"written: {len(samples)} samples in {settings.out}")
+        short = any(failure.kind == "budget" for failure in self.failed.values())
+        return Built(numbers, failed / (len(sources.pictures) + len(broken)), "budget" if short else "")
 
-def _formats(settings: Settings, tell: Tell) -> tuple[str, ...]:
-    if settings.formats is None:
-        if parquet_is_here():
-            return FORMATS
-        tell("no Parquet is written: pip install 'refbench[parquet]'")
-        return tuple(name for name in FORMATS if name != "parquet")
-    if "parquet" in settings.formats:
-        need_parquet()
-    return settings.formats
+    def _about(self) -> dict[str, Any]:
+        """How the dataset was made, as far as its content depends on it: not where, nor by which engine."""
+        settings, names = self.settings, {role: vlm.name for role, vlm in self.vlms.items()}
+        objects = ["objects"] if self.caption_source == "objects" else []
+        return {
+            "seed": settings.seed,
+            "rules": settings.rule_book.name,
+            "types": list(settings.reference_types),
+            "samples": settings.samples,
+            "several": dict(settings.most_of_type),
+            "limit": settings.limit,
+            "layout": settings.layout_name,
+            "captions": names["captions"] if self.caption_source == "vlm" else self.caption_source,
+            "judge": names.get("judge"),
+            "rewriter": names.get("rewriter"),
+            "test_share": settings.test_share,
+            "formats": list(self.formats),
+            "extraction": VERSION,
+            "extractors": dict(self.extractors.by_type),
+            "networks": self.extractors.networks(*objects),
+            "not_offered": {**self.extractors.absent, **self.ungrouped},
+        }
 
+    def _progress(self, stage: str, whole: int) -> Callable[[int], None]:
+        """Tells how far a stage is, at each tenth."""
+        told = 0
 
-def _vlms(settings: Settings, transport: Transport) -> dict[str, VLM]:
-    """The VLMs that are asked, by what for; a spec that cannot be is told before anything is computed."""
-    specs = {"captions": settings.captions, "judge": settings.judge, "rewriter": settings.rewriter}
-    return {
-        what: make_vlm(Spec.parse(spec, f"--{what}"), transport)
-        for what, spec in specs.items()
-        if spec is not None and not (what == "captions" and spec in ("source", "objects"))
-    }
+        def count(done: int) -> None:
+            nonlocal told
+            tenth = done * 10 // max(whole, 1)
+            if tenth > told or done == whole:
+                told = tenth
+                self.tell(f"{stage}: {done} of {whole}")
 
-
-def _useful(rules: Rules, offers: Sequence[Offer]) -> set[str]:
-    """Files of the pictures that could be a target, if all others were on their side of the split."""
-    sets = allowed_sets(rules)
-    return {offer.picture for offer in offers if any(offer.counts.keys() >= set(types) for types in sets)}
-
-
-def _planned(settings: Settings, material: Material, dropped: DroppedItems) -> Plan:
-    offers = [material.offer(picture, dropped) for picture in material.pictures.values()]
-    offered = {kind for offer in offers for kind, count in offer.counts.items() if count}
-    rules = settings.rules.restricted(types=offered)
-    n = len(offers) if settings.samples is None else settings.samples
-    wanted = {kind: most for kind, most in settings.several.items() if kind in offered}
-    made, shares = None, share_of(rules, allowed_sets(rules))
-    if shares and (n == "all" or any(shares.values())):
-        made = plan(offers, rules, n=None if n == "all" else n, several=wanted, seed=settings.seed)
-    if made is None or not len(made):
-        dropped.write(settings.out / "dropped.jsonl")
-        names = ", ".join(sorted(offered)) or "nothing"
-        raise RefBenchError(
-            f"no sample can be made: the pictures offer {names}, of which {settings.rules.name} allows no set; give "
-            "captions (--captions), groups (--layout subjects or styles, or a table), or other rules"
-        )
-    return made
-
-
-def _about(
-    settings: Settings,
-    formats: Sequence[str],
-    how: str,
-    extractors: Extractors,
-    ungrouped: Mapping[str, str],
-    vlms: Mapping[str, VLM],
-) -> dict[str, Any]:
-    """How the dataset was made, as far as its content depends on it: not where, nor by which engine."""
-    return {
-        "seed": settings.seed,
-        "rules": settings.rules.name,
-        "types": list(settings.types),
-        "samples": settings.samples,
-        "several": dict(settings.several),
-        "limit": settings.limit,
-        "layout": settings.layout_name,
-        "captions": vlms["captions"].name if how == "vlm" else how,
-        "judge": vlms["judge"].name if "judge" in vlms else None,
-        "rewriter": vlms["rewriter"].name if "rewriter" in vlms else None,
-        "test_share": settings.test_share,
-        "formats": list(formats),
-        "extraction": VERSION,
-        "extractors": dict(extractors.by_type),
-        "networks": extractors.networks(*(["objects"] if how == "objects" else [])),
-        "not_offered": {**extractors.absent, **ungrouped},
-    }
-
-
-def _review_file(settings: Settings) -> Path | None:
-    beside = settings.out / "review.jsonl"
-    return settings.review or (beside if beside.is_file() else None)
-
-
-def _write_review(settings: Settings, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The lines for people beside the dataset; a file in which somebody has decided something stays as it is."""
-    path = settings.out / "review.jsonl"
-    if path.is_file() and not Review.read(path).strangers():
-        path.unlink()
-    write_review(path, sorted(rows, key=lambda row: str(row["id"])))
+        return count

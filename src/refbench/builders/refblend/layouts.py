@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, ValidationError
 
+from refbench.builders.kit.toml import read_toml
 from refbench.record import Record, RefBenchError
 
 _FOLDER = Path(__file__).with_name("data") / "layouts"
@@ -98,11 +98,7 @@ def load_layout(name_or_file: str) -> Layout:
 
 def _read(path: Path) -> Layout:
     try:
-        return Layout.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
+        return Layout.model_validate(read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

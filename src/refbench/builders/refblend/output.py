@@ -1,4 +1,4 @@
-"""The contact sheet: a few samples of a dataset at a glance, target first, its references beside it."""
+"""The files of a dataset: pictures, the official JSON, other formats, statistics, contact sheet and data card."""
 
 from __future__ import annotations
 
@@ -18,76 +18,118 @@ from refbench.builders.kit.draws import draw
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.formats import write_parquet, write_shards
 from refbench.builders.refblend.plan import Quota
-from refbench.builders.refblend.samples import Entries, SampleFile
+from refbench.builders.refblend.samples import Finished, Sample, SampleFile
 from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.sources import SourcePicture, Sources
 from refbench.builders.refblend.split import RULE
 from refbench.builders.refblend.types import TYPES, name_of
-from refbench.builders.refblend.writing import place_pictures, whole_file, write_json_list
+from refbench.builders.refblend.writing import place_pictures, write_json_list
 from refbench.failure import Failure
 from refbench.pictures import Pixels, decode, encode, resize
 from refbench.record import RefBenchError
+from refbench.runs.disk import whole_file
 
+BENCHMARK = "benchmark.json"
+"""All samples; MultiRef-Bench reads a file of this name."""
+SPLITS = ("train", "test")
+STATISTICS = "stats.json"
 MOST = 24
+"""Samples on the contact sheet."""
 _SIDE, _GAP, _LINE = 144, 8, 18
 _INK = (40, 40, 40)
 
 
-def chosen(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
-    """Places of the samples to show, at most MOST: every combination in turn, drawn by the seed."""
-    turns: dict[str, list[int]] = {}
-    for place in sorted(range(len(ids)), key=lambda place: draw(seed, "sheet", ids[place])):
-        turns.setdefault(combinations[place], []).append(place)
-    ranked = [(turn, name, place) for name, places in turns.items() for turn, place in enumerate(places)]
-    return [place for _, _, place in sorted(ranked)[:MOST]]
+def write_dataset(
+    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, SourcePicture]
+) -> None:
+    """The pictures that samples name, and the samples in each format; what an earlier build left is removed."""
+    out, rules = settings.out, settings.rule_book
+    place_pictures(out, _files(samples, pictures, settings.work))
+    if "json" in formats:
+        write_json_list(out / BENCHMARK, (finished.entry(rules) for finished in samples))
+    else:
+        (out / BENCHMARK).unlink(missing_ok=True)
+    for split in SPLITS:
+        if "json" in formats:
+            write_json_list(out / f"{split}.json", (one.entry(rules) for one in samples if one.split == split))
+        else:
+            (out / f"{split}.json").unlink(missing_ok=True)
+        if "parquet" in formats:
+            write_parquet(out / f"{split}.parquet", (one for one in samples if one.split == split))
+        else:
+            (out / f"{split}.parquet").unlink(missing_ok=True)
+    with Store(settings.work / "shards.jsonl") as store:
+        write_shards(out, samples if "webdataset" in formats else (), rules, store, settings.seed)
+    names = [(finished.sample.id, name_of(finished.sample.types)) for finished in samples]
+    shown = chosen([name for name, _ in names], [kind for _, kind in names], settings.seed)
+    write_sheet(out / "contact_sheet.png", out, [samples[place].sample for place in shown])
 
 
-def write_sheet(path: Path, out: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Two samples a row: the target with the sample's id above, then each reference with its placeholder."""
-    widest = max((len(entry["instructions"]["image_path_mapping"]) for entry in entries), default=0) + 1
-    width = widest * (_SIDE + _GAP) + _GAP
-    tiles = [_strip(entry, out, width) for entry in entries]
-    if len(tiles) % 2:
-        tiles.append(np.full_like(tiles[0], 255))
-    rows = [np.hstack(tiles[n : n + 2]) for n in range(0, len(tiles), 2)]
-    with whole_file(path) as file:
-        file.write(encode(np.vstack(rows) if rows else np.full((_SIDE, _SIDE, 3), 255, np.uint8)))
+def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Path) -> Iterator[tuple[str, Path]]:
+    for finished in samples:
+        yield finished.sample.picture, Path(pictures[finished.sample.picture].path)
+        for name in finished.sample.image_path_mapping.values():
+            made = finished.files.get(name)
+            yield name, work / made if made is not None else Path(pictures[name].path)
 
 
-def _strip(entry: Mapping[str, Any], out: Path, width: int) -> Pixels:
-    strip = np.full((_SIDE + 2 * _LINE + _GAP, width, 3), 255, np.uint8)
-    _say(strip, entry["id"], _GAP, _LINE - 4)
-    shown = [("target", entry["original_image_path"]), *entry["instructions"]["image_path_mapping"].items()]
-    for number, (label, name) in enumerate(shown):
-        x = _GAP + number * (_SIDE + _GAP)
-        small = _small(out / name)
-        height, across = small.shape[:2]
-        strip[_LINE : _LINE + height, x : x + across] = small
-        _say(strip, label, x, 2 * _LINE + _SIDE - 4)
-    return strip
+def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], dropped: DroppedItems) -> None:
+    """Statistics, what was dropped, and the data card."""
+    out = settings.out
+    with whole_file(out / STATISTICS) as file:
+        file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    dropped.write(out / "dropped.jsonl")
+    build, source = found["build"], settings.pictures.absolute().name
+    counts = {
+        "samples": found["samples"],
+        **{f"samples, {split}": found["splits"][split]["samples"] for split in SPLITS},
+        "target pictures": found["pictures"]["targets"],
+        **{f"samples with {kind}": number for kind, number in found["types"].items()},
+        **{f"samples of {name}": of["kept"] for name, of in found["sets"].items() if of["kept"]},
+        "pictures given": found["pictures"]["given"],
+    }
+    short = {
+        name: f"{of['kept']} of {of['asked']} wanted samples"
+        for name, of in found["sets"].items()
+        if of["kept"] < of["asked"]
+    }
+    licences = sorted({picture.licence for picture in sources.pictures} - {""})
+    name = settings.layout_name
+    untested = [f"Layout {name}: untested on the data itself."] if settings.source_layout.untested else []
+    card = Card(
+        title=f"RefBlend: {source}",
+        about="Multi-reference samples: a target picture, references taken from it or beside it, and an instruction "
+        "that names them. Made by RefBlend, in the form that MultiRef-Bench reads.",
+        counts=counts,
+        settings={
+            key: _said(value)
+            for key, value in build.items()
+            if key != "not_offered" and value not in (None, "", {}, [])
+        },
+        provenance=[
+            f"{source}: {len(sources.pictures)} usable pictures, layout {name}",
+            *(f"Licence as given by the source: {licence}" for licence in licences),
+            *([] if licences else ["The source states no licence: whoever shares this dataset has to know it."]),
+        ],
+        missing={**build.get("not_offered", {}), **short},
+        notes=[
+            RULE,
+            "The original pictures are copies of the files, byte for byte; references are PNG, without loss.",
+            "Samples with a pose, subject or style ask for a review by people (review.jsonl).",
+            *untested,
+        ],
+    )
+    write_card(card, dropped, out, sources.root)
 
 
-def _small(path: Path) -> Pixels:
-    pixels = decode(path.read_bytes())
-    if isinstance(pixels, Failure):
-        return np.full((_SIDE, _SIDE, 3), 200, np.uint8)
-    height, width = pixels.shape[:2]
-    scale = _SIDE / max(height, width)
-    return resize(pixels, (max(1, round(width * scale)), max(1, round(height * scale))), "box")
-
-
-def _say(strip: Pixels, text: str, x: int, y: int) -> None:
-    """Ids and placeholders are ASCII, so OpenCV's own letters will do."""
-    cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, _INK, 1, cv2.LINE_AA)
-
-
-# What a dataset holds and what it does not, in numbers: for `blend stats` and the data card.
-
-FILE = "stats.json"
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_said(one)}" for key, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def statistics(
-    entries: Iterable[Mapping[str, Any]],
+    samples: Iterable[Finished],
     sources: Sources,
     quotas: Sequence[Quota],
     dropped: DroppedItems,
@@ -100,23 +142,22 @@ def statistics(
     sizes: Counter[str] = Counter()
     splits: Counter[str] = Counter()
     references: Counter[str] = Counter()
-    rewritten = needs_review = total = 0
+    rewritten = needs_review = 0
     targets: dict[str, set[str]] = {"train": set(), "test": set()}
-    for entry in entries:
-        told = entry["instructions"]
-        total += 1
-        types.update(told["conditions"])
-        sets[name_of(told["conditions"])] += 1
-        sizes[str(len(told["conditions"]))] += 1
-        splits[entry["split"]] += 1
-        references[str(len(told["image_path_mapping"]) + ("caption" in told["conditions"]))] += 1
-        rewritten += bool(told["enhance_prompts"])
-        needs_review += entry["review"] == "needed"
-        targets[entry["split"]].add(entry["original_image_path"])
+    for finished in samples:
+        sample = finished.sample
+        types.update(sample.types)
+        sets[name_of(sample.types)] += 1
+        sizes[str(len(sample.types))] += 1
+        splits[finished.split] += 1
+        references[str(len(sample.references))] += 1
+        rewritten += bool(sample.enhanced)
+        needs_review += finished.review == "needed"
+        targets[finished.split].add(sample.picture)
     skipped = Counter(one.kind for one in sources.skipped)
     return {
         "version": __version__,
-        "samples": total,
+        "samples": splits.total(),
         "pictures": {
             "given": len(sources.pictures) + len(sources.skipped),
             "usable": len(sources.pictures),
@@ -124,7 +165,7 @@ def statistics(
             "failed": failed,
             "skipped": dict(sorted(skipped.items())),
         },
-        "splits": {name: {"samples": splits[name], "targets": len(targets[name])} for name in ("train", "test")},
+        "splits": {name: {"samples": splits[name], "targets": len(targets[name])} for name in SPLITS},
         "types": {name: types[name] for name in TYPES if types[name]},
         "sizes": dict(sorted(sizes.items())),
         "references": dict(sorted(references.items())),
@@ -146,11 +187,11 @@ def statistics(
 
 def read_statistics(folder: Path) -> dict[str, Any]:
     """The statistics that a build has written."""
-    path = folder / FILE
+    path = folder / STATISTICS
     try:
         found = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise RefBenchError(f"{folder} holds no {FILE}: give the --out of refbench blend build") from error
+        raise RefBenchError(f"{folder} holds no {STATISTICS}: give the --out of refbench blend build") from error
     except orjson.JSONDecodeError as error:
         raise RefBenchError(f"{path} is damaged ({error}): run the build again") from error
     if not isinstance(found, dict):
@@ -158,99 +199,48 @@ def read_statistics(folder: Path) -> dict[str, Any]:
     return found
 
 
-# The files of a dataset: pictures, the official JSON, Parquet, shards, statistics, contact sheet and data card.
-
-BENCHMARK = "benchmark.json"
-"""All samples; MultiRef-Bench reads a file of this name."""
-SPLITS = ("train", "test")
-
-
-def write_dataset(
-    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, SourcePicture]
-) -> Entries:
-    """The pictures that samples name, and the samples in each format; what an earlier build left is removed."""
-    out = settings.out
-    entries = Entries(samples, settings.rules)
-    place_pictures(out, _files(samples, pictures, settings.work))
-    for name in (BENCHMARK, *(f"{split}.json" for split in SPLITS)):
-        if "json" in formats:
-            split = name.removesuffix(".json")
-            write_json_list(out / name, (e for e in entries if split not in SPLITS or e["split"] == split))
-        else:
-            (out / name).unlink(missing_ok=True)
-    for split in SPLITS:
-        if "parquet" in formats:
-            write_parquet(out / f"{split}.parquet", (e for e in entries if e["split"] == split))
-        else:
-            (out / f"{split}.parquet").unlink(missing_ok=True)
-    with Store(settings.work / "shards.jsonl") as store:
-        shown_in_tars = entries if "webdataset" in formats else ()
-        write_shards(out, shown_in_tars, lambda place: samples[place].files, store, settings.seed)
-    names = [(e["id"], name_of(e["instructions"]["conditions"])) for e in entries]
-    shown = chosen([name for name, _ in names], [kind for _, kind in names], settings.seed)
-    write_sheet(out / "contact_sheet.png", out, [entries[place] for place in shown])
-    return entries
+def chosen(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
+    """Places of the samples to show, at most MOST: every combination in turn, drawn by the seed."""
+    turns: dict[str, list[int]] = {}
+    for place in sorted(range(len(ids)), key=lambda place: draw(seed, "sheet", ids[place])):
+        turns.setdefault(combinations[place], []).append(place)
+    ranked = [(turn, name, place) for name, places in turns.items() for turn, place in enumerate(places)]
+    return [place for _, _, place in sorted(ranked)[:MOST]]
 
 
-def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Path) -> Iterator[tuple[str, Path]]:
-    for finished in samples:
-        yield finished.sample.picture, Path(pictures[finished.sample.picture].path)
-        for name in finished.sample.image_path_mapping.values():
-            made = finished.files.get(name)
-            yield name, work / made if made is not None else Path(pictures[name].path)
+def write_sheet(path: Path, out: Path, samples: Sequence[Sample]) -> None:
+    """Two samples a row: the target with the sample's id above, then each reference with its placeholder."""
+    widest = max((len(sample.image_path_mapping) for sample in samples), default=0) + 1
+    width = widest * (_SIDE + _GAP) + _GAP
+    tiles = [_strip(sample, out, width) for sample in samples]
+    if len(tiles) % 2:
+        tiles.append(np.full_like(tiles[0], 255))
+    rows = [np.hstack(tiles[n : n + 2]) for n in range(0, len(tiles), 2)]
+    with whole_file(path) as file:
+        file.write(encode(np.vstack(rows) if rows else np.full((_SIDE, _SIDE, 3), 255, np.uint8)))
 
 
-def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], dropped: DroppedItems) -> None:
-    """Statistics, what was dropped, and the data card."""
-    out = settings.out
-    with whole_file(out / FILE) as file:
-        file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    dropped.write(out / "dropped.jsonl")
-    build, source = found["build"], settings.pictures.absolute().name
-    counts = {
-        "samples": found["samples"],
-        **{f"samples, {split}": found["splits"][split]["samples"] for split in SPLITS},
-        "target pictures": found["pictures"]["targets"],
-        **{f"samples with {kind}": number for kind, number in found["types"].items()},
-        **{f"samples of {name}": of["kept"] for name, of in found["sets"].items() if of["kept"]},
-        "pictures given": found["pictures"]["given"],
-    }
-    short = {
-        name: f"{of['kept']} of {of['asked']} wanted samples"
-        for name, of in found["sets"].items()
-        if of["kept"] < of["asked"]
-    }
-    licences = sorted({picture.licence for picture in sources.pictures} - {""})
-    card = Card(
-        title=f"RefBlend: {source}",
-        about="Multi-reference samples: a target picture, references taken from it or beside it, and an instruction "
-        "that names them. Made by RefBlend, in the form that MultiRef-Bench reads.",
-        counts=counts,
-        settings={
-            key: _said(value)
-            for key, value in build.items()
-            if key != "not_offered" and value not in (None, "", {}, [])
-        },
-        provenance=[
-            f"{source}: {len(sources.pictures)} usable pictures, layout {settings.layout_name}",
-            *(f"Licence as given by the source: {licence}" for licence in licences),
-            *([] if licences else ["The source states no licence: whoever shares this dataset has to know it."]),
-        ],
-        missing={**build.get("not_offered", {}), **short},
-        notes=[
-            RULE,
-            "The original pictures are copies of the files, byte for byte; references are PNG, without loss.",
-            "Samples with a pose, subject or style ask for a review by people (review.jsonl).",
-            *([f"Layout {settings.layout_name}: untested on the data itself."] if settings.layout.untested else []),
-        ],
-    )
-    # Thumbnails of what was dropped before must not stay beside those of now.
-    for old in (out / "card").glob("*.png"):
-        old.unlink()
-    write_card(card, dropped, out, sources.root)
+def _strip(sample: Sample, out: Path, width: int) -> Pixels:
+    strip = np.full((_SIDE + 2 * _LINE + _GAP, width, 3), 255, np.uint8)
+    _say(strip, sample.id, _GAP, _LINE - 4)
+    for number, (label, name) in enumerate([("target", sample.picture), *sample.image_path_mapping.items()]):
+        x = _GAP + number * (_SIDE + _GAP)
+        small = _small(out / name)
+        height, across = small.shape[:2]
+        strip[_LINE : _LINE + height, x : x + across] = small
+        _say(strip, label, x, 2 * _LINE + _SIDE - 4)
+    return strip
 
 
-def _said(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_said(one)}" for key, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _small(path: Path) -> Pixels:
+    pixels = decode(path.read_bytes())
+    if isinstance(pixels, Failure):
+        return np.full((_SIDE, _SIDE, 3), 200, np.uint8)
+    height, width = pixels.shape[:2]
+    scale = _SIDE / max(height, width)
+    return resize(pixels, (max(1, round(width * scale)), max(1, round(height * scale))), "box")
+
+
+def _say(strip: Pixels, text: str, x: int, y: int) -> None:
+    """Ids and placeholders are ASCII, so OpenCV's own letters will do."""
+    cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, _INK, 1, cv2.LINE_AA)

@@ -213,17 +213,6 @@ class Plan:
         for picture, which, wanted in zip(*(part.tolist() for part in self._entries), strict=True):
             yield from self._of(picture, which, wanted)
 
-    def by_picture(self) -> Iterator[tuple[str, list[Planned]]]:
-        """The samples of each picture that has any."""
-        found: list[Planned] = []
-        for planned in self:
-            if found and planned.picture != found[0].picture:
-                yield found[0].picture, found
-                found = []
-            found.append(planned)
-        if found:
-            yield found[0].picture, found
-
     @property
     def shortfalls(self) -> tuple[Quota, ...]:
         return tuple(quota for quota in self.quotas if quota.shortfall)

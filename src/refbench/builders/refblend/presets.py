@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 from refbench.benchmarks.multiref.cases import type_of_token
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.rules import SIZES, Cell, Group, Need, Rules, TypeRule, verdict
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
 from refbench.record import RefBenchError
@@ -41,15 +41,29 @@ def load_rules(preset_or_file: str | Path = DEFAULT) -> Rules:
     return _load(path, ())
 
 
+def chosen_rules(preset: str | None, rules: Path | None, sizes: str | None = None) -> Rules:
+    """The rules that the options --preset, --rules and --sizes mean."""
+    if preset is not None and rules is not None:
+        raise RefBenchError(f"--preset and --rules exclude each other: write extends = {preset!r} into {rules}")
+    if preset is not None and preset not in presets():
+        raise RefBenchError(f"--preset {preset}: presets are {', '.join(presets())}")
+    if rules is not None and not rules.is_file():
+        raise RefBenchError(f"--rules {rules} is not there: give a TOML file")
+    book = load_rules(rules or preset or DEFAULT)
+    if sizes is None:
+        return book
+    words = [word.strip() for word in sizes.split(",")]
+    if not all(word.isascii() and word.isdecimal() and 2 <= int(word) <= len(TYPES) for word in words):
+        raise RefBenchError(
+            f"--sizes {sizes}: give numbers from 2 to {len(TYPES)} with commas between, for example 2,3"
+        )
+    return book.restricted(sizes=map(int, words))
+
+
 def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     if path.resolve() in above:
         raise RefBenchError(f"{path}: extends: the files extend each other in a circle")
-    try:
-        said = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
+    said = read_toml(path)
     for key in said:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)

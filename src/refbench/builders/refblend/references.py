@@ -1,8 +1,10 @@
-"""Thresholds: rules for references that are too poor to give (no edges, a mask of everything), as data."""
+"""References: what can be extracted here, what is extracted on an executor, and which candidates each picture has.
+
+Thresholds say, as data, which references are too poor to give: no edges, a mask of everything.
+"""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,9 +14,10 @@ from typing import Any, TypeAlias
 from refbench.builders.kit import DroppedItems
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.store import Store
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
 from refbench.builders.refblend.sources import SourcePicture
-from refbench.builders.refblend.types import TYPES, Type, read_type
+from refbench.builders.refblend.types import Type, read_type
 from refbench.engine.workers.task import Executor, Resources, Task
 from refbench.extractors import EXTRACTORS
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK
@@ -22,6 +25,12 @@ from refbench.failure import Failure
 from refbench.networks import network_info, why_not
 from refbench.record import Record, RefBenchError, content_key
 
+EXTRACTED: tuple[Type, ...] = ("bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose")
+"""Types that are taken out of a picture; the others are words and other pictures."""
+_SEEDED = ("pose", "each_pose", "people", "semantic_map")
+_GIVEN = ("people", "boxes")
+"""Drawn from annotations of the source, without a network."""
+_CHUNK = 4
 _SHIPPED = Path(__file__).with_name("data") / "thresholds.toml"
 
 
@@ -62,13 +71,10 @@ def too_poor(kind: Type, facts: Mapping[str, float], thresholds: Thresholds) -> 
 
 
 def _read(path: Path) -> dict[Type, Mapping[str, Limits]]:
-    try:
-        said = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RefBenchError(f"--thresholds {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
-    return {read_type(word, str(path)): _limits(path, word, facts) for word, facts in said.items()}
+    return {
+        read_type(word, str(path)): _limits(path, word, facts)
+        for word, facts in read_toml(path, "--thresholds").items()
+    }
 
 
 def _limits(path: Path, word: str, facts: Any) -> dict[str, Limits]:
@@ -81,14 +87,6 @@ def _limits(path: Path, word: str, facts: Any) -> dict[str, Limits]:
             raise RefBenchError(f"{path}: {word}.{fact}: give least, most or both, as numbers")
         found[fact] = Limits(**ends)
     return found
-
-
-# References: what can be extracted here, what is extracted on an executor, and which candidates each picture has.
-
-EXTRACTED: tuple[Type, ...] = ("bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose")
-"""Types that are taken out of a picture; the others are words and other pictures."""
-_SEEDED = ("pose", "each_pose", "people", "semantic_map")
-_CHUNK = 4
 
 
 @dataclass(frozen=True)
@@ -109,19 +107,6 @@ class Extractors:
     def absent(self) -> dict[str, str]:
         """The types that are not offered, in words that do not depend on what a machine lacks."""
         return {kind: f"{' and '.join(_networks(kind))} was not at hand" for kind in EXTRACTED if kind in self.missing}
-
-
-def chosen_types(words: Sequence[str] | None) -> tuple[tuple[Type, ...], bool]:
-    """The types that were asked for, all by default, and whether sketches are to be drawn by arithmetic."""
-    if words is None:
-        return TYPES, False
-    dodge = [word for word in words if word.strip().casefold() == "sketch_dodge"]
-    types = tuple(dict.fromkeys(read_type("sketch" if word in dodge else word, "--types") for word in words))
-    if dodge and len([word for word in words if read_type("sketch" if word in dodge else word, "") == "sketch"]) > 1:
-        raise RefBenchError("--types: sketch and sketch_dodge are two kinds of drawings, never mixed: choose one")
-    if not types:
-        raise RefBenchError("--types: name reference types with commas between, for example canny,caption")
-    return types, bool(dodge)
 
 
 def extractors_here(types: Sequence[Type], *, dodge: bool = False, each_pose: bool = False) -> Extractors:
@@ -145,13 +130,12 @@ def extractors_here(types: Sequence[Type], *, dodge: bool = False, each_pose: bo
 
 
 def _networks(extractor: str) -> tuple[str, ...]:
+    """The networks that an extractor asks; none where annotations of the source are drawn."""
+    if extractor in _GIVEN:
+        return ()
     if extractor == "objects":
         return (OBJECTS_NETWORK,)
-    return EXTRACTORS["pose" if extractor == "each_pose" else extractor].networks if extractor not in _GIVEN else ()
-
-
-_GIVEN = ("people", "boxes")
-"""Drawn from annotations of the source, without a network."""
+    return EXTRACTORS["pose" if extractor == "each_pose" else extractor].networks
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ do with files (split, judge's marks, review) is not here.
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import orjson
 
@@ -17,9 +17,9 @@ from refbench.builders.refblend.rules import Rules
 from refbench.builders.refblend.split import Side
 from refbench.builders.refblend.tables import Box
 from refbench.builders.refblend.types import Type, TypeSet, set_of
-from refbench.builders.refblend.writing import whole_file
 from refbench.failure import Failure
 from refbench.record import Record
+from refbench.runs.disk import whole_file
 
 
 class Given(Record):
@@ -72,11 +72,8 @@ class Sample(Record):
         return tuple(given for given in self.references if given.type == kind)
 
 
-# A finished sample with all that files need of it, and its entry in the official JSON, which MultiRef-Bench reads.
-
-
 class Finished(Record):
-    """A sample that goes into the dataset."""
+    """A sample that goes into the dataset, with all that files need of it."""
 
     sample: Sample
     split: Side
@@ -92,43 +89,39 @@ class Finished(Record):
     files: Mapping[str, str] = {}
     """Where each reference was made, below the folder of the build's work; other pictures are originals."""
 
-
-def entry(finished: Finished, rules: Rules) -> dict[str, Any]:
-    """The sample as the released files have it (with `mask_path` and `pose_path` as texts), and what is ours beside."""
-    sample = finished.sample
-    conditions: dict[str, Any] = {}
-    for kind in sample.types:
-        key = rules.types[kind].path_key
-        paths = [given.path for given in sample.of_type(kind)]
-        conditions[key] = sample.caption if kind == "caption" else _as_released(kind, paths)
-        if kind == "bbox":
-            conditions["bbox_value"] = finished.boxes
-    return {
-        "id": sample.id,
-        "original_image_path": sample.picture,
-        "conditions": conditions,
-        "instructions": {
-            "conditions": sample.types,
-            "image_path_mapping": sample.image_path_mapping,
-            "original_prompts": sample.instruction,
-            "enhance_prompts": sample.enhanced,
-        },
-        "judge": finished.marks,
-        "split": finished.split,
-        "extractors": finished.extractors,
-        "source": finished.source,
-        "licence": finished.licence,
-        "persona": sample.persona,
-        "review": finished.review,
-    }
+    def entry(self, rules: Rules) -> dict[str, Any]:
+        """The sample as the released files have it (with `mask_path` and `pose_path` as texts), and what is ours
+        beside; MultiRef-Bench reads it."""
+        sample = self.sample
+        conditions: dict[str, Any] = {}
+        for kind in sample.types:
+            paths = [given.path for given in sample.of_type(kind)]
+            conditions[rules.types[kind].path_key] = sample.caption if kind == "caption" else _as_released(kind, paths)
+            if kind == "bbox":
+                conditions["bbox_value"] = self.boxes
+        return {
+            "id": sample.id,
+            "original_image_path": sample.picture,
+            "conditions": conditions,
+            "instructions": {
+                "conditions": sample.types,
+                "image_path_mapping": sample.image_path_mapping,
+                "original_prompts": sample.instruction,
+                "enhance_prompts": sample.enhanced,
+            },
+            "judge": self.marks,
+            "split": self.split,
+            "extractors": self.extractors,
+            "source": self.source,
+            "licence": self.licence,
+            "persona": sample.persona,
+            "review": self.review,
+        }
 
 
 def _as_released(kind: Type, paths: list[str]) -> str | list[str]:
     """Lists for what the release has lists of; the released evaluation stops at a list of masks or poses."""
     return paths if kind in ("subject", "style") or len(paths) > 1 else paths[0]
-
-
-# The samples of a build in a file, read one at a time: memory does not grow with the dataset.
 
 
 async def write_samples(path: Path, samples: AsyncIterable[Finished]) -> None:
@@ -138,8 +131,8 @@ async def write_samples(path: Path, samples: AsyncIterable[Finished]) -> None:
             file.write(orjson.dumps(sample.model_dump(mode="json"), option=orjson.OPT_APPEND_NEWLINE))
 
 
-class SampleFile(Sequence[Finished]):
-    """The samples in a file, by number."""
+class SampleFile:
+    """The samples of a build in a file, read one at a time: memory does not grow with the dataset."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -153,13 +146,7 @@ class SampleFile(Sequence[Finished]):
     def __len__(self) -> int:
         return len(self._starts)
 
-    @overload
-    def __getitem__(self, place: int) -> Finished: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Finished]: ...
-    def __getitem__(self, place: int | slice) -> Finished | Sequence[Finished]:
-        if isinstance(place, slice):
-            return [self[n] for n in range(*place.indices(len(self)))]
+    def __getitem__(self, place: int) -> Finished:
         with self._path.open("rb") as file:
             file.seek(self._starts[place])
             return Finished.model_validate_json(file.readline())
@@ -168,25 +155,3 @@ class SampleFile(Sequence[Finished]):
         with self._path.open("rb") as file:
             for line in file:
                 yield Finished.model_validate_json(line)
-
-
-class Entries(Sequence[dict[str, Any]]):
-    """The same samples as entries of the official JSON, made as they are read."""
-
-    def __init__(self, samples: SampleFile, rules: Rules) -> None:
-        self._samples, self._rules = samples, rules
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    @overload
-    def __getitem__(self, place: int) -> dict[str, Any]: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[dict[str, Any]]: ...
-    def __getitem__(self, place: int | slice) -> dict[str, Any] | Sequence[dict[str, Any]]:
-        if isinstance(place, slice):
-            return [self[n] for n in range(*place.indices(len(self)))]
-        return entry(self._samples[place], self._rules)
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (entry(sample, self._rules) for sample in self._samples)

@@ -19,7 +19,7 @@ from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
 from refbench.record import RefBenchError, clean_text, content_key
-from refbench.runs.disk import disk_error
+from refbench.runs.disk import whole_file
 
 _BATCH = 256
 _CAPTION = 2000
@@ -139,13 +139,8 @@ def _kept(data: bytes, work: Path) -> Path:
     """A file with a picture's bytes, named by them."""
     path = work / "pictures" / f"{hashlib.sha256(data).hexdigest()}{EXTENSIONS.get(sniff(data) or '', '.bin')}"
     if not path.exists():
-        part = path.with_name(f".part-{path.name}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(data)
-            part.replace(path)
-        except OSError as error:
-            raise disk_error(error, path) from error
+        with whole_file(path) as file:
+            file.write(data)
     return path
 
 

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
 from refbench.machine import cores
-from refbench.runs.disk import disk_error
+from refbench.record import RefBenchError
+from refbench.runs.disk import disk_error, whole_file
 
 PICTURES = ("images", "original_images")
 _SEVERAL = 512
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes its name when all is written."""
-    part = path.with_name(f".part-{path.name}")
+def owned_directory(out: Path) -> Iterator[None]:
+    """The directory of a dataset, made if need be and locked while a build goes on; another's files are not touched."""
+    lock = out / "work" / ".lock"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
+        if out.exists() and not out.is_dir():
+            raise RefBenchError(f"--out {out} is a file: name a directory")
+        if out.is_dir() and any(out.iterdir()) and not lock.exists():
+            raise RefBenchError(f"--out {out} holds other files: name a new directory, or one that a build has made")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise disk_error(error, path) from error
+        raise disk_error(error, out) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RefBenchError(f"another build is writing into {out}: wait for it, or name another --out") from error
+        for folder, _, files in os.walk(out):  # halves of files that a killed build has left
+            for name in files:
+                if name.startswith(".part-"):
+                    Path(folder, name).unlink(missing_ok=True)
+        yield
     finally:
-        part.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def write_json_list(path: Path, items: Iterable[Mapping[str, Any]]) -> int:

@@ -16,7 +16,6 @@ from refbench.failure import Failure
 from refbench.metrics.keypoints import (
     SIGMAS,
     Poses,
-    around_joints,
     average_precision,
     oks,
     person_area,
@@ -85,8 +84,6 @@ def test_only_visible_joints_count() -> None:
 
 def test_a_persons_area_is_half_its_box() -> None:
     assert person_area((0, 0, 10, 20)) == pytest.approx(0.53 * 200)
-    box = around_joints(person(100, 100, 10))
-    assert box == (68, 6, 132, 170)
 
 
 def crowd(seed: int, pictures: int = 12) -> list[Poses]:
