@@ -251,8 +251,8 @@ async def batch_async(
                 transport=transport,
                 budget=Budget.parse(budget, run.spent_usd()),
                 recorder=recorder,
-                gallery=RunPictures(run, setup.dataset, recorder, setup.policy),
-                before=OnRecord.of(run, BatchJournal(writer.path).all_asked()),
+                pictures=RunPictures(run, setup.dataset, recorder, setup.policy),
+                on_record=OnRecord.of(run, BatchJournal(writer.path).all_asked()),
             )
             started(judged)
             report = await judge_in_batches(judged, setup.cases, poll_seconds=0.0, wait=wait, limits=limits)
@@ -272,7 +272,7 @@ def die(moment: str) -> None:
         passed[place] += 1
         return place == what and passed[place] == int(number)
 
-    append, settle = BatchJournal._append, JudgingRun._settle
+    append, settle = BatchJournal._append, JudgingRun.settle
 
     def dying_append(journal: BatchJournal, *said: Any, **more: Any) -> None:
         if reached("before"):
@@ -291,7 +291,7 @@ def die(moment: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     BatchJournal._append = dying_append  # type: ignore[method-assign, assignment]
-    JudgingRun._settle = dying_settle  # type: ignore[method-assign, assignment]
+    JudgingRun.settle = dying_settle  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

@@ -17,28 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refbench.benchmarks import Benchmark
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine.changes import OnRecord, check_pictures
 from refbench.engine.generating import GeneratingRun
-from refbench.engine.judging import JudgingRun, Repair, first_error
+from refbench.engine.judging import JudgingRun, first_error, repairer, replies_read_as
 from refbench.engine.options import Dtype, Engine, Protocol, Refusals, RunOptions
 from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress, shown
 from refbench.engine.setup import Setup, prepare_run
 from refbench.engine.workers.engines import StartedEngine, started
-from refbench.evidence import Evidence, Purpose
+from refbench.evidence import Purpose
 from refbench.failure import Failure
-from refbench.judges.prompts import repair_request
 from refbench.machine import threads
-from refbench.models import AnyModel, ImageModel, seeds_for
+from refbench.models import ImageModel, seeds_for
 from refbench.record import RefBenchError
 from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.ledger import Recorder
 from refbench.tables.result import Result
-from refbench.tables.scorer import whole_parts
 from refbench.tables.scoring import note_measured, run_result
 
 if TYPE_CHECKING:
@@ -79,17 +75,18 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
         if engine.cluster is not None and setup.parts is not None and options.device != "cpu":
             engine.cluster.wants_gpu()
         if options.budget is not None:
-            prices_must_be_known(setup.judges, setup.models)
+            setup.prices_must_be_known()
         run = setup.create_run()
         with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
-            before = OnRecord.of(run, _asked_in_batches(writer))
-            judging = work.judging(transport, before)
-            measuring = work.measuring(engine, before) if setup.parts is not None else None
-            for asked in ([judging] if setup.judges else []) + ([measuring] if measuring else []):
-                await asked.rehearse(setup.dataset.cases)
+            on_record = OnRecord.of(run, _asked_in_batches(writer))
+            judging = work.judging(transport, on_record)
+            measuring = work.measuring(engine, on_record) if setup.parts is not None else None
+            await judging.rehearse()
+            if measuring is not None:
+                await measuring.rehearse()
             # Nothing is refused any more: only now may the run know what it was asked for.
             work.note()
-            async with _interruptible(transport, judging, measuring, work.studio), shown(work.progress, show=show):
+            async with _interruptible(transport, judging, measuring, work.generating), shown(work.progress, show=show):
                 batches = await _judge_and_measure(judging, measuring)
             work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
@@ -101,7 +98,7 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
         systems=[(model.name, judge) for model in setup.models for judge in names],
         refusals=options.refusals,
     )
-    return Evaluation(result, judging.stopped or work.studio.stopped, work.progress, run, work.budget, batches)
+    return Evaluation(result, judging.stopped or work.generating.stopped, work.progress, run, work.budget, batches)
 
 
 async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun | None) -> BatchReport | None:
@@ -216,7 +213,7 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
 
     async def make(case: AnyCase, model: ImageModel, seed: int) -> None:
         nonlocal there
-        made = () if work.studio.stopped else await work.studio.outputs(case, model, seed)
+        made = () if work.generating.stopped else await work.generating.outputs(case, model, seed)
         if isinstance(made, Failure):
             failed[made.kind] += 1
             failures.append(f"{case.id} by {model.name}: {made}")
@@ -238,7 +235,7 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
                                 group.create_task(make(case, model, seed))
             except BaseExceptionGroup as errors:
                 raise first_error(errors) from None
-    return Generation(run, there, failed, work.studio.stopped, min(failures, default=""))
+    return Generation(run, there, failed, work.generating.stopped, min(failures, default=""))
 
 
 def _asked_in_batches(writer: LedgerWriter) -> Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]:
@@ -276,8 +273,8 @@ class _Work:
     run: Run
     recorder: Recorder
     budget: Budget
-    studio: GeneratingRun
-    gallery: RunPictures
+    generating: GeneratingRun
+    pictures: RunPictures
     progress: Progress
 
     @classmethod
@@ -289,37 +286,37 @@ class _Work:
         check_pictures(run, writer, dataset, setup.models, replace=options.replace)
         with Recorder(writer) as recorder:
             progress = Progress()
-            studio = GeneratingRun(
+            generating = GeneratingRun(
                 run, dataset, recorder, budget, progress, options.generate_concurrency, frozenset(options.retry)
             )
-            studio.open(setup.models)
-            gallery = RunPictures(run, dataset, recorder, setup.policy, studio)
-            yield cls(setup, run, recorder, budget, studio, gallery, progress)
+            generating.open(setup.models)
+            pictures = RunPictures(run, dataset, recorder, setup.policy, generating)
+            yield cls(setup, run, recorder, budget, generating, pictures, progress)
 
-    def judging(self, transport: Transport, before: OnRecord) -> JudgingRun:
-        setup, retry = self.setup, frozenset(self.setup.options.retry)
+    def judging(self, transport: Transport, on_record: OnRecord) -> JudgingRun:
+        setup, retry = self.setup, self.setup.options.retry
         return JudgingRun(
             setup=setup,
             run=self.run,
             transport=transport,
             budget=self.budget,
             recorder=self.recorder,
-            gallery=self.gallery,
-            before=before,
+            pictures=self.pictures,
+            on_record=on_record,
             repair=repairer(setup.bench) if setup.options.repair else None,
             progress=self.progress,
-            read_as=read_as(setup.bench, self.run, setup.dataset.cases, retry) if retry else frozenset(),
+            failed_replies=replies_read_as(retry, setup, self.run) if retry else frozenset(),
         )
 
-    def measuring(self, engine: StartedEngine, before: OnRecord) -> MeasuringRun:
+    def measuring(self, engine: StartedEngine, on_record: OnRecord) -> MeasuringRun:
         from refbench.engine.measuring import MeasuringRun
 
         return MeasuringRun(
             setup=self.setup,
-            gallery=self.gallery,
+            pictures=self.pictures,
             recorder=self.recorder,
             executor=engine.executor(),
-            before=before,
+            on_record=on_record,
             cluster=engine.cluster.layout() if engine.cluster is not None else None,
             progress=self.progress,
         )
@@ -332,7 +329,7 @@ class _Work:
             note_measured(writer, setup.bench)
         for model in setup.models:
             writer.note_seeds(model.name, len(seeds_for(model, setup.options.seeds)))
-        self.studio.note()
+        self.generating.note()
         # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
         writer.note_data(setup.dataset.root, setup.dataset.picture_root)
         writer.note("threads", str(threads()))
@@ -346,59 +343,6 @@ class _Work:
             unwanted = wanted is None or (wanted and part not in wanted)
             reason = noted.get(part, "it was left out by --metrics") if unwanted else ""
             self.recorder.writer.note(f"not measured {part}", impossible.get(part, reason))
-
-
-def repairer(bench: Benchmark) -> Repair:
-    """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
-    reader = bench.scoring.protocols["corrected"].read
-
-    def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
-        if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
-            return None
-        failures = [score.failure for score in reader(case, purpose, evidence) if score.failure is not None]
-        if not any(failure.kind == "unparsable" for failure in failures):
-            return None
-        return repair_request(request, evidence.reply, "The form is the one that was described above.")
-
-    return repair
-
-
-def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozenset[str]) -> frozenset[str]:
-    """Acts whose replies a reader of some protocol takes for such a failure: a refusal in words is a reply."""
-    by_id = {case.id: case for case in cases}
-    acts: dict[Purpose, list[str]] = {}
-
-    def noted() -> Iterator[tuple[Purpose, Evidence]]:
-        for purpose, evidence in run.evidence():
-            if evidence.kind == "chat" and evidence.reply is not None and "+" not in purpose.part:
-                whole = purpose.model_copy(update={"part": purpose.part.partition("/")[0]})
-                acts.setdefault(whole, []).append(evidence.id)
-                yield purpose, evidence
-
-    found: set[str] = set()
-    for purpose, evidence in whole_parts(noted()):
-        if purpose.case not in by_id:
-            continue
-        for name, protocol in bench.scoring.protocols.items():
-            if purpose.protocol in ("", name):
-                read = protocol.read(by_id[purpose.case], purpose, evidence)
-                if any(score.failure is not None and score.failure.kind in kinds for score in read):
-                    found.update(acts[purpose])
-    return frozenset(found)
-
-
-def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
-    for model in models:
-        if isinstance(model, ImageModel) and model.traits.price is None:
-            raise RefBenchError(
-                f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
-            )
-    for judge in judges:
-        if judge.price is None:
-            raise RefBenchError(
-                f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec (dollars "
-                "for a million tokens), or install the prices with pip install 'refbench[prices]'"
-            )
 
 
 @contextlib.asynccontextmanager

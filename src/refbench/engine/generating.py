@@ -1,4 +1,4 @@
-"""The studio: pictures that models make. Each is made once, and on record before anybody looks at it."""
+"""Generating: pictures that models make, each once, and on record before anybody looks at it."""
 
 from __future__ import annotations
 

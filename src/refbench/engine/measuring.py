@@ -15,8 +15,7 @@ from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.engine.changes import OnRecord
-from refbench.engine.concurrency import ahead
-from refbench.engine.pictures import RunPictures
+from refbench.engine.pictures import RunPictures, ahead
 from refbench.engine.progress import Progress
 from refbench.engine.setup import Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
@@ -53,10 +52,10 @@ class MeasuringRun:
     """Everything that measuring needs, together. `left_out` says which parts cannot be measured here, and why."""
 
     setup: Setup
-    gallery: RunPictures
+    pictures: RunPictures
     recorder: Recorder
     executor: Executor
-    before: OnRecord
+    on_record: OnRecord
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
     progress: Progress = field(default_factory=Progress)
@@ -137,17 +136,12 @@ class MeasuringRun:
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
         return rows
 
-    async def rehearse(self, cases: Sequence[AnyCase]) -> None:
-        """See on a few cases, one for each part, that what is measured now is what is on record: refused, before
+    async def rehearse(self) -> None:
+        """See on a few outputs, one for each part, that what is measured now is what is on record: refused, before
         anything is paid for, where it is not."""
-        by_id, models = {case.id: case for case in cases}, {model.name: model for model in self.setup.models}
-        chosen: dict[tuple[str, str], Purpose] = {}
-        for purpose in self.before.acts:
-            if not purpose.judge and purpose.case in by_id and purpose.model in models and purpose.output:
-                chosen.setdefault((purpose.part, purpose.protocol), purpose)
-        for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
-            for purpose, measured, metric, pictures in await self._measurable(by_id[case], models[model], seed):
-                self.before.check_measured(purpose, self._request(purpose, measured, metric, pictures))
+        for case, model, seed in self.on_record.examples(self.setup.dataset, self.setup.models, [""]):
+            for purpose, measured, metric, pictures in await self._measurable(case, model, seed):
+                self.on_record.check_measured(purpose, self._request(purpose, measured, metric, pictures))
 
     async def _plan(self, case: AnyCase, model: AnyModel, seed: int) -> list[_Planned]:
         """The measurements that an output still needs."""
@@ -160,10 +154,10 @@ class MeasuringRun:
         """What is measured of an output, by what, and on which pictures."""
         wanted = self._wanted(case)
         paths = {p.name: self.setup.dataset.path(p) for m in wanted for p in m.pictures.values()}
-        outputs = await self.gallery.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
+        outputs = await self.pictures.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
         if outputs is None:
             return []
-        shown = [picture for path in outputs if isinstance(picture := self.gallery.output(path), SentPicture)]
+        shown = [picture for path in outputs if isinstance(picture := self.pictures.output(path), SentPicture)]
         place = {"case": case.id, "model": model.name, "judge": "", "seed": seed}
         place["output"] = content_of(picture.original.sha256 for picture in shown)
         found: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
@@ -197,8 +191,8 @@ class MeasuringRun:
         return self._metrics[place]
 
     def _opened(self, pictures: Mapping[str, Path]) -> dict[str, SentPicture | Failure]:
-        gallery = self.gallery
-        return {n: gallery.output(path) if n == "output" else gallery.picture(path) for n, path in pictures.items()}
+        opened = self.pictures
+        return {n: opened.output(path) if n == "output" else opened.picture(path) for n, path in pictures.items()}
 
     def _request(
         self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
@@ -218,7 +212,7 @@ class MeasuringRun:
         self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
     ) -> _Planned | None:
         request = self._request(purpose, measured, metric, pictures)
-        self.before.check_measured(purpose, request)
+        self.on_record.check_measured(purpose, request)
         writer = self.recorder.writer
         self.progress.to_measure += 1
         act = content_key({"kind": "measure", **request})
@@ -237,7 +231,7 @@ class MeasuringRun:
             decoding=purpose.protocol,
             # Absolute, because a worker on another node may have another working directory.
             pictures={
-                name: str((self.gallery.copy(path) if name == "output" else path).absolute())
+                name: str((self.pictures.copy(path) if name == "output" else path).absolute())
                 for name, path in pictures.items()
             },
             facts=measured.facts,

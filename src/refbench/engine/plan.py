@@ -20,7 +20,6 @@ from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
 from refbench.engine.changes import OnRecord
-from refbench.engine.evaluation import prices_must_be_known
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.options import RunOptions
 from refbench.engine.setup import Setup, prepare_run
@@ -156,7 +155,7 @@ def _scaled_up(
     money = Budget.parse(options.budget, before.spent_usd() if before is not None else 0.0)
     fits = aside = None
     if money.cap is not None:
-        prices_must_be_known(setup.judges, setup.models)
+        setup.prices_must_be_known()
         fits, aside = _fits(needs, len(setup.cases), money.cap - money.spent)
     rounds = new / max(options.concurrency * len(setup.judges), 1)
     return Plan(

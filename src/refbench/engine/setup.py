@@ -83,6 +83,21 @@ class Setup:
             code=bench.code,
         )
 
+    def prices_must_be_known(self) -> None:
+        """Refuses a budget that could not be held."""
+        for model in self.models:
+            if isinstance(model, ImageModel) and model.traits.price is None:
+                raise RefBenchError(
+                    f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its "
+                    "spec"
+                )
+        for judge in self.judges:
+            if judge.price is None:
+                raise RefBenchError(
+                    f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec "
+                    "(dollars for a million tokens), or install the prices with pip install 'refbench[prices]'"
+                )
+
     async def close(self) -> None:
         """Give back what models and judges hold."""
         for judge in self.judges:

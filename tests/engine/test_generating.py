@@ -60,12 +60,12 @@ def make(
     async def work() -> dict[str, Any]:
         run = Run.create(root / "run", "mine", cases.cases, settings={})
         with run.writer() as writer, Recorder(writer) as recorder:
-            studio = GeneratingRun(
+            generating = GeneratingRun(
                 run, cases, recorder, Budget.parse(budget, run.spent_usd()), Progress(), 3, frozenset(retry)
             )
-            studio.open([painter])
-            studio.note()
-            found = await asyncio.gather(*(studio.outputs(case, painter) for case in cases.cases))
+            generating.open([painter])
+            generating.note()
+            found = await asyncio.gather(*(generating.outputs(case, painter) for case in cases.cases))
             return {case.id: what for case, what in zip(cases.cases, found, strict=True)}
 
     return asyncio.run(work())
