@@ -36,18 +36,16 @@ def steps_command(
     from refbench.tables.scoring import benchmark_of
 
     there = Run.open(run)
-    found = steps_of(there)
-    if not found:
+    steps = steps_of(there)
+    if not steps:
         raise RefBenchError(f"{run} holds no steps: they are made by agents such as ipr, cafg and sra")
-    agents: dict[str, list[str]] = {}
-    specs: list[str] = []
-    for agent, steps in found.items():
-        for step in steps:
-            name = f"{agent}.{'result' if step == 'result' else f'step{int(step) + 1}'}"
-            agents.setdefault(agent, []).append(name)
-            specs.append(f"{name}=steps:{run}?model={agent}&step={step}")
+    names = {
+        agent: {f"{agent}.{'result' if step == 'result' else f'step{int(step) + 1}'}": step for step in those}
+        for agent, those in steps.items()
+    }
+    specs = [f"{name}=steps:{run}?model={agent}&step={step}" for agent in names for name, step in names[agent].items()]
     cases = fair_order(there.cases(benchmark_of(there).data.case_type))
-    asked = asked_of(there, found, cases)
+    asked = asked_of(there, steps, cases)
     if not asked:
         raise RefBenchError(
             f"{run}: its agents have not finished a case of the fair order yet; let it paint more first"
@@ -69,7 +67,8 @@ def steps_command(
         )
     )
     write_result(evaluation.result, "json" if json else "terminal")
-    plot = step_plot(rows_by_step(evaluation.result, agents), evaluation.result.measured_by())
+    by_agent = {agent: list(those) for agent, those in names.items()}
+    plot = step_plot(rows_by_step(evaluation.result, by_agent), evaluation.result.measured_by())
     (out / "steps.svg").write_text(plot, encoding="utf-8")
     if not json:
         print(f"\nThe plot by step: {out / 'steps.svg'}")

@@ -153,8 +153,7 @@ def evaluate(
 ) -> Evaluation:
     """Judge and measure models' outputs on a benchmark and table them. Calling it again is resuming.
 
-    Works in notebooks too: it runs in a thread with a loop of its own. `await refbench.engine.evaluate_async(
-    RunOptions(...))` is the same on a loop of yours.
+    Works in notebooks too, in a thread of its own; on a loop of yours, await `refbench.engine.evaluate_async`.
 
     Args:
         benchmark: A benchmark's name, a Python file that holds one, or cases of your own (.jsonl, .csv, .parquet).
@@ -190,7 +189,10 @@ def evaluate(
     """
     given = dict(locals())  # the arguments, whose names are those of the options
     show = given.pop("show")
-    options = RunOptions.of({**given, "settings": settings or {}})
+    return _in_its_own_thread(RunOptions.of({**given, "settings": settings or {}}), show)
+
+
+def _in_its_own_thread(options: RunOptions, show: bool) -> Evaluation:
     done: Future[Evaluation] = Future()
 
     def work() -> None:
