@@ -35,7 +35,7 @@ from refbench.record import RefBenchError
 from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.ledger import Recorder
 from refbench.tables.result import Result
-from refbench.tables.scoring import note_measured, run_result
+from refbench.tables.scoring import Tabling, note_measured, run_result
 
 if TYPE_CHECKING:
     from refbench.engine.batching import BatchReport
@@ -90,14 +90,9 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
                 batches = await _judge_and_measure(judging, measuring)
             work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
-    result = run_result(
-        run,
-        setup.bench,
-        setup.dataset.cases,
-        protocol=options.protocol,
-        systems=[(model.name, judge) for model in setup.models for judge in names],
-        refusals=options.refusals,
-    )
+    systems = [(model.name, judge) for model in setup.models for judge in names]
+    tabling = Tabling(options.protocol, refusals=options.refusals)
+    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems)
     return Evaluation(result, judging.stopped or work.generating.stopped, work.progress, run, work.budget, batches)
 
 
@@ -226,6 +221,8 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
         models = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(models) < len(setup.models):
             raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
+        if options.budget is not None:
+            setup.prices_must_be_known()
         run = setup.create_run()
         with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
             work.note(measured=False)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
     """Specs or models; or, by name, specs without one, models, and functions that paint."""
-    Judges: TypeAlias = Sequence[str | Spec | VLM]
-    """Specs or VLMs."""
+    Judges: TypeAlias = Sequence[str | Spec | VLM] | Mapping[str, str | Spec | VLM | Callable[..., Any]]
+    """Specs or VLMs; or, by name, specs without one, VLMs, and functions from a prompt to a reply."""
 
 Protocol: TypeAlias = Literal["paper", "corrected", "both"]
 Engine: TypeAlias = Literal["embedded", "ray"]

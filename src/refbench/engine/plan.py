@@ -430,7 +430,7 @@ class _Earlier:
         gaps = [
             (gap.ci95[1] - gap.ci95[0]) / 2
             for a, b in couples
-            if (gap := paired_gap(self.aggregate, self.scores, self.cases, a, b, self.measure, draws=500)).ci95
+            if (gap := paired_gap(self.aggregate, self.scores, self.cases, (a, b), self.measure, draws=500)).ci95
         ]
         return widths, gaps
 

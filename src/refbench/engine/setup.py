@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.definition import Judging, measured_by
@@ -26,6 +26,9 @@ from refbench.runs import Run
 from refbench.runs.run import fair_order
 from refbench.specs import Spec
 from refbench.tables.scoring import noted_metrics
+
+if TYPE_CHECKING:
+    from refbench.engine.options import Judges, Models
 
 
 class Place(Protocol):
@@ -125,8 +128,7 @@ def prepare_run(
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     settings = _settings(bench, options.settings)
     specs = _model_specs(options.models)
-    judges = [Spec.read(one, "--judge") if isinstance(one, str | Mapping) else one for one in options.judges]
-    _distinct([judge.name for judge in judges], "--judge")
+    judges = judge_specs(options.judges)
     if scored and not judges and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
@@ -188,25 +190,48 @@ def _parts(bench: Benchmark, cases: Sequence[AnyCase], names: Sequence[str]) -> 
     return parts
 
 
-def _model_specs(models: Sequence[Any] | Mapping[str, Any]) -> list[Spec | ImageModel]:
-    named = models.items() if isinstance(models, Mapping) else [("", model) for model in models]
-    specs = [_spec(name, model) for name, model in named]
+def _model_specs(models: Models) -> list[Spec | ImageModel]:
+    def painting(name: str, function: Callable[..., Any]) -> ImageModel:
+        from refbench.models.process.python import FunctionModel
+
+        return FunctionModel(name, function)
+
+    specs = _specs(models, "--model", ImageModel, painting)
     if not specs:
         raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
-    _distinct([spec.name for spec in specs], "--model")
     return specs
 
 
-def _spec(name: str, model: Any) -> Spec | ImageModel:
-    if isinstance(model, str | Spec | Mapping):
-        return Spec.read(model, name=name)
-    if isinstance(model, ImageModel):
-        if name and model.name != name:
-            raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")
-        return model
-    from refbench.models.process.python import FunctionModel
+def judge_specs(judges: Judges) -> list[Spec | VLM]:
+    """The judges that are asked for: VLMs as they are, everything else as a spec."""
 
-    return FunctionModel(name, model)
+    def answering(name: str, function: Callable[..., Any]) -> VLM:
+        from refbench.chat.python import FunctionVLM
+
+        return FunctionVLM(name, function)
+
+    return _specs(judges, "--judge", VLM, answering)
+
+
+def _specs(
+    given: Sequence[Any] | Mapping[str, Any], option: str, ready: type[Any], of_function: Callable[[str, Any], Any]
+) -> list[Any]:
+    """Lines and tables as specs, what is ready as it is, and functions, which have a name here, as what they are."""
+    specs: list[Any] = []
+    for name, one in given.items() if isinstance(given, Mapping) else [("", one) for one in given]:
+        if isinstance(one, str | Spec | Mapping):
+            specs.append(Spec.read(one, option, name))
+        elif isinstance(one, ready) or not name:
+            if name and one.name != name:
+                raise RefBenchError(f"{option.strip('-')}s[{name!r}] calls itself {one.name!r}: use that name")
+            specs.append(one)
+        else:
+            specs.append(of_function(name, one))
+    names = [spec.name for spec in specs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RefBenchError(f"{option} {twice[0]} is given twice: name them apart, for example a=... and b=...")
+    return specs
 
 
 def _chosen_cases(dataset: Dataset, options: RunOptions) -> list[AnyCase]:
@@ -255,9 +280,3 @@ def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Ju
         if bench.asking.judging
         else Judging(lambda case, material: [], settings)
     )
-
-
-def _distinct(names: Sequence[str], option: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise RefBenchError(f"{option} {twice[0]} is given twice: name them apart, for example a=... and b=...")
