@@ -364,7 +364,19 @@ def set_routes(three: list[Encoder], device: str, dtype: str, batch: int) -> Non
 
     for encoder in three:
         encoder.model.to(getattr(torch, dtype))
-        encoder.route = PictureRoute(Place(device, dtype, batch), encoder.how, encoder.forward, even=True)
+        encoder.route = PictureRoute(Place(device, dtype, batch), encoder.how, encoder.forward)
+
+
+def compile_layers(model: Any) -> None:
+    """Compile each layer of the model's longest list of them in place, for batches of one size.
+
+    The layers share one compiled code, so that forty of them take as long as one. The first call compiles.
+    """
+    import torch
+
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    for layer in max(lists, key=len):
+        layer.compile(dynamic=False)
 
 
 def main() -> None:
@@ -417,8 +429,6 @@ def main() -> None:
         for kind in ways:
             try:
                 if kind == "compiled":
-                    from refbench.networks.large.device import compile_layers
-
                     start = time.perf_counter()
                     for encoder in three:
                         compile_layers(encoder.model)

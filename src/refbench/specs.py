@@ -1,14 +1,459 @@
-"""Specs: how users name a VLM or a model on the command line, `[name=]kind:what[?key=value&...]`."""
+"""Specs: how users name image models and judges, `[name=]kind:what[?key=value&...]`, and what each kind's options are.
+
+The grammar, the declared kinds and the reading of options are here, once. What a kind does with them is in `models/`
+and `chat/`. A wrapper is `kind(MODEL; option=value; ...)`; a table in TOML says the same as either.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from refbench.record import Record, RefBenchError
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Form:
+    """What may be written as an option's value (`says` completes "write ..."), and how it is read."""
+
+    says: str
+    read: Callable[[str], Any]
+    """Raises ValueError for anything else."""
+
+
+TEXT = Form("text", str)
+
+
+def one_of(*values: str) -> Form:
+    """One of a few words."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(text)
+        return text
+
+    return Form(_alternatives(values), read)
+
+
+def whole(least: int = 1, most: int = 10**9) -> Form:
+    """A whole number."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
+            raise ValueError(text)
+        return int(text)
+
+    return Form(f"a whole number from {least}" + (f" to {most}" if most < 10**9 else ""), read)
+
+
+def number(least: float = 0.0, *, above: bool = False) -> Form:
+    """A decimal number from `least`, or above it."""
+
+    def read(text: str) -> float:
+        if not re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", text):
+            raise ValueError(text)
+        value = float(text)
+        if value < least or (above and value == least):
+            raise ValueError(text)
+        return value
+
+    return Form(f"a number {'above' if above else 'from'} {least:g}", read)
+
+
+_TRUTH = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
+
+
+def _truth(text: str) -> bool:
+    if text not in _TRUTH:
+        raise ValueError(text)
+    return _TRUTH[text]
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]), int(match[2])
+
+
+def _dollars(text: str) -> tuple[float, ...]:
+    amounts = tuple(float(part) for part in text.split(","))
+    if len(amounts) > 2 or not all(0 <= amount < float("inf") for amount in amounts):
+        raise ValueError(text)
+    return amounts
+
+
+def _token_dollars(text: str) -> tuple[float, ...]:
+    amounts = _dollars(text)
+    if len(amounts) != 2:
+        raise ValueError(text)
+    return amounts
+
+
+def _picture_dollars(text: str) -> tuple[float, ...]:
+    return _dollars(text.replace(",", " "))  # two amounts are no price of a picture
+
+
+def _device(text: str) -> str:
+    if text not in ("auto", "cpu") and not re.fullmatch(r"cuda:[0-9]+", text):
+        raise ValueError(text)
+    return text
+
+
+def _which(text: str) -> int | None:
+    return None if text == "random" else int(whole(1, 64).read(text))
+
+
+_WHICH = Form("random or a whole number from 1 to 64", _which)
+
+
+YES_OR_NO = Form("yes or no", _truth)
+SIZE = Form("width x height, for example 1024x768", _size)
+NAMES = Form("names with commas between them", lambda text: tuple(n.strip() for n in text.split(",") if n.strip()))
+DEVICE = Form("auto, cpu or cuda:0", _device)
+PICTURE_PRICE = Form("dollars for one picture, for example 0.04", _picture_dollars)
+TOKEN_PRICE = Form("dollars for a million input and output tokens, for example 0.4,1.6", _token_dollars)
+ANY_PRICE = Form(
+    "dollars for one picture, for example 0.04, or for a million input and output tokens, for example 5,40", _dollars
+)
+
+
+def size_or(*words: str) -> Form:
+    """A word, or a size as WIDTHxHEIGHT. The text itself is kept."""
+
+    def read(text: str) -> str:
+        return text if text in words else "x".join(str(side) for side in _size(text))
+
+    return Form(_alternatives((*words, "WIDTHxHEIGHT")), read)
+
+
+def _alternatives(values: Sequence[str]) -> str:
+    return f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a kind: its name, what it is for, how it is written, and what holds without it (as written)."""
+
+    name: str
+    help: str
+    form: Form = TEXT
+    default: str | None = None
+    needed: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of image model or judge as users name it."""
+
+    name: str
+    what: str
+    """What stands behind the colon, in capitals; "" for wrappers."""
+    help: str
+    options: tuple[Option, ...] = ()
+    others: str = ""
+    """Where options that are not declared go; "" where there are none, so that a misspelt one is refused."""
+    vlm: str = ""
+    """The name under which a wrapper takes a VLM."""
+
+    @property
+    def usage(self) -> str:
+        if self.what:
+            return f"{self.name}:{self.what}"
+        return (
+            f"{self.name}(MODEL{f'; {self.vlm}=VLM' if self.vlm else ''}; ...)"
+            if self.options or self.vlm
+            else (f"{self.name}(MODEL)")
+        )
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a spec, read as its kind declares them: values by name, and the texts of all others."""
+
+    values: Mapping[str, Any]
+    others: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def model_options(spec: Spec) -> Options:
+    """The options of an image model or a wrapper of a shipped kind."""
+    kind = MODELS.get(spec.kind) or WRAPPERS.get(spec.kind) or MODELS["http"]  # https is no kind of its own
+    return read_options(spec, kind, f"--model {spec.name}")
+
+
+def judge_options(spec: Spec) -> Options:
+    """The options of a VLM of a shipped kind."""
+    return read_options(spec, JUDGES[spec.kind], f"judge {spec.name}")
+
+
+def read_options(spec: Spec, kind: Kind, where: str) -> Options:
+    """The options of a spec as its kind declares them; a wrong value or an unknown name is said with the remedy."""
+    declared = {option.name: option for option in kind.options}
+    for name in spec.options:
+        if name in declared:
+            continue
+        if name in RENAMED and RENAMED[name] in declared:
+            raise RefBenchError(
+                f"{where}: {name}= is called {RENAMED[name]}= now: write {RENAMED[name]}={spec.options[name]}"
+            )
+        if not kind.others:
+            raise RefBenchError(f"{where}: {kind.name} has no option {name!r}: {nearest(name, list(declared))}")
+    values = {name: _value(option, spec.options.get(name), where) for name, option in declared.items()}
+    return Options(values, {name: text for name, text in spec.options.items() if name not in declared})
+
+
+def _value(option: Option, text: str | None, where: str) -> Any:
+    if text is None and option.needed:
+        raise RefBenchError(f"{where} needs {option.name}=: write {option.form.says}")
+    if text is None:
+        text = option.default
+    if text is None:
+        return None
+    try:
+        return option.form.read(text)
+    except ValueError:
+        raise RefBenchError(f"{where}: {option.name}={text}: write {option.form.says}") from None
+
+
+MODEL_PLUG_INS, JUDGE_PLUG_INS = "refbench.models", "refbench.judges"
+"""Entry point groups under which installed packages name kinds: callables from a Spec to an ImageModel or a VLM."""
+
+RENAMED = {"usd_a_picture": "price", "open": "open_weights"}
+"""Options that had another name before they were the same for image models and judges."""
+
+_FAMILY = Option("family", "who made it, where its name does not tell")
+_OPEN = Option("open_weights", "whether its weights can be downloaded", YES_OR_NO)
+_LIMITS = (
+    Option("max_references", "most pictures that it takes, masks not counted", whole(0)),
+    Option("max_pictures", "most pictures that it gives for one request", whole()),
+    Option("roles", "roles of pictures that it takes, for example subject,style", NAMES),
+)
+_PRICE = Option("price", "what a picture costs", PICTURE_PRICE)
+_USER_TRAITS = (_FAMILY, _OPEN, *_LIMITS, Option("size", "the only size that it makes", SIZE), _PRICE)
+_WORKERS = (
+    Option("gpus", "how many GPUs (4) or which (0,2; one alone: 3,), one worker each"),
+    Option("workers", "processes on each GPU, or in all", whole(), "1"),
+    Option("timeout", "seconds for a request", number(above=True), "600"),
+    Option("load_timeout", "seconds until a worker is ready", number(above=True), "1800"),
+    Option("log", "a file to which all that workers print is appended"),
+    Option("version", "stands for the content of the files: raise it when pictures would change"),
+)
+
+
+def _account(provider: str, *keys: str) -> tuple[Option, ...]:
+    return (
+        Option("base_url", f"the address; ${provider}_BASE_URL without it, else the provider's own"),
+        Option("key_env", f"the variable that holds the key; {' or '.join(keys)} without it"),
+    )
+
+
+_OPENAI = _account("OPENAI", "OPENAI_API_KEY")
+_GEMINI = _account("GEMINI", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+_ANTHROPIC = _account("ANTHROPIC", "ANTHROPIC_API_KEY")
+_API = (
+    _FAMILY,
+    _OPEN,
+    *_LIMITS,
+    Option("price", "what a picture or its tokens cost", ANY_PRICE),
+    Option("max_side", "pictures with a longer side are shown smaller", whole()),
+    Option("extra", "what becomes of more pictures than were asked for", one_of("fail", "first", "last"), "fail"),
+)
+_HELD = (
+    Option("device", "where it computes", DEVICE, "auto"),
+    Option("revision", "a branch, tag or commit of the repository"),
+)
+
+MODELS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("folder", "FOLDER", "pictures that are there: a folder, a pattern with {id}, or a list", (_FAMILY,)),
+        Kind(
+            "python",
+            "FACTORY",
+            "a Python function: package.module:factory or ./file.py:factory",
+            (*_WORKERS, Option("batch", "requests in a call, which then takes lists", whole()), *_USER_TRAITS),
+            others="to the factory, as keywords",
+        ),
+        Kind(
+            "command",
+            "COMMAND",
+            "a program: once for every case, or one that stays and speaks JSON lines",
+            (
+                *_WORKERS,
+                Option("mode", "started for every case, or kept as a worker", one_of("case", "worker"), "case"),
+                Option("format", "the extension of {output}", one_of("png", "jpg", "webp"), "png"),
+                *_USER_TRAITS,
+            ),
+        ),
+        Kind(
+            "http",
+            "URL",
+            "a server that speaks our minimal protocol (https too)",
+            (
+                Option("key_env", "the variable that holds the key, if there is one"),
+                *_API,
+                Option("size", "the size that is asked for", size_or("case"), "case"),
+            ),
+            others="to the server, as parameters",
+        ),
+        Kind(
+            "openai",
+            "MODEL",
+            "OpenAI's image models, and servers that speak like them",
+            (
+                *_OPENAI,
+                *_API,
+                Option("size", "the size that is asked for", size_or("case", "exact", "auto"), "case"),
+                Option(
+                    "mask", "a mask as a field of its own, or among the pictures", one_of("field", "picture"), "field"
+                ),
+                Option("seed", "whether the seed is sent", one_of("auto", "send", "omit"), "auto"),
+            ),
+            others="to the server, as parameters",
+        ),
+        Kind(
+            "gemini",
+            "MODEL",
+            "Gemini's image models",
+            (
+                *_GEMINI,
+                *_API,
+                Option("size", "the case's aspect ratio, or none", one_of("case", "omit"), "case"),
+                Option("text", "the instruction before or behind the pictures", one_of("first", "last"), "first"),
+                Option("seed", "whether the seed is sent", one_of("omit", "send"), "omit"),
+            ),
+            others="to the server, as parameters",
+        ),
+        Kind(
+            "diffusers",
+            "REPOSITORY",
+            "a pipeline of diffusers, on this machine",
+            (
+                *_HELD,
+                Option("variant", "the variant of the weights, for example fp16"),
+                Option(
+                    "dtype", "number format: bf16 on a GPU and fp32 on a CPU without it", one_of("bf16", "fp16", "fp32")
+                ),
+                Option("offload", "what waits in main memory", one_of("none", "model", "layers"), "none"),
+                Option("safety", "the pipeline's safety checker", one_of("on", "off"), "on"),
+                Option("width", "of all pictures, with height", whole(1, 65536)),
+                Option("height", "of all pictures, with width", whole(1, 65536)),
+                Option("max_side", "pictures with a longer side are shown smaller", whole(1, 65536)),
+                Option("max_pictures", "draws of one instruction", whole(1, 65536), "1"),
+                Option("batch", "requests painted together", whole(1, 65536), "1"),
+                Option("preset", "settings of a paper: PAPER/MODEL"),
+                _FAMILY,
+            ),
+            others="to the pipeline: steps, guidance, image_guidance and its own arguments",
+        ),
+        Kind("baseline", "NAME", "copy, collage, blend; and truth, the golden picture"),
+        Kind(
+            "steps",
+            "RUN",
+            "an agent's pictures at one step of a run: steps:RUN?model=A&step=0",
+            (Option("model", "the agent's name in that run"), Option("step", "0, 1, ... or result")),
+        ),
+    )
+}
+
+POLICIES = ("error", "skip", "truncate", "collage")
+# Three is MultiBanana's number; there is no early stop and no choice of the best step.
+_STEPS = Option("steps", "pictures that are made, one after another", whole(1, 100), "3")
+WRAPPERS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "overflow",
+            "",
+            "more pictures than the model takes; truncate(M) is short for overflow(M; policy=truncate)",
+            (Option("policy", "what is done with them", one_of(*POLICIES), needed=True),),
+        ),
+        Kind(
+            "rephrase",
+            "",
+            "a VLM writes one prompt for each expected picture",
+            (
+                Option(
+                    "when", "for what the model cannot take, or for all", one_of("unsupported", "always"), "unsupported"
+                ),
+            ),
+            vlm="vlm",
+        ),
+        Kind("turns", "", "one reference a turn"),
+        Kind(
+            "ablate",
+            "",
+            "less input, or its references in another order",
+            (
+                Option("drop", "what is left out", one_of("text", "reference", "role", "nothing")),
+                Option("which", "the number of the reference that is left out", _WHICH, "random"),
+                Option("role", "the role that is left out"),
+                Option("shuffle", "references in another order", YES_OR_NO, "no"),
+                Option("seed", "of what is drawn", whole(0, 2**31), "0"),
+                Option("text", "what stands in the text's place", default=""),
+            ),
+        ),
+        Kind("suffix", "", "a sentence after every instruction", (Option("text", "the sentence"),)),
+        Kind("ipr", "", "MultiBanana's agent: a planner writes a new prompt", (_STEPS,), vlm="planner"),
+        Kind("cafg", "", "MultiBanana's agent: the last result is shown too", (_STEPS,), vlm="planner"),
+        Kind("sra", "", "MultiBanana's agent: the planner chooses references too", (_STEPS,), vlm="planner"),
+    )
+}
+
+_TOKENS = Option("max_tokens", "most tokens of a reply", whole())
+_CHAT = (_FAMILY, _OPEN, Option("price", "what tokens cost", TOKEN_PRICE), _TOKENS)
+_TO_SERVER = "to the server, as parameters"
+
+JUDGES: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "openai", "MODEL", "chat completions: OpenAI, vLLM, Ollama, gateways", (*_OPENAI, *_CHAT), others=_TO_SERVER
+        ),
+        Kind("gemini", "MODEL", "Gemini's generateContent", (*_GEMINI, *_CHAT), others=_TO_SERVER),
+        Kind("anthropic", "MODEL", "Anthropic's messages", (*_ANTHROPIC, *_CHAT), others=_TO_SERVER),
+        Kind(
+            "local",
+            "REPOSITORY",
+            "a vision-language model of transformers, on this machine",
+            (
+                *_HELD,
+                Option("dtype", "number format: bf16 on a GPU and fp32 on a CPU without it", one_of("bf16", "fp32")),
+                Option("batch", "questions asked together", whole(), "8"),
+                _TOKENS,
+                Option("temperature", "0 takes the likeliest token", number(), "0"),
+                Option("seed", "of what is drawn", whole(0), "0"),
+                _FAMILY,
+            ),
+        ),
+        Kind(
+            "python",
+            "FUNCTION",
+            "a Python function in this process: package.module:function or ./file.py:function",
+            (
+                Option("workers", "threads that call it", whole(), "1"),
+                Option("timeout", "seconds for a reply", number(above=True), "600"),
+                Option("version", "stands for the content of the file: raise it when replies would change"),
+                Option("price", "what tokens cost, where replies tell them", TOKEN_PRICE),
+                _FAMILY,
+            ),
+            others="to the factory, as keywords",
+        ),
+        Kind("replay", "FILE", "replies of an earlier run: refbench export RUN --what evidence", (_FAMILY,)),
+    )
+}
 
 
 class Spec(Record):
@@ -18,26 +463,209 @@ class Spec(Record):
     kind: str
     what: str
     options: Mapping[str, str] = {}
+    model: Spec | None = None
+    """The model that a wrapper is around."""
+    vlm: Spec | None = None
+    """The VLM that a wrapper asks."""
+
+    @property
+    def innermost(self) -> Spec:
+        """The model at the bottom of all wrappers."""
+        return self if self.model is None else self.model.innermost
 
     @classmethod
-    def parse(cls, text: str, option: str) -> Spec:
-        """Read a spec; `option` is the command-line option to name in errors."""
-        head, _, query = text.partition("?")
-        name, equals, rest = head.partition("=")
-        if not equals or ":" in name:
-            name, rest = "", head
-        kind, colon, what = rest.partition(":")
-        if not colon or not kind or not what:
-            raise RefBenchError(f"{option} {text}: write it as [name=]kind:what, for example judge=openai:gpt-4o")
-        if name and not _NAME.fullmatch(name):
-            raise RefBenchError(
-                f"{option} {text}: the name {name!r} may have letters, digits, dot, dash and underscore only"
-            )
-        options = dict(parse_qsl(query, keep_blank_values=True))
-        return cls(name=name or what.rstrip("/").rsplit("/", 1)[-1], kind=kind, what=what, options=options)
+    def parse(cls, text: str, option: str = "--model") -> Spec:
+        """A spec in one line, wrapped or plain; errors name `option`.
+
+        `truncate(M)` is short for `overflow(M; policy=truncate)`.
+        """
+        where = f"{option} {text}"
+        match = _WRAPPER.fullmatch(text)
+        if match is None:
+            if _WRAPPER_BEGINS.match(text):  # a plain spec has a colon before any bracket
+                raise RefBenchError(f"{where}: a bracket is not closed")
+            return _plain(text.strip(), where)
+        given: dict[str, str] = {}
+        for argument in _arguments(match[3], where):
+            key, value = _key_and_value(argument)
+            if key in given:
+                raise RefBenchError(f"{where}: {key} is given twice")
+            given[key] = value
+        return _wrapped(_checked_name(match[1] or "", where), match[2], given, where)
+
+    @classmethod
+    def read(cls, given: str | Mapping[str, Any] | Spec, option: str = "--model", name: str = "") -> Spec:
+        """A spec that is given as a line, as a table, or ready; `name` is the key under which it stands."""
+        if isinstance(given, Spec):
+            return given if not name else given.model_copy(update={"name": name})
+        if isinstance(given, str):
+            return cls.parse(f"{name}={given}" if name else given, option)
+        return cls.from_table(given, name, option)
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], name: str = "", where: str = "") -> Spec:
+        """A table such as TOML's `[models.A] kind = "ipr", planner = "openai:gpt-5", model = ...`.
+
+        `model` and the VLM are specs in one line or tables of their own. A kind that wraps nothing has `what` and its
+        options.
+        """
+        where = where or f"[models.{name}]"
+        if not isinstance(table, Mapping) or not isinstance(table.get("kind"), str):
+            raise RefBenchError(f'{where}: give a table with kind = "...", or a spec in one line')
+        kind = table["kind"]
+        name = _checked_name(str(table.get("name", name)), where)
+        rest = {key: value for key, value in table.items() if key not in ("kind", "name")}
+        if kind in WRAPPERS or kind in POLICIES or "model" in rest:
+            return _wrapped(name, kind, rest, where)
+        what = rest.pop("what", None)
+        if not isinstance(what, str) or not what:
+            raise RefBenchError(f'{where}: {kind} needs what = "...": a model, a folder, an address')
+        options = {key: _as_text(value, f"{where} {key}") for key, value in rest.items()}
+        return cls(name=name or _last_part(what.partition("?")[0]), kind=kind, what=what, options=options)
 
 
-# Who made a model, by its name: judges of one family may favour models of the same.
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
+_WRAPPER = re.compile(r"\s*(?:([^=:(\s]+)=)?([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+_WRAPPER_BEGINS = re.compile(r"\s*(?:[^=:(\s]+=)?[A-Za-z_]\w*\s*\(")
+_KEYED = re.compile(r"([a-z_]+)\s*=(.*)", re.DOTALL)
+_KEYS = {"model", *(key for kind in WRAPPERS.values() for key in (kind.vlm, *(o.name for o in kind.options)))}
+
+
+def _plain(text: str, where: str) -> Spec:
+    head, _, query = text.partition("?")
+    name, equals, rest = head.partition("=")
+    if not equals or ":" in name:
+        name, rest = "", head
+    kind, colon, what = rest.partition(":")
+    if not colon or not kind or not what:
+        raise RefBenchError(f"{where}: write it as [name=]kind:what, for example judge=openai:gpt-4o")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    return Spec(name=_checked_name(name, where) or _last_part(what), kind=kind, what=what, options=options)
+
+
+def _wrapped(name: str, kind: str, given: Mapping[str, Any], where: str) -> Spec:
+    options = dict(given)
+    prefix = kind
+    if kind in POLICIES:
+        kind, options = "overflow", {"policy": kind, **options}
+    elif kind == "overflow":
+        prefix = str(options.get("policy", kind))
+    wrapper = WRAPPERS.get(kind)
+    if wrapper is None:
+        raise RefBenchError(f"{where}: no wrapper is called {kind!r}: {nearest(kind, [*WRAPPERS, *POLICIES])}")
+    if "model" not in options:
+        raise RefBenchError(f"{where}: {kind} wraps a model: write {kind}(MODEL; ...) or model = ...")
+    model = Spec.read(options.pop("model"), where)
+    vlm = None
+    if wrapper.vlm:
+        if wrapper.vlm not in options:
+            raise RefBenchError(f"{where}: {kind} asks a VLM: give {wrapper.vlm}=, for example openai:gpt-4o")
+        vlm = Spec.read(options.pop(wrapper.vlm), where)
+        if vlm.model is not None:
+            raise RefBenchError(f"{where}: {wrapper.vlm} is a VLM and cannot be wrapped")
+    known = [option.name for option in wrapper.options]
+    for key in options:
+        if key not in known:
+            there = ", ".join(["model", *([wrapper.vlm] if wrapper.vlm else []), *known])
+            raise RefBenchError(f"{where}: {kind} has no {key}=, it has {there}")
+    return Spec(
+        name=name or f"{prefix}+{model.name}",
+        kind=kind,
+        what=f"{model.innermost.kind}:{model.innermost.what}",
+        options={key: _as_text(value, f"{where} {key}") for key, value in options.items()},
+        model=model,
+        vlm=vlm,
+    )
+
+
+def _arguments(text: str, where: str) -> list[str]:
+    """What stands between semicolons, those inside brackets and double quotes not counted."""
+    arguments, start, depth, quoted, escaped = [], 0, 0, False, False
+    for at, sign in enumerate(text):
+        if escaped:
+            escaped = False
+        elif quoted:
+            escaped, quoted = sign == "\\", sign != '"'
+        elif sign == '"':
+            quoted = True
+        elif sign in "()":
+            depth += 1 if sign == "(" else -1
+            if depth < 0:
+                break
+        elif sign == ";" and depth == 0:
+            arguments.append(text[start:at])
+            start = at + 1
+    if depth or quoted:
+        raise RefBenchError(f"{where}: a {'quotation mark' if quoted else 'bracket'} is not closed")
+    return [argument.strip() for argument in [*arguments, text[start:]] if argument.strip()]
+
+
+def _key_and_value(argument: str) -> tuple[str, str]:
+    """`option=value`, else the model, which may have a name of its own: `nano=gemini:...`."""
+    keyed = _KEYED.fullmatch(argument)
+    if keyed is None or (keyed[1] not in _KEYS and ":" in keyed[2]):
+        return "model", _unquoted(argument)
+    return keyed[1], _unquoted(keyed[2].strip())
+
+
+def _unquoted(value: str) -> str:
+    """A value in double quotes is taken as it stands between them."""
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        try:
+            return str(json.loads(value, strict=False))
+        except ValueError:
+            return value[1:-1]
+    return value
+
+
+def _as_text(value: Any, where: str) -> str:
+    """A value of TOML as options have it: true is yes, numbers are written out."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str | int | float):
+        raise RefBenchError(f"{where}: {value!r} is no text and no number")
+    return str(value)
+
+
+def _checked_name(name: str, where: str) -> str:
+    if name and not _NAME.fullmatch(name):
+        raise RefBenchError(f"{where}: the name {name!r} may have letters, digits, dot, dash, plus and underscore only")
+    return name
+
+
+def _last_part(what: str) -> str:
+    return what.rstrip("/").rsplit("/", 1)[-1]
+
+
+def nearest(name: str, known: Iterable[str], more: str = "") -> str:
+    """The end of a sentence about a name that is not known: the nearest one (followed by `more`), or all there are."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}{more}?" if near else f"there are {', '.join(names) or 'none'}"
+
+
+def kinds(shipped: Mapping[str, Kind], plug_ins: str) -> dict[str, Kind]:
+    """The kinds that are shipped, and those that installed packages add under an entry point group."""
+    return {**shipped, **{point.name: _plug_in_kind(point) for point in entry_points(group=plug_ins)}}
+
+
+def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable[[F], F]:
+    """Decorates what an entry point names, a callable from a Spec: the options of its kind, for errors and lists."""
+
+    def declared(make: F) -> F:
+        make.__refbench_kind__ = Kind("", what, "", options, others)  # type: ignore[attr-defined]
+        return make
+
+    return declared
+
+
+def _plug_in_kind(point: EntryPoint) -> Kind:
+    """The kind of a plug-in: what it declares, and the first line of its docstring."""
+    make = point.load()
+    declared: Kind = getattr(make, "__refbench_kind__", Kind("", "WHAT", "", others="to the plug-in"))
+    help_text = (inspect.getdoc(make) or "").partition("\n")[0]
+    return replace(declared, name=point.name, help=help_text or f"from {point.value}")
+
 
 _FAMILIES = {
     "openai": r"gpt|chatgpt|o[134](?:-|$)|dall-?e|sora",
@@ -56,7 +684,7 @@ _FAMILIES = {
 
 
 def family_of(model: str) -> str:
-    """The family, or "unknown": said, never guessed further."""
+    """Who made a model, by its name, or "unknown", which is never guessed further: judges may favour their own kin."""
     name = model.rsplit("/", 1)[-1].casefold()
     for family, pattern in _FAMILIES.items():
         if re.match(pattern, name):

@@ -186,7 +186,7 @@ def judge(repository: Callable[[str], Path]) -> Iterator[Judge]:
 
     yield make
     for vlm in made:
-        vlm.close()
+        asyncio.run(vlm.close())
 
 
 # --- questions ---------------------------------------------------------------------------------------------------
@@ -494,9 +494,9 @@ def test_a_revision_is_another_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("local:./nowhere?device=cpu", "there is no such directory"),
         ("local:{tmp}?device=cpu", "has no config.json"),
-        ("local:a/b?device=cpu&batches=3", "no option 'batches': there are dtype"),
+        ("local:a/b?device=cpu&batches=3", "no option 'batches': did you mean batch"),
         ("local:a/b?device=cpu&batch=0", "batch=0: write a whole number from 1"),
-        ("local:a/b?device=cpu&dtype=int4", "choose bf16 or fp32"),
+        ("local:a/b?device=cpu&dtype=int4", "dtype=int4: write bf16 or fp32"),
         ("local:a/b?device=gpu", "device=gpu: write auto, cpu or cuda:0"),
         ("local:a/b?device=cpu&temperature=warm", "temperature=warm"),
     ],
@@ -564,7 +564,7 @@ def test_weights_from_the_hub_are_recorded_with_their_commit(
     (evidence,) = ask(vlm, [question("?")], [])
     assert evidence.provenance == f"cut off at the limit of tokens; revision c0ffee; {threads()} threads"
     assert evidence.request["model"] == "a/b"
-    vlm.close()
+    asyncio.run(vlm.close())
 
 
 def test_weights_that_are_no_judge_are_said(judge: Judge, repository: Callable[[str], Path], tmp_path: Path) -> None:
@@ -586,7 +586,7 @@ def test_weights_that_are_no_judge_are_said(judge: Judge, repository: Callable[[
 def test_a_closed_judge_answers_nobody(judge: Judge) -> None:
     vlm = judge("llava")
     ask(vlm, [question("?")], [])
-    vlm.close()
+    asyncio.run(vlm.close())
     assert vlm._weights is None
     with pytest.raises(RefBenchError, match="was closed"):
         ask(vlm, [question("?")], [])

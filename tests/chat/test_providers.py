@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 
 from refbench.calls import Transport
+from refbench.calls.prices import picture_tokens
 from refbench.calls.transport import RetryPolicy
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.build import make_vlm
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.replay import read_replies
-from refbench.chat.tokens import picture_tokens
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.pictures import encode, facts_of

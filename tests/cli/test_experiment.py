@@ -13,10 +13,10 @@ import pytest
 from refbench.cli.app import main
 from refbench.cli.experiment import Experiment, one_line, read_experiment
 from refbench.engine import evaluate_async
-from refbench.models.wrappers.tree import parse_model, parse_model_table
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.specs import Spec
 from support.judge_server import JudgeServer
 
 NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
@@ -53,8 +53,8 @@ def test_its_keys_are_the_arguments_of_evaluate() -> None:
     ],
 )
 def test_a_model_as_a_table_is_the_same_in_one_line(table: dict[str, object]) -> None:
-    tree = parse_model_table(table, "A", "here")
-    assert parse_model(one_line(tree)) == tree
+    tree = Spec.from_table(table, "A", "here")
+    assert Spec.parse(one_line(tree)) == tree
 
 
 @pytest.mark.parametrize(

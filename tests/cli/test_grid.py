@@ -15,7 +15,7 @@ from refbench.cli.view import view_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.report.grid.text import Lettering, plain
+from refbench.report.grid.text import TextStyle, plain
 from support.judge_server import JudgeServer
 from support.shown_numbers import site_chunk
 
@@ -210,7 +210,7 @@ def test_mistakes_are_said_in_a_sentence(work: Path, options: dict[str, object],
 
 
 def test_characters_without_a_font_are_reported_not_hidden(tmp_path: Path) -> None:
-    letters = Lettering(16)
+    letters = TextStyle(16)
     letters._fonts = [letters.base]  # a machine without any other fonts
     picture = Image.new("RGB", (200, 30), "white")
     letters.draw(ImageDraw.Draw(picture), (0, 0), "cat 猫", "black")
@@ -219,7 +219,7 @@ def test_characters_without_a_font_are_reported_not_hidden(tmp_path: Path) -> No
 
 
 def test_latin_needs_no_other_font_and_lines_fit() -> None:
-    letters = Lettering(15)
+    letters = TextStyle(15)
     lines = letters.wrap("Put the subject of the first picture into the second one, and keep its colours. " * 3, 240)
     assert all(letters.width(line) <= 240 for line in lines)
     assert " ".join(lines).split() == ("Put the subject of the first picture into the second one, and keep its colours. " * 3).split()  # fmt: skip

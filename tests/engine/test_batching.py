@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from refbench.calls.batch import BatchLimits
-from refbench.chat.provider import assemble
+from refbench.chat.http import HttpVLM
+from refbench.chat.vlm import ChatRequest, Pictures
 from refbench.engine import evaluate
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.judging import JudgingRun
@@ -411,12 +412,14 @@ def test_a_picture_that_vanishes_before_it_is_sent_costs_nothing(
 ) -> None:
     gone = next((work / "creval/bench/image").glob("*.png"))
 
-    def vanishing(*asked: Any) -> bytes:
-        if gone in [picture.path for picture in asked[-1].values()]:
-            raise FileNotFoundError(2, "No such file or directory", str(gone))
-        return assemble(*asked)
+    body = HttpVLM.body
 
-    monkeypatch.setattr("refbench.engine.batching.assemble", vanishing)
+    def vanishing(judge: HttpVLM, request: ChatRequest, pictures: Pictures) -> bytes:
+        if gone in [picture.path for picture in pictures.values()]:
+            raise FileNotFoundError(2, "No such file or directory", str(gone))
+        return body(judge, request, pictures)
+
+    monkeypatch.setattr(HttpVLM, "body", vanishing)
     _, judged = batch(work, judges(server, "openai"), budget="5usd")
     failures = [e.failure.kind for e in acts(work / "run").values() if e.failure]
     assert failures == ["unreadable_picture"] * 6, "of both models"

@@ -164,7 +164,7 @@ def test_no_picture_at_all_is_a_missing_output(tmp_path: Path) -> None:
 
 
 def test_the_budget_holds_across_runs(tmp_path: Path) -> None:
-    price = Traits(usd_a_picture=0.05)
+    price = Traits(price=0.05)
     made = make(tmp_path, Painter(traits=price), budget="0.2usd")
     there = [paths for paths in made.values() if not isinstance(paths, Failure)]
     assert 1 <= len(there) <= 4

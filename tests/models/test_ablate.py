@@ -92,13 +92,13 @@ def test_a_request_without_that_part_is_not_run_with_its_full_input(
 @pytest.mark.parametrize(
     "options, said",
     [
-        ({}, "needs drop: choose drop=text"),
-        ({"drop": "all"}, "drop=all is not known"),
-        ({"drop": "nothing"}, "needs shuffle=yes"),
+        ({}, "needs drop=text, drop=reference"),
+        ({"drop": "all"}, "drop=all: write text, reference"),
+        ({"drop": "nothing"}, "or shuffle=yes"),
         ({"drop": "role"}, "drop=role and role="),
         ({"drop": "text", "role": "style"}, "drop=role and role="),
-        ({"drop": "reference", "which": "0"}, "which=0: write a whole number"),
-        ({"shuffle": "maybe"}, "shuffle=maybe is not known"),
+        ({"drop": "reference", "which": "0"}, "which=0: write random or a whole number"),
+        ({"shuffle": "maybe"}, "shuffle=maybe: write yes or no"),
     ],
 )
 def test_wrong_options_are_one_sentence(options: dict[str, str], said: str, tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_the_last_result_comes_in_a_role_that_the_model_takes(tmp_path: Path) ->
 
 
 def test_the_last_result_takes_a_place_and_steps_have_a_price(tmp_path: Path) -> None:
-    inner = RecordingModel(traits=Traits(max_references=4, usd_a_picture=0.5, family="f", max_pictures=1))
+    inner = RecordingModel(traits=Traits(max_references=4, price=0.5, family="f", max_pictures=1))
     with saying("P") as server:
 
         async def work(vlm: VLM) -> dict[str, Agent]:
@@ -270,7 +270,7 @@ def test_the_last_result_takes_a_place_and_steps_have_a_price(tmp_path: Path) ->
 
         agents = with_vlm(server, work)
     assert {kind: agent.traits.max_references for kind, agent in agents.items()} == {"ipr": 4, "cafg": 3, "sra": 3}
-    assert all(agent.traits.usd_a_picture == 1.5 and agent.traits.family == "f" for agent in agents.values())
+    assert all(agent.traits.price == 1.5 and agent.traits.family == "f" for agent in agents.values())
     records = [dict(agent.canonical()) for agent in agents.values()]
     assert all(record["model.kind"] == "recording" and record["steps"] == "3" for record in records)
     assert json.loads(records[0]["planner"])["model"] == "tiny" and "tiny" in records[0]["planner"]

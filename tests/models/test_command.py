@@ -239,9 +239,9 @@ def test_an_instruction_that_no_argument_can_hold_is_that_case_s_failure(tmp_pat
         ("cat {output}", r"no \{instruction\}"),
         ("cat {instruction} {output} --refs={pictures}", "must stand alone"),
         ("cat 'it {output}", "cannot be split"),
-        ("cat {instruction} {output}?mode=server", "must be case or worker"),
-        ("cat {instruction} {output}?format=bmp", "must be one of png"),
-        ("cat {instruction} {output}?tiemout=3", "no option tiemout"),
+        ("cat {instruction} {output}?mode=server", "mode=server: write case or worker"),
+        ("cat {instruction} {output}?format=bmp", "format=bmp: write png, jpg or webp"),
+        ("cat {instruction} {output}?tiemout=3", "no option 'tiemout': did you mean timeout"),
         ("cat {instruction}?mode=worker", "has no meaning"),
     ],
 )

@@ -526,7 +526,7 @@ def test_wrong_options_are_named(tmp_path: Path, monkeypatch: Any, options: str,
 
 
 def test_which_gpus_can_be_said(tmp_path: Path) -> None:
-    from refbench.models.process.options import environments
+    from refbench.models.process.workers import environments
 
     def devices(text: str) -> list[str]:
         spec = Spec.parse(f"m=python:a:b?gpus={text}", "--model")
@@ -695,7 +695,7 @@ def test_a_worker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 def test_the_worker_s_own_lines_are_json(tmp_path: Path) -> None:
     """The protocol of `python:` workers is the documented one, with pictures in a folder of ours."""
-    from refbench.models.process.jsonlines import read
+    from refbench.models.process.workers import read
 
     assert read(b'step 3{"id": "7", "done": true}') == {"id": "7", "done": True}
     assert read(b"{not json} at all {") is None

@@ -540,12 +540,14 @@ def test_options_become_traits_and_the_rest_goes_to_the_server() -> None:
         assert isinstance(model, ImageModel)
         return model.traits, model.canonical()
 
-    options = "&max_references=4&max_pictures=1&open=true&family=us&roles=source,style&price=0.1&steps=20&size=512x256"
+    options = (
+        "&max_references=4&max_pictures=1&open_weights=yes&family=us&roles=source,style&price=0.1&steps=20&size=512x256"
+    )
     with ImageServer() as server:
         traits, canonical = using(server, work, options, model="own/painter")
         _, other = using(server, work, options + "&max_side=512", model="own/painter")
     assert (traits.max_references, traits.max_pictures, traits.open_weights) == (4, 1, True)
-    assert (traits.family, traits.roles, traits.usd_a_picture) == ("us", ("source", "style"), 0.1)
+    assert (traits.family, traits.roles, traits.price) == ("us", ("source", "style"), 0.1)
     assert traits.size == (512, 256)
     assert canonical == {
         "kind": "openai",
@@ -580,17 +582,18 @@ def test_openais_own_models_are_known_by_name() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("&size=huge", "size=huge is not known, there are case, exact, auto, WIDTHxHEIGHT"),
+        ("&size=huge", "size=huge: write case, exact, auto or WIDTHxHEIGHT"),
         ("&size=0x5", "size=0x5"),
-        ("&mask=yes", "mask=yes is not known, there are field, picture"),
-        ("&seed=7", "seed=7 is not known, there are auto, send, omit"),
+        ("&mask=yes", "mask=yes: write field or picture"),
+        ("&seed=7", "seed=7: write auto, send or omit"),
         ("&extra=all", "extra=all"),
         ("&price=cheap", "price=cheap: write dollars for one picture"),
         ("&price=-1", "price=-1"),
         ("&price=1,2,3", "price=1,2,3"),
         ("&max_references=many", "max_references=many: write a whole number"),
         ("&max_side=-4", "max_side=-4"),
-        ("&open=maybe", "open=maybe: write true or false"),
+        ("&open_weights=maybe", "open_weights=maybe: write yes or no"),
+        ("&open=true", "open= is called open_weights= now: write open_weights=true"),
         ("&key_env=NOT_SET_ANYWHERE", "set NOT_SET_ANYWHERE"),
     ],
 )

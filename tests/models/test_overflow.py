@@ -11,10 +11,10 @@ import pytest
 from refbench.failure import Failure
 from refbench.models.collage import covering, grid
 from refbench.models.model import Commission, Painted, Shown, Traits
-from refbench.models.wrappers.overflow import POLICIES, Overflow, gathered, truncated
+from refbench.models.wrappers.overflow import Overflow, gathered, truncated
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.specs import POLICIES, Spec
 from support.recording_model import RecordingModel, flat, write_pictures
 
 
@@ -138,7 +138,7 @@ def test_a_collage_of_a_broken_picture_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_policies_are_recorded_and_lift_the_limit_only_where_they_do(tmp_path: Path) -> None:
-    traits = Traits(max_references=2, family="f", usd_a_picture=0.1)
+    traits = Traits(max_references=2, family="f", price=0.1)
     wrapped = {policy: wrap(policy, RecordingModel(traits=traits), tmp_path) for policy in POLICIES}
     limits = {policy: model.traits.max_references for policy, model in wrapped.items()}
     assert limits == {"error": 2, "skip": 2, "truncate": None, "collage": None}
@@ -152,7 +152,7 @@ def test_policies_are_recorded_and_lift_the_limit_only_where_they_do(tmp_path: P
 
 
 def test_wrong_options_are_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(RefBenchError, match=r"policy=cut is not known: choose policy=error\|skip"):
+    with pytest.raises(RefBenchError, match=r"policy=cut: write error, skip"):
         wrap("cut", RecordingModel(), tmp_path)
     with pytest.raises(RefBenchError, match="takes no pictures, so no collage: use rephrase"):
         wrap("collage", RecordingModel(traits=Traits(max_references=0)), tmp_path)

@@ -183,5 +183,5 @@ def test_the_wrapper_can_take_anything_and_records_how(tmp_path: Path) -> None:
     assert always.traits == Traits(family="f")
     assert always.canonical()["when"] == "always" and always.canonical() != sometimes.canonical()
     assert json.loads(always.canonical()["vlm"])["endpoint"] == f"openai {server.url}/v1"
-    with pytest.raises(RefBenchError, match="when=never is not known"), saying("") as server:
+    with pytest.raises(RefBenchError, match="when=never: write unsupported or always"), saying("") as server:
         run(server, tmp_path, RecordingModel(), when="never")

@@ -20,14 +20,14 @@ from refbench.pictures import decode
 from refbench.record import RefBenchError
 from refbench.report.brief import words
 from refbench.report.brief.findings import Lead, Verdict, Verdicts, traits, verdicts
-from refbench.report.brief.markup import clipped, tag
-from refbench.report.brief.page import brief_sheet, write_brief
-from refbench.report.brief.pictures import gallery
+from refbench.report.brief.page import brief_sheet, tag, write_brief
+from refbench.report.brief.pictures import chosen_pictures
 from refbench.report.brief.view import View, open_view, parts_of, parts_with_room
+from refbench.report.brief.words import clipped
 from refbench.report.site.boards import Board, open_boards
 from refbench.report.site.overview import board_head
 from refbench.report.site.pages import write_site
-from refbench.report.site.pictures import Album
+from refbench.report.site.pictures import PictureStore
 from refbench.tables.scoring import result_of
 from refbench.tables.table import names_of
 from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
@@ -88,8 +88,8 @@ def board(three: Path) -> Iterator[Board]:
 
 
 @pytest.fixture
-def album() -> Iterator[Album]:
-    found = Album("thumbs")
+def store() -> Iterator[PictureStore]:
+    found = PictureStore("thumbs")
     yield found
     found.close()
 
@@ -150,7 +150,7 @@ def test_names_and_instructions_with_markup_stay_text(
 
 
 def test_the_best_and_those_who_cannot_be_told_from_it(board: Board) -> None:
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     found = verdicts(view, parts_with_room(parts_of(view), 8, 5))
     assert found.overall is not None
     assert {found.overall.first, *found.overall.rivals} == {"ruby", "jade"}
@@ -164,7 +164,7 @@ def test_the_best_and_those_who_cannot_be_told_from_it(board: Board) -> None:
 
 
 def test_the_overall_verdict_is_that_of_compare(board: Board) -> None:
-    found = verdicts(open_view(board, draws=DRAWS), []).overall
+    found = verdicts(open_view(board), []).overall
     assert found is not None
     pairs = board.result.compare(draws=DRAWS).pairs
     for lead in found.leads:
@@ -175,7 +175,7 @@ def test_the_overall_verdict_is_that_of_compare(board: Board) -> None:
 
 
 def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     seen = 0
     for part in parts_of(view):
         values = dict(zip((model for model, _ in view.columns.systems), view.points(part), strict=True))
@@ -188,14 +188,14 @@ def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
 
 def test_where_less_is_better_the_lowest_is_the_best(board: Board) -> None:
     bench = replace(board.bench, lower=frozenset({"total"}))
-    found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench)), draws=DRAWS), []).overall
+    found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench))), []).overall
     assert found is not None
     assert found.first == "slate" and found.settled
     assert all(lead.gap is not None and lead.gap > 0 and lead.cases[0] > lead.cases[2] for lead in found.leads)
 
 
 def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overall(board: Board) -> None:
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     found = traits(view, parts_of(view))
     said = {(trait.model, trait.part.title, trait.distance > 0) for trait in found.found}
     assert said == {
@@ -217,7 +217,7 @@ def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overal
 
 def test_a_best_model_is_seldom_left_out_and_gifts_are_seldom_made_up(board: Board) -> None:
     """Scores dealt out anew to the models, case by case: each is then as good as the best at everything."""
-    view = open_view(board, draws=100)
+    view = open_view(replace(board, draws=100))
     rng = np.random.default_rng(11)
     models = [model for model, _ in view.columns.systems]
     parts = parts_with_room(parts_of(view), 8, 5)
@@ -225,7 +225,7 @@ def test_a_best_model_is_seldom_left_out_and_gifts_are_seldom_made_up(board: Boa
     for _ in range(30):
         deals = {case.id: dict(zip(models, rng.permutation(models), strict=True)) for case in view.cases}
         dealt = tuple(s.model_copy(update={"model": str(deals[s.case][s.model])}) for s in view.result.scores)
-        null = View(board, view.protocol, view.judge, replace(view.result, scores=dealt), draws=100, seed=view.seed)
+        null = replace(view, result=replace(view.result, scores=dealt))
         said = verdicts(null, parts).parts
         wrong["left out"] += any("ruby" not in (one.first, *one.rivals) for one in said)
         wrong["clearly the best"] += any(one.settled for one in said)
@@ -234,16 +234,16 @@ def test_a_best_model_is_seldom_left_out_and_gifts_are_seldom_made_up(board: Boa
     assert max(wrong.values()) <= 5, wrong
 
 
-def test_pictures_are_the_typical_case_and_the_two_largest_gaps(board: Board, album: Album) -> None:
+def test_pictures_are_the_typical_case_and_the_two_largest_gaps(board: Board, store: PictureStore) -> None:
     weights = {"instruction_alignment": 3, "reference_consistency": 3}
     totals: dict[str, dict[str, float]] = {}
     for score in board.result.scores:
         if score.value is not None:
             of_model = totals.setdefault(score.model, {})
             of_model[score.case] = of_model.get(score.case, 0.0) + weights.get(score.metric, 1) * score.value / 9
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     first, second = (row.model for row in view.ranked[:2])
-    scenes = gallery(view, album).scenes
+    scenes = chosen_pictures(view, store).scenes
     assert [len(scene.shown) for scene in scenes] == [2, 2, 2]
     typical, lead, loss = (scene.case.id for scene in scenes)
     apart = {case: totals[first][case] - totals[second][case] for case in totals[first]}
@@ -257,14 +257,14 @@ def test_pictures_are_the_typical_case_and_the_two_largest_gaps(board: Board, al
             assert shown.jpeg is not None and not isinstance(decode(shown.jpeg), Failure)
 
 
-def test_a_model_that_is_never_ahead_is_shown_where_it_is_least_behind(board: Board, album: Album) -> None:
-    first, second = (row.model for row in open_view(board, draws=DRAWS).ranked[:2])
+def test_a_model_that_is_never_ahead_is_shown_where_it_is_least_behind(board: Board, store: PictureStore) -> None:
+    first, second = (row.model for row in open_view(board).ranked[:2])
     lowered = tuple(
         s if s.model != second or s.value is None else s.model_copy(update={"value": s.value - 20})
         for s in board.result.scores
     )
-    view = open_view(replace(board, result=replace(board.result, scores=lowered)), draws=DRAWS)
-    scenes = gallery(view, album).scenes
+    view = open_view(replace(board, result=replace(board.result, scores=lowered)))
+    scenes = chosen_pictures(view, store).scenes
     assert [scene.why for scene in scenes] == ["Typical", f"{first} furthest ahead", f"{second} least behind"]
     assert len({scene.case.id for scene in scenes}) == 3
 
@@ -274,13 +274,13 @@ def test_a_part_that_is_called_by_a_number_says_of_what(board: Board) -> None:
         board.result,
         cases=tuple(c.model_copy(update={"groups": {"subjects": str(1 + n % 2)}}) for n, c in enumerate(board.cases)),
     )
-    titles = {part.title for part in parts_of(open_view(replace(board, result=numbered), draws=DRAWS))}
+    titles = {part.title for part in parts_of(open_view(replace(board, result=numbered)))}
     assert {"subjects 1", "subjects 2"} <= titles
 
 
-def test_a_single_model_shows_six_pictures_from_worst_to_best(alone: Path, album: Album) -> None:
+def test_a_single_model_shows_six_pictures_from_worst_to_best(alone: Path, store: PictureStore) -> None:
     (found,) = open_boards([alone], draws=DRAWS)
-    scenes = gallery(open_view(found, draws=DRAWS), album).scenes
+    scenes = chosen_pictures(open_view(found), store).scenes
     values = [scene.shown[0].value for scene in scenes]
     assert len(values) == 6 and values == sorted(values)
     found.close()
@@ -339,8 +339,8 @@ def shortened(board: Board, kept: int, model: str = "ruby") -> Board:
 
 
 def test_a_model_with_few_scores_is_not_chosen_and_its_count_is_said(board: Board) -> None:
-    best = next(row.model for row in open_view(board, draws=DRAWS).rows)
-    view = open_view(shortened(board, 3, best), draws=DRAWS)
+    best = next(row.model for row in open_view(board).rows)
+    view = open_view(shortened(board, 3, best))
     assert [place.rank for place in view.order] == [1, 2, None]
     assert view.order[-1].row.model == best
     said = verdicts(view, parts_with_room(parts_of(view), 8, 5))
@@ -362,7 +362,7 @@ def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> 
         n_cases=30,
         cases=(9, 1, 20),
     )
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
     assert (
@@ -381,7 +381,7 @@ def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> Non
     lead = Lead(
         "slate", 0.5, (0.3, 0.7), None, False, False, "what failed", together=(-0.5, 1.2), n_cases=30, cases=(20, 1, 9)
     )
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     assert words.headline(view, verdict) == "ruby comes first, but what failed could undo its lead over slate"
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
@@ -403,20 +403,20 @@ def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> Non
 
 def test_a_lead_in_a_measure_of_which_less_is_better_is_called_ahead(board: Board) -> None:
     bench = replace(board.bench, lower=frozenset({"total"}))
-    view = open_view(replace(board, result=replace(board.result, bench=bench)), draws=DRAWS)
+    view = open_view(replace(board, result=replace(board.result, bench=bench)))
     text = " ".join(words.confidence(view, verdicts(view, [])))
     assert re.match(
         r"slate is [\d.]+ points ahead of the next, (ruby|jade); anything from .* ahead fits the data", text
     )
 
 
-def test_pictures_that_are_there_are_not_denied(board: Board, album: Album) -> None:
+def test_pictures_that_are_there_are_not_denied(board: Board, store: PictureStore) -> None:
     gone = {"value": None, "failure": Failure(kind="refused")}
     scores = [s.model_copy(update=gone) for s in board.result.scores]
     none = replace(board, result=result_of(board.bench, board.cases, scores, draws=0))
-    view = open_view(none, draws=DRAWS)
+    view = open_view(none)
     assert words.headline(view, verdicts(view, []).overall) == "No model has a score yet"
-    rule = gallery(view, album).rule
+    rule = chosen_pictures(view, store).rule
     assert rule == (
         "None is shown: the 104 outputs with pictures in the runs are of jade, ruby, slate, and no model of these is ranked."
     )
@@ -461,11 +461,11 @@ def test_the_mean_of_the_judges_comes_first_where_it_is_the_number_of_the_benchm
     ]
     both = [*board.result.scores, *other]
     apart = replace(board, result=result_of(board.bench, board.cases, both, draws=0))
-    assert (apart.judge_for("corrected"), open_view(apart, draws=0).judge) == ("another", "another")
+    assert (apart.judge_for("corrected"), open_view(apart).judge) == ("another", "another")
     bench = replace(board.bench, judges_mean=True)
     panel = replace(board, result=result_of(bench, board.cases, [*both, *mean_of_judges(both)], draws=0))
-    assert open_view(panel, draws=0).judge == "mean"
-    head = board_head(panel, panel.result.table.rows)
+    assert open_view(panel).judge == "mean"
+    head = board_head(panel)
     assert head["judges"][head["judge"]["corrected"]] == "mean"
     assert head["judge_titles"][head["judge"]["corrected"]] == "mean of another, eye"
 
@@ -501,7 +501,7 @@ def lacking(board: Board, models: str, failures: dict[str, Failure], refusals: s
         for s in board.result.scores
     ]
     result = result_of(board.bench, board.cases, scores, draws=0, refusals=refusals)
-    return open_view(replace(board, result=result), draws=DRAWS)
+    return open_view(replace(board, result=result))
 
 
 def test_a_sheet_tells_the_models_own_failures_from_those_of_judges_and_cases(board: Board) -> None:
@@ -525,9 +525,9 @@ def test_bounds_on_a_sheet_are_about_failures_that_have_no_value(board: Board) -
 
 
 def test_the_case_in_which_a_model_is_furthest_ahead_is_shown_as_that_also_where_it_is_the_middle_one(
-    board: Board, album: Album
+    board: Board, store: PictureStore
 ) -> None:
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     first, second = (row.model for row in view.ranked[:2])
     kept = [case.id for case in view.cases[:5]]
     leads = dict(zip(kept, (9, 7, 5, 3, 1), strict=True))
@@ -538,8 +538,8 @@ def test_the_case_in_which_a_model_is_furthest_ahead_is_shown_as_that_also_where
             way = 0.5 if s.model == first else -0.5
             scores.append(s.model_copy(update={"value": means[s.case] + way * leads[s.case], "failure": None}))
     cases = tuple(case for case in board.cases if case.id in kept)
-    scenes = gallery(
-        open_view(replace(board, result=result_of(board.bench, cases, scores, draws=0)), draws=DRAWS), album
+    scenes = chosen_pictures(
+        open_view(replace(board, result=result_of(board.bench, cases, scores, draws=0))), store
     ).scenes
     said = {scene.why: scene.case.id for scene in scenes}
     assert said[f"{first} furthest ahead"] == kept[0], "in the middle by its mean, and 9 ahead"
@@ -548,7 +548,7 @@ def test_the_case_in_which_a_model_is_furthest_ahead_is_shown_as_that_also_where
 
 
 def test_models_that_are_level_are_called_level(board: Board) -> None:
-    view = open_view(board, draws=DRAWS)
+    view = open_view(board)
     lead = Lead("jade", -1e-12, (-0.3, 0.3), None, False, False, "", None, n_cases=30, cases=(0, 30, 0))
     said = " ".join(words.confidence(view, Verdicts(Verdict(view.overall, "ruby", 5.0, (lead,)), (), 1, 0)))
     assert said.startswith("ruby and the next, jade, are level on the 30 cases both have; ")
@@ -561,7 +561,7 @@ def test_a_run_that_has_just_begun_is_not_judged_by(board: Board, tmp_path: Path
         if s.model != "slate"
     ]
     begun = replace(board, result=result_of(board.bench, board.cases, scores, draws=0))
-    text = re.sub(r"<[^>]*>", " ", brief_sheet(begun, Album("thumbs"), draws=DRAWS))
+    text = re.sub(r"<[^>]*>", " ", brief_sheet(begun, PictureStore("thumbs")))
     assert "all 0 figures" not in text
     assert "of the 1 cases" not in text
     assert "cannot tell" not in text

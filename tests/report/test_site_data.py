@@ -25,7 +25,7 @@ from refbench.report.site.boards import open_boards
 from refbench.report.site.contract import CASES_SIZE
 from refbench.report.site.overview import FAILURE_KINDS
 from refbench.report.site.pages import Pages, script, write_site
-from refbench.report.site.pictures import Album, full_picture, thumbnail
+from refbench.report.site.pictures import PictureStore, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
 from refbench.tables.scoring import rescore, score_run
@@ -100,16 +100,16 @@ def _no_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(scope="module")
 def pages(work: Path) -> Iterator[Pages]:
-    album = Album()
-    found = Pages([work / "one"], album, draws=200)
+    store = PictureStore()
+    found = Pages([work / "one"], store, draws=200)
     yield found
     found.close()
-    album.close()
+    store.close()
 
 
 @pytest.fixture
-def album() -> Iterator[Album]:
-    found = Album()
+def store() -> Iterator[PictureStore]:
+    found = PictureStore()
     yield found
     found.close()
 
@@ -294,9 +294,9 @@ def test_judging_that_differs_between_runs_is_said(checkout: Path, tmp_path: Pat
     assert "the runs were not judged alike: questions is all in all, one in each" in board.result.notes
 
 
-def test_answers_stand_in_the_order_of_the_questions(checkout: Path, tmp_path: Path, album: Album) -> None:
+def test_answers_stand_in_the_order_of_the_questions(checkout: Path, tmp_path: Path, store: PictureStore) -> None:
     rescore("creval", data=checkout, replies=checkout / "answer_gpt", out=tmp_path / "run", draws=0)
-    pages = Pages([tmp_path / "run"], album, data=checkout, draws=0)
+    pages = Pages([tmp_path / "run"], store, data=checkout, draws=0)
     case = pages.chunk("b0/cases/0")["cases"][0]
     pages.close()
     for metric in ("IF", "VC", "VQ"):
@@ -309,17 +309,17 @@ def test_answers_stand_in_the_order_of_the_questions(checkout: Path, tmp_path: P
 
 
 def test_the_papers_numbers_are_there_for_models_that_the_run_has_not(
-    checkout: Path, tmp_path: Path, album: Album
+    checkout: Path, tmp_path: Path, store: PictureStore
 ) -> None:
     rescore("creval", data=checkout, replies=checkout / "answer_gpt", out=tmp_path / "run", draws=0)
-    pages = Pages([tmp_path / "run"], album, draws=0)
+    pages = Pages([tmp_path / "run"], store, draws=0)
     rows = pages.chunk("b0/board")["published"]
     pages.close()
     assert len(rows) == len(benchmark("creval").published()) and all(row["model"] is None for row in rows)
 
 
 def test_without_the_data_references_are_empty_and_the_page_says_so(
-    checkout: Path, tmp_path: Path, album: Album, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, tmp_path: Path, store: PictureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, elsewhere = tmp_path / "here/creval", tmp_path / "elsewhere/creval"
     shutil.copytree(checkout, here)
@@ -327,17 +327,17 @@ def test_without_the_data_references_are_empty_and_the_page_says_so(
     elsewhere.parent.mkdir()
     here.rename(elsewhere)
     monkeypatch.delenv("REFBENCH_DATA", raising=False)
-    with closing(Pages([tmp_path / "run"], album, draws=0)) as pages:
+    with closing(Pages([tmp_path / "run"], store, draws=0)) as pages:
         assert [p["thumb"] for p in pages.chunk("b0/cases/0")["cases"][0]["references"]] == [""]
         assert any("not at hand" in note for note in pages.chunk("b0/board")["notes"])
     monkeypatch.setenv("REFBENCH_DATA", str(elsewhere.parent))
-    with closing(Pages([tmp_path / "run"], album, draws=0)) as pages:
+    with closing(Pages([tmp_path / "run"], store, draws=0)) as pages:
         assert pages.chunk("b0/cases/0")["cases"][0]["references"][0]["thumb"]
 
 
-def test_a_data_directory_without_the_pictures_is_refused(work: Path, tmp_path: Path, album: Album) -> None:
+def test_a_data_directory_without_the_pictures_is_refused(work: Path, tmp_path: Path, store: PictureStore) -> None:
     with pytest.raises(RefBenchError, match="holds none of the cases' pictures"):
-        Pages([work / "one"], album, data=tmp_path, draws=0)
+        Pages([work / "one"], store, data=tmp_path, draws=0)
 
 
 @pytest.mark.parametrize("text", [NASTY, "</SCRIPT>", "<!--", "]]>", "\u2029", "\ud800 lone", "'\"\\\r\n"])
@@ -352,7 +352,7 @@ def test_whatever_a_judge_says_stays_inside_a_string(text: str) -> None:
 def test_a_written_site_is_whole_small_at_first_sight_and_can_be_written_again(work: Path, tmp_path: Path) -> None:
     annotate(Run.open(work / "one"), Annotation(case="case3", star=True, comment=NASTY))
     done = write_site([work / "one"], tmp_path / "site", draws=50)
-    assert done.index == tmp_path / "site/index.html" and done.cases == 30 and not done.absent and not done.broken
+    assert done.path == tmp_path / "site/index.html" and done.cases == 30 and not done.absent and not done.broken
     names = {path.relative_to(tmp_path / "site/data").as_posix() for path in (tmp_path / "site/data").rglob("*.js")}
     assert names == {
         "site.js",
@@ -408,15 +408,15 @@ def test_a_site_that_was_not_finished_has_no_page_to_open(
         write_site([work / "two"], tmp_path / "site", draws=0)
     assert not (tmp_path / "site/index.html").exists()
     monkeypatch.undo()
-    assert write_site([work / "two"], tmp_path / "site", draws=0).index.exists()
+    assert write_site([work / "two"], tmp_path / "site", draws=0).path.exists()
 
 
-def test_broken_and_changed_pictures_are_named_and_stay_empty(work: Path, tmp_path: Path, album: Album) -> None:
+def test_broken_and_changed_pictures_are_named_and_stay_empty(work: Path, tmp_path: Path, store: PictureStore) -> None:
     for name in ("one", "pics"):
         shutil.copytree(work / name, tmp_path / name)
     (tmp_path / "pics/0_0.png").write_bytes((work / "pics/0_0.png").read_bytes()[:40])
     (tmp_path / "pics/1_0.png").unlink()
-    pages = Pages([tmp_path / "one"], album, data=tmp_path, draws=0)
+    pages = Pages([tmp_path / "one"], store, data=tmp_path, draws=0)
     blob = Run.open(tmp_path / "one").blobs
     stored = pages.boards["b0"].board.outputs_by_case["case2"][2][1].pictures[0]
     blob.path(stored.sha256, stored.format).write_bytes(encode(np.zeros((4, 4, 3), dtype=np.uint8)))
@@ -424,22 +424,22 @@ def test_broken_and_changed_pictures_are_named_and_stay_empty(work: Path, tmp_pa
     pages.close()
     assert [cases[n]["references"][0]["thumb"] for n in (0, 1)] == ["", ""] and cases[2]["references"][0]["thumb"]
     assert cases[2]["outputs"][2]["pictures"][0]["thumb"] == "", "another picture under its name is not its picture"
-    assert album.absent == {"pics/1_0.png"}
-    assert "cut off" in album.broken["pics/0_0.png"] and len(album.broken) == 2
+    assert store.absent == {"pics/1_0.png"}
+    assert "cut off" in store.broken["pics/0_0.png"] and len(store.broken) == 2
     assert "could not be checked" in pages.boards["b0"].copies.unchecked
 
 
-def test_pictures_that_browsers_do_not_show_are_shown_as_png(tmp_path: Path, album: Album) -> None:
+def test_pictures_that_browsers_do_not_show_are_shown_as_png(tmp_path: Path, store: PictureStore) -> None:
     pixels = np.random.default_rng(2).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     cv2.imwrite(str(tmp_path / "a.tiff"), pixels[:, :, ::-1])
-    view = album.inputs([Picture(name="a.tiff", role="source")], tmp_path, {})[0]
+    view = store.inputs([Picture(name="a.tiff", role="source")], tmp_path, {})[0]
     assert view["full"].endswith(".png") and (view["width"], view["height"]) == (60, 40)
-    data = full_picture(album.full[view["full"]])
+    data = full_picture(store.full[view["full"]])
     assert isinstance(data, bytes) and np.array_equal(decode(data), pixels)
-    assert isinstance(small := thumbnail(album.thumbs[view["thumb"]]), bytes) and small[:2] == b"\xff\xd8"
+    assert isinstance(small := thumbnail(store.thumbs[view["thumb"]]), bytes) and small[:2] == b"\xff\xd8"
 
 
-def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_path: Path, album: Album) -> None:
+def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_path: Path, store: PictureStore) -> None:
     asyncio.run(
         generate_async(
             str(work / "cases.jsonl"),
@@ -449,7 +449,7 @@ def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_pa
             limit=3,
         )
     )
-    pages = Pages([tmp_path / "run"], album, draws=0)
+    pages = Pages([tmp_path / "run"], store, draws=0)
     case = pages.chunk("b0/cases/0")["cases"][0]
     assert pages.chunk("b0/compare")["pairs"] == [] and pages.chunk("b0/agreement")["pairs"] == []
     pages.close()
@@ -458,7 +458,7 @@ def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_pa
 
 
 def test_gates_of_a_design_are_said_and_every_question_has_its_score(
-    tmp_path: Path, album: Album, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: PictureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     items = ideabench.designs(1)
@@ -474,7 +474,7 @@ def test_gates_of_a_design_are_said_and_every_question_has_its_score(
             settings={"ask": "corrected"},
             limit=3,
         )
-    pages = Pages([tmp_path / "run"], album, protocol="corrected", draws=0)
+    pages = Pages([tmp_path / "run"], store, protocol="corrected", draws=0)
     case = next(case for case in pages.chunk("b0/cases/0")["cases"] if case["questions"])
     head = pages.chunk("site")["boards"][0]
     pages.close()
@@ -497,15 +497,14 @@ def test_gates_of_a_design_are_said_and_every_question_has_its_score(
 
 
 def test_rows_that_a_first_view_cannot_hold_are_in_a_chunk_of_their_own(
-    work: Path, album: Album, monkeypatch: pytest.MonkeyPatch
+    work: Path, store: PictureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Pages([work / "two"], album, draws=0)
+    whole = Pages([work / "two"], store, draws=0)
     rows = whole.chunk("b0/board")["rows"]
     assert not whole.chunk("site")["boards"][0]["rows_apart"] and "b0/rows" not in set(whole.names())
     whole.close()
-    for module in ("head", "overview", "pages"):
-        monkeypatch.setattr(f"refbench.report.site.{module}.MOST_ROWS", 20)
-    apart = Pages([work / "two"], album, draws=0)
+    monkeypatch.setattr("refbench.report.site.boards.MOST_ROWS", 20)
+    apart = Pages([work / "two"], store, draws=0)
     first, others = apart.chunk("b0/board")["rows"], apart.chunk("b0/rows")["rows"]
     assert apart.chunk("site")["boards"][0]["rows_apart"] and "b0/rows" in set(apart.names())
     apart.close()

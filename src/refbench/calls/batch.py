@@ -57,7 +57,7 @@ class BatchResult:
 
 
 @dataclass(frozen=True)
-class Desk:
+class BatchEndpoint:
     """Where batches are handed in: an address and two ways to send there.
 
     `patient` tries again; `once` does not, because a batch that is created twice is paid for twice.
@@ -105,9 +105,9 @@ class OpenAIBatches:
 
     limits = BatchLimits(requests=50_000, size=180 * MEGABYTE)
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.url = f"{desk.base_url}/batches"
+    def __init__(self, endpoint: BatchEndpoint) -> None:
+        self.endpoint = endpoint
+        self.url = f"{endpoint.base_url}/batches"
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         """One request as it stands in a batch."""
@@ -124,23 +124,23 @@ class OpenAIBatches:
         )
         pieces = [head.encode(), *lines, f"\r\n--{boundary}--\r\n".encode()]
         form = f"multipart/form-data; boundary={boundary}"
-        file = _id(await self.desk.post(f"{self.desk.base_url}/files", pieces, form))
+        file = _id(await self.endpoint.post(f"{self.endpoint.base_url}/files", pieces, form))
         asked = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
         body = orjson.dumps({**asked, "metadata": {"refbench": tag}})
-        return _id(await self.desk.post(self.url, [body], "application/json", once=True))
+        return _id(await self.endpoint.post(self.url, [body], "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        body = await self.desk.get(f"{self.url}/{batch}")
+        body = await self.endpoint.get(f"{self.url}/{batch}")
         if body is None:
             return BatchState(ended=True, word="unknown to the provider")
-        told = self.desk.json(body)
+        told = self.endpoint.json(body)
         word = str(told.get("status"))
         errors = [_words(error) for error in (told.get("errors") or {}).get("data") or []]
         files = [told[key] for key in ("output_file_id", "error_file_id") if told.get(key)]
         return BatchState(
             ended=word in ("completed", "failed", "expired", "cancelled"),
             word=": ".join([word, *errors[:1]]),
-            results=tuple(f"{self.desk.base_url}/files/{file}/content" for file in files),
+            results=tuple(f"{self.endpoint.base_url}/files/{file}/content" for file in files),
         )
 
     def results(self, body: bytes) -> Iterator[BatchResult]:
@@ -155,7 +155,7 @@ class OpenAIBatches:
 
     async def find(self, tag: str, requests: int, since: float, known: Collection[str]) -> tuple[str, ...]:
         """The batch that was handed in under a tag, if it arrived."""
-        listed = _listed(self.desk, self.url, "after")
+        listed = _listed(self.endpoint, self.url, "after")
         return tuple([_id(told) async for told in listed if (told.get("metadata") or {}).get("refbench") == tag])
 
 
@@ -167,9 +167,9 @@ class AnthropicBatches:
 
     limits = BatchLimits(requests=100_000, size=200 * MEGABYTE)
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.url = f"{desk.base_url}/v1/messages/batches"
+    def __init__(self, endpoint: BatchEndpoint) -> None:
+        self.endpoint = endpoint
+        self.url = f"{endpoint.base_url}/v1/messages/batches"
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         return b"".join((f'{{"custom_id":"{custom_id}","params":'.encode(), body, b"}"))
@@ -179,13 +179,13 @@ class AnthropicBatches:
         for line in lines:
             pieces += [line, b","]
         pieces[-1] = b"]}"
-        return _id(await self.desk.post(self.url, pieces, "application/json", once=True))
+        return _id(await self.endpoint.post(self.url, pieces, "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        body = await self.desk.get(f"{self.url}/{batch}")
+        body = await self.endpoint.get(f"{self.url}/{batch}")
         if body is None:
             return BatchState(ended=True, word="unknown to the provider")
-        told = self.desk.json(body)
+        told = self.endpoint.json(body)
         word = str(told.get("processing_status"))
         place = str(told.get("results_url") or "")
         if urlsplit(place)[:2] != urlsplit(self.url)[:2]:  # the key goes where it was given for, and nowhere else
@@ -213,24 +213,24 @@ class AnthropicBatches:
             count = sum((told.get("request_counts") or {}).values())
             return -_SKEW <= created - since <= _SUBMITTING and count == requests and told.get("id") not in known
 
-        return tuple([_id(told) async for told in _listed(self.desk, self.url, "after_id") if may_be(told)])
+        return tuple([_id(told) async for told in _listed(self.endpoint, self.url, "after_id") if may_be(told)])
 
 
 Batches = OpenAIBatches | AnthropicBatches
 
 
-def batches_of(kind: str, judge: str, desk: Desk) -> Batches:
+def batches_of(kind: str, judge: str, endpoint: BatchEndpoint) -> Batches:
     """The batch API of a kind of provider."""
     if kind == "openai":
-        return OpenAIBatches(desk)
+        return OpenAIBatches(endpoint)
     if kind == "anthropic":
-        return AnthropicBatches(desk)
+        return AnthropicBatches(endpoint)
     raise RefBenchError(f"--batch works with OpenAI and Anthropic; judge {judge} is {kind}: run it without --batch")
 
 
 async def hand_in(batches: Batches, tag: str, lines: Sequence[bytes], known: Collection[str]) -> tuple[str, ...]:
     """Submit a batch and never twice: after a failure that may have been a success, the provider's list is asked."""
-    since, policy = time.time(), batches.desk.patient.policy
+    since, policy = time.time(), batches.endpoint.patient.policy
     for number in range(1, _TRIES + 1):
         try:
             return (await batches.submit(tag, lines),)
@@ -241,7 +241,9 @@ async def hand_in(batches: Batches, tag: str, lines: Sequence[bytes], known: Col
                 if found:
                     return found
         await asyncio.sleep(policy.wait(number, None, random.Random()))
-    raise RefBenchError(f"{batches.desk.base_url} did not take a batch ({failure}): run the same command again later")
+    raise RefBenchError(
+        f"{batches.endpoint.base_url} did not take a batch ({failure}): run the same command again later"
+    )
 
 
 async def outcome(batches: Batches, ids: Sequence[str]) -> tuple[str, list[BatchResult]] | None:
@@ -251,15 +253,15 @@ async def outcome(batches: Batches, ids: Sequence[str]) -> tuple[str, list[Batch
         return None
     found: list[BatchResult] = []
     for place in (place for state in states for place in state.results):
-        found += batches.results(await batches.desk.get(place) or b"")
+        found += batches.results(await batches.endpoint.get(place) or b"")
     return ", ".join(state.word for state in states), found
 
 
-async def _listed(desk: Desk, url: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
+async def _listed(endpoint: BatchEndpoint, url: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
     """All batches that the provider lists, page by page."""
     after = ""
     while True:
-        page = desk.json(await desk.get(f"{url}?limit=100{after}"))
+        page = endpoint.json(await endpoint.get(f"{url}?limit=100{after}"))
         data = page.get("data") or []
         for told in data:
             yield told

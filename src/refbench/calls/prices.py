@@ -1,13 +1,30 @@
-"""What tokens cost: the `genai-prices` package (sourced, dated, offline), or what the user says. Never a guess."""
+"""What calls cost: tokens before anything is sent, and dollars for them, from the `genai-prices` package (sourced,
+dated, offline) or from what the user says. Never a guess.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from refbench.record import Record, RefBenchError
+from refbench.record import Record
 
 _PROVIDERS = {"openai": "openai", "gemini": "google", "anthropic": "anthropic"}
+_TILED = {  # base and per-tile tokens of OpenAI's 512 px tiles
+    r"gpt-4o-mini": (2833, 5667),
+    r"gpt-5": (70, 140),
+    r"(?:o1|o3)(?!-mini)": (75, 150),
+    r"gpt-4|chatgpt-4o": (85, 170),
+}
+_PATCHED = {  # OpenAI's 32 px patches, at most 1,536, times a factor
+    r"gpt-4\.1-mini|gpt-5-mini": 1.62,
+    r"gpt-4\.1-nano|gpt-5-nano": 2.46,
+    r"o4-mini": 1.72,
+}
 
 
 class Price(Record):
@@ -21,41 +38,100 @@ class Price(Record):
         return (input_tokens * self.input_usd + output_tokens * self.output_usd) / 1e6
 
 
-def price_of(kind: str, model: str, options: Mapping[str, str], *, own_server: bool = False) -> Price | None:
-    """The price of a model: the spec's `price=IN,OUT` first, then the price source; None when nobody knows.
+FREE = Price(input_usd=0.0, output_usd=0.0, source="free")
+
+
+@dataclass(frozen=True)
+class PictureUsage:
+    """Tokens of a call that made pictures. Those of pictures are part of the whole; None when the reply does not tell
+    them apart."""
+
+    input_tokens: int
+    output_tokens: int
+    input_picture_tokens: int | None = None
+    output_picture_tokens: int | None = None
+
+
+def price_of(kind: str, model: str, given: Sequence[float] | None = None, *, own_server: bool = False) -> Price | None:
+    """The price of a model: the user's (input and output) first, then the price source; None when nobody knows.
 
     A server of the user's own has no list price, whatever its model is called.
     """
-    if "price" in options:
-        return _given(options["price"])
-    if own_server or kind not in _PROVIDERS:
+    if given is not None:
+        return Price(input_usd=given[0], output_usd=given[1], source="given by the user")
+    if own_server:
         return None
-    try:
-        source = importlib.import_module("genai_prices")
-    except ImportError:
+    # Prices by tier depend on the size of a request; a thousand tokens is what a judge's request is about.
+    thousand = _listed(kind, model, input_tokens=1000, output_tokens=1000)
+    if thousand is None:
         return None
     million = 1_000_000
-    try:
-        # Prices by tier depend on the size of a request; a thousand tokens is what a judge's request is about.
-        found = source.calc_price(
-            source.Usage(input_tokens=1000, output_tokens=1000), model_ref=model, provider_id=_PROVIDERS[kind]
-        )
-    except LookupError:
-        return None
     return Price(
-        input_usd=float(found.input_price) / 1000 * million,
-        output_usd=float(found.output_price) / 1000 * million,
+        input_usd=float(thousand.input_price) / 1000 * million,
+        output_usd=float(thousand.output_price) / 1000 * million,
         source=f"genai-prices {importlib.import_module('importlib.metadata').version('genai-prices')}",
     )
 
 
-def _given(text: str) -> Price:
+def picture_call_cost(kind: str, model: str, usage: PictureUsage) -> float | None:
+    """List price of the tokens of a call that made pictures, which have prices of their own.
+
+    None when nobody knows, or where the reply does not tell the tokens apart and the prices differ.
+    """
+    if usage.input_picture_tokens is None or usage.output_picture_tokens is None:
+        return None
+    price = _listed(
+        kind,
+        model,
+        input_tokens=usage.input_tokens,
+        input_image_tokens=usage.input_picture_tokens,
+        output_tokens=usage.output_tokens,
+        output_image_tokens=usage.output_picture_tokens,
+    )
+    return None if price is None else float(price.total_price)
+
+
+def _listed(kind: str, model: str, **tokens: int) -> Any:
+    """What the price source says of these tokens; None where it is not installed or does not know the model."""
+    if kind not in _PROVIDERS:
+        return None
     try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if len(numbers) != 2 or min(numbers) < 0:
-        raise RefBenchError(
-            f"price={text}: write dollars for a million input and output tokens, for example price=0.4,1.6"
-        )
-    return Price(input_usd=numbers[0], output_usd=numbers[1], source="given by the user")
+        source = importlib.import_module("genai_prices")
+        return source.calc_price(source.Usage(**tokens), model_ref=model, provider_id=_PROVIDERS[kind])
+    except (ImportError, LookupError, ValueError):  # ValueError: counts that contradict each other
+        return None
+
+
+def request_tokens(
+    kind: str, model: str, characters: int, sizes: Sequence[tuple[int, int]], detail: str = "high"
+) -> int:
+    """Input tokens of a request with these pictures, generously: text has three characters a token, where English has
+    four and Chinese nearer one and a half."""
+    return math.ceil(characters / 3) + sum(picture_tokens(kind, model, w, h, detail) for w, h in sizes) + 20
+
+
+def picture_tokens(kind: str, model: str, width: int, height: int, detail: str = "auto") -> int:
+    """Tokens of one picture by its provider's published rule; for servers without one, patches of 28 px as the Qwen-VL
+    models count."""
+    if kind == "openai":
+        for pattern, factor in _PATCHED.items():
+            if re.match(pattern, model):
+                return math.ceil(min(1536, math.ceil(width / 32) * math.ceil(height / 32)) * factor)
+        for pattern, (base, tile) in _TILED.items():
+            if re.match(pattern, model):
+                return base if detail == "low" else base + tile * _tiles(width, height)
+    if kind == "gemini":
+        if max(width, height) <= 384:
+            return 258
+        return 258 * math.ceil(width / 768) * math.ceil(height / 768)
+    if kind == "anthropic":
+        scale = min(1.0, 1568 / max(width, height))
+        return min(1600, math.ceil(width * scale * height * scale / 750))
+    return math.ceil(width / 28) * math.ceil(height / 28)
+
+
+def _tiles(width: int, height: int) -> int:
+    scale = min(1.0, 2048 / max(width, height))
+    width, height = int(width * scale), int(height * scale)
+    scale = min(1.0, 768 / max(1, min(width, height)))
+    return math.ceil(width * scale / 512) * math.ceil(height * scale / 512)

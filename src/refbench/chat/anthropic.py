@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from refbench.chat.provider import Provider, Said
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures
+from refbench.chat.provider import Provider
+from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
 from refbench.failure import Failure
 
 MOST_TOKENS = 4096
@@ -37,13 +37,13 @@ def _shape(
     return {**body, **parameters}
 
 
-def _read(said: Any) -> Said:
-    usage = said.get("usage") or {}
+def _read(reply: Any) -> Reply:
+    usage = reply.get("usage") or {}
     tokens: dict[str, Any] = {"input_tokens": usage.get("input_tokens"), "output_tokens": usage.get("output_tokens")}
-    reason = said.get("stop_reason")
+    reason = reply.get("stop_reason")
     if reason == "refusal":
-        return Said(None, Failure(kind="refused", detail="stop reason refusal"), **tokens)
-    blocks = said.get("content") or []
+        return Reply(None, Failure(kind="refused", detail="stop reason refusal"), **tokens)
+    blocks = reply.get("content") or []
     tool = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
     text = (
         orjson.dumps(tool[0]).decode()
@@ -51,8 +51,8 @@ def _read(said: Any) -> Said:
         else "".join(b.get("text", "") for b in blocks if b.get("type") == "text")
     )
     if not text.strip():
-        return Said(None, Failure(kind="empty_reply", detail=f"stop reason {reason}"), **tokens)
-    return Said(text, cut_off=reason == "max_tokens", **tokens)
+        return Reply(None, Failure(kind="empty_reply", detail=f"stop reason {reason}"), **tokens)
+    return Reply(text, cut_off=reason == "max_tokens", **tokens)
 
 
 def _headers(key: str | None) -> dict[str, str]:

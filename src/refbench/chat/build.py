@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from refbench.calls import Transport
 from refbench.chat.anthropic import ANTHROPIC
 from refbench.chat.gemini import GEMINI
 from refbench.chat.http import HttpVLM
-from refbench.chat.local import LocalVLM
 from refbench.chat.openai import OPENAI
 from refbench.chat.provider import Provider
-from refbench.chat.replay import ReplayVLM, read_replies
 from refbench.chat.vlm import VLM
 from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest
 
 PROVIDERS: dict[str, Provider] = {provider.kind: provider for provider in (OPENAI, GEMINI, ANTHROPIC)}
-KINDS = (*PROVIDERS, "local", "replay")
 
 
 def make_vlm(spec: Spec, transport: Transport) -> VLM:
@@ -26,9 +23,20 @@ def make_vlm(spec: Spec, transport: Transport) -> VLM:
     if spec.kind in PROVIDERS:
         return HttpVLM(spec, PROVIDERS[spec.kind], transport)
     if spec.kind == "local":
+        from refbench.chat.local import LocalVLM  # here and below: loaded for those who ask for it
+
         return LocalVLM(spec)
+    if spec.kind == "python":
+        from refbench.chat.python import python_vlm
+
+        return python_vlm(spec)
     if spec.kind == "replay":
+        from refbench.chat.replay import ReplayVLM, read_replies
+
         return ReplayVLM(spec, read_replies(Path(spec.what)))
-    near = difflib.get_close_matches(spec.kind, KINDS, n=1)
-    hint = f"did you mean {near[0]}:{spec.what}?" if near else f"there are {', '.join(KINDS)}"
+    added = {point.name: point for point in entry_points(group=JUDGE_PLUG_INS)}
+    if spec.kind in added:
+        vlm: VLM = added[spec.kind].load()(spec)
+        return vlm
+    hint = nearest(spec.kind, [*JUDGES, *sorted(added)], f":{spec.what}")
     raise RefBenchError(f"no judge is of the kind {spec.kind!r}: {hint}")

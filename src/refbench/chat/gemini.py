@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from refbench.chat.provider import Provider, Said
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures
+from refbench.chat.provider import Provider
+from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
 from refbench.failure import Failure
 
-_REFUSALS = frozenset({"SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "RECITATION", "IMAGE_SAFETY"})
+REFUSALS = frozenset(
+    {
+        "SAFETY",
+        "PROHIBITED_CONTENT",
+        "BLOCKLIST",
+        "SPII",
+        "RECITATION",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "NO_IMAGE",
+    }
+)
+"""Finish reasons that mean that Gemini declined, for text or for pictures."""
 
 
 def _shape(
@@ -35,27 +48,27 @@ def _shape(
     return body
 
 
-def _read(said: Any) -> Said:
-    usage = said.get("usageMetadata") or {}
+def _read(reply: Any) -> Reply:
+    usage = reply.get("usageMetadata") or {}
     written = (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0)
     tokens: dict[str, Any] = {
         "input_tokens": usage.get("promptTokenCount"),
         "output_tokens": written if usage else None,
     }
-    blocked = (said.get("promptFeedback") or {}).get("blockReason")
+    blocked = (reply.get("promptFeedback") or {}).get("blockReason")
     if blocked:
-        return Said(None, Failure(kind="refused", detail=f"prompt blocked: {blocked}"), **tokens)
-    candidates = said.get("candidates") or []
+        return Reply(None, Failure(kind="refused", detail=f"prompt blocked: {blocked}"), **tokens)
+    candidates = reply.get("candidates") or []
     if not candidates:
-        return Said(None, Failure(kind="empty_reply", detail="the server sent no candidate"), **tokens)
+        return Reply(None, Failure(kind="empty_reply", detail="the server sent no candidate"), **tokens)
     reason = candidates[0].get("finishReason")
     parts = (candidates[0].get("content") or {}).get("parts") or []
     text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
-    if reason in _REFUSALS:
-        return Said(None, Failure(kind="refused", detail=f"finish reason {reason}"), **tokens)
+    if reason in REFUSALS:
+        return Reply(None, Failure(kind="refused", detail=f"finish reason {reason}"), **tokens)
     if not text.strip():
-        return Said(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
-    return Said(text, cut_off=reason == "MAX_TOKENS", **tokens)
+        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
+    return Reply(text, cut_off=reason == "MAX_TOKENS", **tokens)
 
 
 GEMINI = Provider(

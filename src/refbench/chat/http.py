@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import orjson
 
-from refbench.calls import Answer, Call, CallFailedError, Price, Transport, price_of
-from refbench.chat.provider import Provider, Said, body_of
-from refbench.chat.tokens import request_tokens
-from refbench.chat.vlm import ChatRequest, Pictures
-from refbench.evidence import Evidence
-from refbench.failure import Failure, redact
+from refbench.calls import Call, CallFailedError, Transport, price_of
+from refbench.calls.errors import read_error
+from refbench.calls.prices import request_tokens
+from refbench.chat.provider import Provider, base_url_of, body_of, key_of, parameters_of
+from refbench.chat.vlm import VLM, ChatRequest, Pictures, Reply
+from refbench.evidence import Attempt, Evidence
+from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.specs import Spec, family_of
-
-_OURS = frozenset({"base_url", "key_env", "price", "family", "max_side", "quality", "max_tokens", "json"})
-_POLICY = ("content_policy", "content_filter", "content filter", "moderation", "safety system", "responsible ai")
+from refbench.specs import Spec, family_of, judge_options
 
 
-class HttpVLM:
+class HttpVLM(VLM):
     """One model of one provider at one address. The key is read from the environment and never leaves this object."""
 
     def __init__(self, spec: Spec, provider: Provider, transport: Transport) -> None:
+        options = judge_options(spec)
         self.name = spec.name
         self.model = spec.what
+        self.kind = provider.kind
         self.provider = provider
         self.transport = transport
-        self.family = spec.options.get("family") or family_of(spec.what)
-        self.base_url = base_url_of(spec, provider)
-        self._key = key_of(spec, provider, self.base_url)
-        self.parameters = _parameters(spec, provider, self.base_url)
-        self.max_tokens = int(spec.options["max_tokens"]) if "max_tokens" in spec.options else None
-        own = self.base_url != provider.base_url
-        self.price: Price | None = price_of(provider.kind, self.model, spec.options, own_server=own)
+        self.family = options["family"] or family_of(spec.what)
+        self.base_url = self.endpoint = base_url_of(options["base_url"], provider, spec.name)
+        own_server = self.base_url != provider.base_url
+        self._key_variables = (options["key_env"],) if options["key_env"] else provider.key_variables
+        self._key = key_of(self._key_variables, spec.name, needed=not own_server or options["key_env"] is not None)
+        self.parameters = parameters_of(options.others)
+        if provider.kind == "openai" and not own_server:
+            self.parameters.setdefault("tokens_field", "max_completion_tokens")
+        self.max_tokens: int | None = options["max_tokens"]
+        self.price = price_of(provider.kind, self.model, options["price"], own_server=own_server)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those that hold the key."""
+        return self.provider.headers(self._key)
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
         # A limit of the spec shapes all replies, like any other parameter of it.
         limit = {"max_tokens": self.max_tokens} if self.max_tokens else {}
         endpoint = f"{self.provider.kind} {self.base_url}"
-        return self._asked(request).canonical(endpoint, self.model, repeat, {**self.parameters, **limit})
+        return self._limited(request).canonical(endpoint, self.model, repeat, {**self.parameters, **limit})
 
     def input_tokens(self, request: ChatRequest, pictures: Pictures) -> int:
         sizes = [(pictures[p.sha256].width, pictures[p.sha256].height) for p in request.pictures]
@@ -51,17 +57,16 @@ class HttpVLM:
     def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
         if self.price is None:
             return None
-        most = self._asked(request).max_tokens or self.provider.most_tokens
+        most = self._limited(request).max_tokens or self.provider.most_tokens
         return self.price.cost(self.input_tokens(request, pictures), most)
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         canonical = self.canonical(request, repeat)
-        asked = self._asked(request)
-        body = body_of(self.provider, self.model, asked, self.parameters, pictures)
+        body = body_of(self.provider, self.model, self._limited(request), self.parameters, pictures)
         call = Call(
             endpoint=self.base_url,
             url=self.provider.url(self.base_url, self.model),
-            headers={"Content-Type": "application/json", **self.provider.headers(self._key)},
+            headers={"Content-Type": "application/json", **self.headers},
             body=lambda: body,
             size=len(body),
         )
@@ -72,90 +77,58 @@ class HttpVLM:
         except OSError as error:  # a picture that vanished between preparing and sending
             failure = Failure(kind="unreadable_picture", detail=str(error))
             return Evidence(kind="chat", request=canonical, failure=failure)
-        said = self._said(answer)
+        return self.evidence(canonical, self.read(answer.status, answer.body), answer.attempts)
+
+    def batches(self) -> HttpVLM:
+        return self
+
+    def body(self, request: ChatRequest, pictures: Pictures) -> bytes:
+        """The whole body of a request, for a batch."""
+        return b"".join(body_of(self.provider, self.model, self._limited(request), self.parameters, pictures))
+
+    def read(self, status: int, body: bytes) -> Reply:
+        """What an answer means. What no request of this run will fare better with ends the run, with the remedy."""
+        if status == 200:
+            try:
+                said: Any = orjson.loads(body)
+                return self.provider.read(said)
+            except orjson.JSONDecodeError:
+                return Reply(None, Failure(kind="api_error", detail=f"the reply is not JSON: {body[:100]!r}"))
+            except (AttributeError, TypeError, KeyError, IndexError) as error:
+                return Reply(None, Failure(kind="api_error", detail=f"the reply has an unknown shape ({error})"))
+        told = read_error(status, body, self._key)
+        if not told.refused:
+            where = f"judge {self.name} ({self.provider.kind} {self.base_url})"
+            told.stop_if_key_refused(where, self._key_variables)
+            if status == 404:
+                raise RefBenchError(f"{where} does not know the model {self.model!r} or the address ({told.words})")
+        return Reply(None, told.failure)
+
+    def evidence(
+        self,
+        request: Mapping[str, Any],
+        reply: Reply,
+        attempts: tuple[Attempt, ...],
+        *,
+        price_share: float = 1.0,
+        note: str = "",
+    ) -> Evidence:
+        """What is recorded of a reply, at a share of the list price."""
         cost = None
-        if self.price is not None and said.input_tokens is not None:
-            cost = self.price.cost(said.input_tokens, said.output_tokens or 0)
+        if self.price is not None and reply.input_tokens is not None:
+            cost = price_share * self.price.cost(reply.input_tokens, reply.output_tokens or 0)
+        cut_off = "cut off at the limit of tokens" if reply.cut_off else ""
         return Evidence(
             kind="chat",
-            request=canonical,
-            reply=said.text,
-            failure=said.failure,
-            attempts=answer.attempts,
-            input_tokens=said.input_tokens,
-            output_tokens=said.output_tokens,
+            request=dict(request),
+            reply=reply.text,
+            failure=reply.failure,
+            attempts=attempts,
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens,
             cost_usd=cost,
-            provenance="cut off at the limit of tokens" if said.cut_off else "",
+            provenance=", ".join(filter(None, (note, cut_off))),
         )
 
-    def _asked(self, request: ChatRequest) -> ChatRequest:
+    def _limited(self, request: ChatRequest) -> ChatRequest:
         return request.model_copy(update={"max_tokens": self.max_tokens}) if self.max_tokens else request
-
-    def _said(self, answer: Answer) -> Said:
-        try:
-            told: Any = orjson.loads(answer.body)
-        except orjson.JSONDecodeError:
-            told = None
-        if answer.status == 200 and isinstance(told, dict):
-            try:
-                return self.provider.read(told)
-            except (AttributeError, TypeError, KeyError, IndexError) as error:
-                return Said(None, Failure(kind="api_error", detail=f"the reply has an unknown shape ({error})"))
-        if answer.status == 200:
-            return Said(None, Failure(kind="api_error", detail=f"the reply is not JSON: {answer.body[:100]!r}"))
-        message = error_message(told) or answer.body[:300].decode("utf-8", "replace")
-        self._stop_if_hopeless(answer.status, message)
-        if any(word in message.casefold() for word in _POLICY):
-            return Said(None, Failure(kind="refused", detail=message[:300]))
-        return Said(None, Failure(kind="api_error", detail=f"HTTP {answer.status}: {message[:400]}"))
-
-    def _stop_if_hopeless(self, status: int, message: str) -> None:
-        """What no other request of this run will fare better with ends the run, with the remedy."""
-        where = f"judge {self.name} ({self.provider.kind} {self.base_url})"
-        told = redact(message)[:200]
-        if status in (401, 403):
-            variable = " or ".join(self.provider.key_variables)
-            raise RefBenchError(f"{where} refuses the key (HTTP {status}: {told}): set {variable} to a valid one")
-        if status == 404:
-            raise RefBenchError(f"{where} does not know the model {self.model!r} or the address (HTTP 404: {told})")
-
-
-def error_message(told: Any) -> str | None:
-    """The sentence in an error body, where the three providers put it."""
-    error = told.get("error") if isinstance(told, dict) else None
-    if isinstance(error, dict):
-        words = [str(error[key]) for key in ("code", "type", "status", "message") if error.get(key)]
-        return " ".join(dict.fromkeys(words)) or None
-    return str(error) if error else None
-
-
-def base_url_of(spec: Spec, provider: Provider) -> str:
-    url = spec.options.get("base_url") or os.environ.get(provider.base_url_variable) or provider.base_url
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise RefBenchError(f"the address {url!r} of {spec.name} is no URL: write it as http://host:8000/v1")
-    return url.rstrip("/")
-
-
-def key_of(spec: Spec, provider: Provider, base_url: str) -> str | None:
-    variables = (spec.options["key_env"],) if "key_env" in spec.options else provider.key_variables
-    for variable in variables:
-        if os.environ.get(variable):
-            return os.environ[variable]
-    if base_url == provider.base_url or "key_env" in spec.options:
-        raise RefBenchError(f"{spec.name} needs a key: set {' or '.join(variables)} in the environment")
-    return None
-
-
-def _parameters(spec: Spec, provider: Provider, base_url: str) -> Mapping[str, Any]:
-    """What the spec sets besides our own options goes to the server as it is; numbers as numbers."""
-    found: dict[str, Any] = {}
-    for key, value in spec.options.items():
-        if key in _OURS:
-            continue
-        try:
-            found[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[key] = value
-    if provider.kind == "openai" and base_url == provider.base_url:
-        found.setdefault("tokens_field", "max_completion_tokens")
-    return found

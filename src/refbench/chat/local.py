@@ -19,14 +19,14 @@ from typing import Any
 
 from PIL import Image
 
-from refbench.chat.provider import Said
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures
+from refbench.calls.prices import FREE
+from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.machine import threads, use_threads
 from refbench.pictures import decode
 from refbench.record import RefBenchError, canonical_json
-from refbench.specs import Spec, family_of
+from refbench.specs import Spec, family_of, judge_options
 
 _SMALLER = "send smaller pictures (--max-side 1024)"
 
@@ -93,14 +93,14 @@ class Weights:
         """The largest batch that is tried, once a larger one did not fit in memory."""
         self._system = self._system_shape()
 
-    def answer(self, questions: Sequence[Question]) -> list[Said]:
+    def answer(self, questions: Sequence[Question]) -> list[Reply]:
         """One answer for each question, in their order; whatever is wrong with one stays with that one."""
-        said: dict[int, Said] = {}
+        said: dict[int, Reply] = {}
         shown: dict[int, _Shown] = {}
         for place, question in enumerate(questions):
             images = _images(question)
             if isinstance(images, Failure):
-                said[place] = Said(None, images)
+                said[place] = Reply(None, images)
             else:
                 shown[place] = _Shown(question, images)
         # Several processors refuse a batch in which some questions have pictures and some have none.
@@ -109,7 +109,7 @@ class Weights:
             said |= zip(places, self._some([shown[place] for place in places]), strict=True)
         return [said[place] for place in range(len(questions))]
 
-    def _some(self, shown: list[_Shown]) -> list[Said]:
+    def _some(self, shown: list[_Shown]) -> list[Reply]:
         """Answer together, or in halves when that fails: for want of memory, or because of one of the questions."""
         if not shown:
             return []
@@ -129,7 +129,7 @@ class Weights:
         half = (len(shown) + 1) // 2
         return self._some(shown[:half]) + self._some(shown[half:])
 
-    def _together(self, shown: list[_Shown]) -> list[Said]:
+    def _together(self, shown: list[_Shown]) -> list[Reply]:
         inputs = self._inputs(shown)
         lengths: list[int] = inputs["attention_mask"].sum(dim=1).tolist()
         room = float("inf") if self.context is None else self.context
@@ -182,13 +182,13 @@ class Weights:
                 stopping_criteria=transformers.StoppingCriteriaList([enough]),
             )
 
-    def _read(self, ids: list[int], input_tokens: int) -> Said:
+    def _read(self, ids: list[int], input_tokens: int) -> Reply:
         """The reply in the new tokens of one row; behind its end there is only padding."""
         end = next((place for place, token in enumerate(ids) if token in self._ends), None)
         used = ids if end is None else ids[: end + 1]
         text = self._tokenizer.decode(used, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         failure = None if text.strip() else Failure(kind="empty_reply", detail=f"{len(used)} tokens without text")
-        return Said(
+        return Reply(
             None if failure else text,
             failure,
             input_tokens=input_tokens,
@@ -234,19 +234,19 @@ class Weights:
         told = str(error).casefold()
         return isinstance(error, MemoryError | self._torch.OutOfMemoryError) or "can't allocate memory" in told
 
-    def _failed(self, item: _Shown, told: str, *, full: bool) -> Said:
+    def _failed(self, item: _Shown, told: str, *, full: bool) -> Reply:
         told = " ".join(told.split())[:300]
         if full:
             where, count = self.source.device, len(item.images)
             told = f"a single request with {count} pictures does not fit in the memory of {where}: {_SMALLER} ({told})"
-        return Said(None, Failure(kind="api_error", detail=told))
+        return Reply(None, Failure(kind="api_error", detail=told))
 
-    def _too_long(self, length: int, limit: int) -> Said:
+    def _too_long(self, length: int, limit: int) -> Reply:
         told = (
             f"the request has {length} tokens and its reply may have {limit}, more than the context of {self.context} "
             f"tokens: {_SMALLER} or lower max_tokens"
         )
-        return Said(None, Failure(kind="api_error", detail=told), input_tokens=length)
+        return Reply(None, Failure(kind="api_error", detail=told), input_tokens=length)
 
 
 def _images(question: Question) -> list[Image.Image] | Failure:
@@ -281,39 +281,37 @@ def _drawn(torch: Any, temperature: float, seeds: list[int]) -> Callable[[Any, A
 #
 # What happens inside a batch is in local_worker.py.
 
-_OPTIONS = ("dtype", "device", "batch", "max_tokens", "seed", "temperature", "revision", "family")
 _DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
 _FLUSH_S = 0.05
 _SMALL, _WEIGHTS = (".json", ".jinja", ".txt", ".model"), (".safetensors", ".bin")
 _SAMPLES, _SAMPLE = 64, 16384
 
 
-class LocalVLM:
+class LocalVLM(VLM):
     """One model of Hugging Face transformers. `json_schema` of a request is not enforced here."""
 
     def __init__(self, spec: Spec) -> None:
-        unknown = sorted(set(spec.options) - set(_OPTIONS))
-        if unknown:
-            raise RefBenchError(f"local judge {spec.name}: no option {unknown[0]!r}: there are {', '.join(_OPTIONS)}")
+        options = judge_options(spec)
         for name in ("torch", "transformers"):
             if importlib.util.find_spec(name) is None:
                 raise RefBenchError(f"local:{spec.what} needs {name}: pip install 'refbench[neural]'")
         self.name = spec.name
-        self.family = spec.options.get("family") or family_of(spec.what.rstrip("/"))
-        self.batch = _whole(spec, "batch", 8, least=1)
-        self.seed = _whole(spec, "seed", 0, least=0)
-        self.max_tokens = _whole(spec, "max_tokens", 0, least=1)
-        device = _device(spec)
-        dtype = spec.options.get("dtype") or ("bf16" if device.startswith("cuda") else "fp32")
-        if dtype not in _DTYPES:
-            raise RefBenchError(f"local judge {spec.name}: dtype={dtype}: choose {' or '.join(_DTYPES)}")
-        revision = spec.options.get("revision")
+        self.family = options["family"] or family_of(spec.what.rstrip("/"))
+        self.price = FREE
+        self.batch: int = options["batch"]
+        self.seed: int = options["seed"]
+        self.max_tokens: int | None = options["max_tokens"]
+        device = options["device"]
+        if device == "auto":
+            device = "cuda:0" if package("torch").cuda.is_available() else "cpu"
+        dtype = options["dtype"] or ("bf16" if device.startswith("cuda") else "fp32")
+        revision = options["revision"]
         where, self.model = _named(spec, revision)
-        self._source = Source(where, revision, device, dtype, _temperature(spec))
+        self._source = Source(where, revision, device, dtype, options["temperature"])
         self._weights: Weights | None = None
         self._unloadable = ""
         self._closed = False
-        self._waiting: list[tuple[Question, asyncio.Future[Said]]] = []
+        self._waiting: list[tuple[Question, asyncio.Future[Reply]]] = []
         self._full = asyncio.Event()
         self._emptying: asyncio.Task[None] | None = None
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refbench-local")
@@ -327,12 +325,9 @@ class LocalVLM:
         }
         return request.canonical("local", self.model, repeat, parameters)
 
-    def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
-        return 0.0
-
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         canonical = self.canonical(request, repeat)
-        answer: asyncio.Future[Said] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         question = Question(
             request=request,
             pictures=pictures,
@@ -363,10 +358,10 @@ class LocalVLM:
             provenance="; ".join(noted),
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop at the next token, and give the worker and the memory back."""
         self._closed = True
-        self._worker.shutdown()
+        await asyncio.to_thread(self._worker.shutdown)
         cuda = self._weights is not None and self._source.device.startswith("cuda")
         self._weights = None
         if cuda:
@@ -402,7 +397,7 @@ class LocalVLM:
                     if not answer.done():
                         answer.set_result(said)
 
-    def _answer(self, questions: list[Question]) -> list[Said]:
+    def _answer(self, questions: list[Question]) -> list[Reply]:
         """In the worker. What cannot be loaded is not tried again: the next try would wait for the network too."""
         if self._unloadable:
             raise RefBenchError(self._unloadable)
@@ -502,35 +497,6 @@ def _remedy(source: Source, error: Exception) -> str:
     if "ImportError" in kinds:
         return f"its processor needs one more package ({told})"
     return f"give a vision-language model that transformers knows ({told or type(error).__name__})"
-
-
-def _whole(spec: Spec, option: str, default: int, least: int) -> int:
-    text = spec.options.get(option)
-    if text is None:
-        return default
-    if not text.isdecimal() or int(text) < least:
-        raise RefBenchError(f"local judge {spec.name}: {option}={text}: write a whole number from {least}")
-    return int(text)
-
-
-def _temperature(spec: Spec) -> float:
-    text = spec.options.get("temperature", "0")
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 100:
-        raise RefBenchError(f"local judge {spec.name}: temperature={text}: write a number from 0")
-    return value
-
-
-def _device(spec: Spec) -> str:
-    device = spec.options.get("device", "auto")
-    if device == "auto":
-        return "cuda:0" if package("torch").cuda.is_available() else "cpu"
-    if device == "cpu" or device.removeprefix("cuda:").isdecimal():
-        return device
-    raise RefBenchError(f"local judge {spec.name}: device={device}: write auto, cpu or cuda:0")
 
 
 def _named(spec: Spec, revision: str | None) -> tuple[str, str]:

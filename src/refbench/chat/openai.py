@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from refbench.chat.provider import Provider, Said
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures
+from refbench.chat.provider import Provider
+from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
 from refbench.failure import Failure
 
 OFFICIAL = "https://api.openai.com/v1"
@@ -36,26 +36,26 @@ def _shape(
     return {**body, **given}
 
 
-def _read(said: Any) -> Said:
-    usage = said.get("usage") or {}
+def _read(reply: Any) -> Reply:
+    usage = reply.get("usage") or {}
     tokens: dict[str, Any] = {
         "input_tokens": usage.get("prompt_tokens"),
         "output_tokens": usage.get("completion_tokens"),
     }
-    choices = said.get("choices") or []
+    choices = reply.get("choices") or []
     if not choices:
-        return Said(None, Failure(kind="empty_reply", detail="the server sent no choice"), **tokens)
+        return Reply(None, Failure(kind="empty_reply", detail="the server sent no choice"), **tokens)
     message, reason = choices[0].get("message") or {}, choices[0].get("finish_reason")
     if message.get("refusal"):
-        return Said(None, Failure(kind="refused", detail=str(message["refusal"])[:300]), **tokens)
+        return Reply(None, Failure(kind="refused", detail=str(message["refusal"])[:300]), **tokens)
     if reason == "content_filter":
-        return Said(None, Failure(kind="refused", detail="content filter"), **tokens)
+        return Reply(None, Failure(kind="refused", detail="content filter"), **tokens)
     content = message.get("content")
     if isinstance(content, list):
         content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
     if not isinstance(content, str) or not content.strip():
-        return Said(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
-    return Said(content, cut_off=reason == "length", **tokens)
+        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
+    return Reply(content, cut_off=reason == "length", **tokens)
 
 
 OPENAI = Provider(

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pybase64
 
 from refbench.chat.pictures import SentPicture
-from refbench.chat.vlm import ChatRequest, Pictures
-from refbench.failure import Failure
-
-
-@dataclass(frozen=True)
-class Said:
-    """A reply as the provider tells it: the text or a failure, and what it used."""
-
-    text: str | None
-    failure: Failure | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cut_off: bool = False
-    """Whether the reply ended at the limit of tokens."""
+from refbench.chat.vlm import ChatRequest, Pictures, Reply
+from refbench.record import RefBenchError
 
 
 @dataclass(frozen=True)
@@ -38,13 +28,9 @@ class Provider:
     url: Callable[[str, str], str]
     headers: Callable[[str | None], dict[str, str]]
     shape: Callable[[str, ChatRequest, Mapping[str, Any], Callable[[str], str], Pictures], dict[str, Any]]
-    read: Callable[[Any], Said]
+    read: Callable[[Any], Reply]
     most_tokens: int
     """What a reply may have when the request does not say."""
-
-
-# Where a picture will stand in the JSON. Random, so that no text of a user or a model can contain it.
-_PLACE = f"@{secrets.token_hex(16)}@"
 
 
 @dataclass(frozen=True)
@@ -68,22 +54,51 @@ class Body:
             yield text
 
 
+def json_body(lay_out: Callable[[Callable[[SentPicture], str]], Any]) -> Body:
+    """A JSON body with pictures in it: `lay_out(put)` gives the JSON, `put(picture)` is where its base64 will stand."""
+    place = f"@{secrets.token_hex(16)}@"  # random, so that no text of a user or a model can contain it
+    order: list[SentPicture] = []
+
+    def put(picture: SentPicture) -> str:
+        order.append(picture)
+        return place
+
+    return Body(tuple(orjson.dumps(lay_out(put)).split(place.encode())), tuple(order))
+
+
 def body_of(
     provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
 ) -> Body:
     """The body of a request as the provider wants it."""
-    order: list[SentPicture] = []
-
-    def put(sha256: str) -> str:
-        order.append(pictures[sha256])
-        return _PLACE
-
-    text = orjson.dumps(provider.shape(model, request, parameters, put, pictures))
-    return Body(tuple(text.split(_PLACE.encode())), tuple(order))
+    return json_body(
+        lambda put: provider.shape(model, request, parameters, lambda sha256: put(pictures[sha256]), pictures)
+    )
 
 
-def assemble(
-    provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
-) -> bytes:
-    """The body's bytes all at once, for a batch."""
-    return b"".join(body_of(provider, model, request, parameters, pictures))
+def parameters_of(options: Mapping[str, str]) -> dict[str, Any]:
+    """Options that go to a server as they are, numbers as numbers."""
+    parameters: dict[str, Any] = {}
+    for key, text in options.items():
+        try:
+            parameters[key] = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            parameters[key] = text
+    return parameters
+
+
+def base_url_of(given: str | None, provider: Provider, name: str) -> str:
+    """Where a model is asked: the spec's address, the environment's, or the provider's own."""
+    url = given or os.environ.get(provider.base_url_variable) or provider.base_url
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise RefBenchError(f"the address {url!r} of {name} is no URL: write it as http://host:8000/v1")
+    return url.rstrip("/")
+
+
+def key_of(variables: Sequence[str], name: str, *, needed: bool) -> str | None:
+    """The key in the first of the variables that is set; a missing one is said before anything is spent."""
+    for variable in variables:
+        if os.environ.get(variable):
+            return os.environ[variable]
+    if needed:
+        raise RefBenchError(f"{name} needs a key: set {' or '.join(variables)} in the environment")
+    return None

@@ -8,16 +8,17 @@ from typing import Any
 
 import orjson
 
-from refbench.chat.vlm import ChatRequest, Pictures
+from refbench.calls.prices import FREE
+from refbench.chat.vlm import VLM, ChatRequest, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.record import RefBenchError, content_key
-from refbench.specs import Spec, family_of
+from refbench.specs import Spec, family_of, judge_options
 
 _ASKED = ("system", "parts", "max_tokens", "json_schema", "repeat")
 
 
-class ReplayVLM:
+class ReplayVLM(VLM):
     """Gives the recorded reply to a request that is equal in text, pictures and repeat; otherwise `missing_reply`.
 
     `replies` maps what was asked (see `asked_key`) to the reply.
@@ -25,14 +26,12 @@ class ReplayVLM:
 
     def __init__(self, spec: Spec, replies: Mapping[str, str]) -> None:
         self.name = spec.name
-        self.family = spec.options.get("family") or family_of(spec.name)
+        self.family = judge_options(spec)["family"] or family_of(spec.name)
+        self.price = FREE
         self._replies = replies
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
         return request.canonical("replay", self.name, repeat)
-
-    def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
-        return 0.0
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         canonical = self.canonical(request, repeat)

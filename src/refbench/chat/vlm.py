@@ -1,12 +1,19 @@
-"""ChatRequest: one question to a vision-language model, fixed to the last byte before anything is sent."""
+"""VLM: whoever answers chat requests, and what one asks. Judges, planners, captioners and writers all use one.
+
+A `ChatRequest` is fixed to the last byte before anything is sent.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from refbench.calls.prices import Price
 from refbench.chat.pictures import SentPicture
-from refbench.evidence import Evidence
+from refbench.evidence import Attempt, Evidence
+from refbench.failure import Failure
 from refbench.record import Record
 
 
@@ -51,24 +58,80 @@ class ChatRequest(Record):
         return len(self.system or "") + sum(len(part.text) for part in self.parts if isinstance(part, ChatText))
 
 
-# VLM: whoever answers chat requests. Judges, planners, captioners and writers all use one.
-
 Pictures = Mapping[str, SentPicture]
 """The pictures of a request by their hash."""
 
 
+@dataclass(frozen=True)
+class Reply:
+    """A reply as a provider or local weights give it: the text or a failure, and what it used."""
+
+    text: str | None
+    failure: Failure | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cut_off: bool = False
+    """Whether the reply ended at the limit of tokens."""
+
+
 class VLM(Protocol):
-    """Answers a request, or says why not. Never raises for what a server does wrong with one request."""
+    """Answers a request, or says why not. Never raises for what a server does wrong with one request.
+
+    Subclass it to write one of your own: only `name`, `canonical` and `ask` have no default.
+    """
 
     name: str
-    family: str
+    family: str = "unknown"
+    endpoint: str | None = None
+    """The address whose calls are limited together; None for one that the transport never calls."""
+    price: Price | None = None
+    """None when it is not known; `refbench.calls.FREE` where nothing is paid."""
 
+    @abstractmethod
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
         """The request as it is keyed: known before it is sent, so that it is sent once."""
-        ...
+
+    @abstractmethod
+    async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
+        """The reply or the failure, with what it cost."""
+
+    def input_tokens(self, request: ChatRequest, pictures: Pictures) -> int:
+        """Tokens of the request by the provider's published rule; 0 where nobody counts them."""
+        return 0
 
     def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
         """Dollars if the reply is as long as it may be; None when the price is not known."""
-        ...
+        return None if self.price is None else self.price.cost(self.input_tokens(request, pictures), 0)
 
-    async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence: ...
+    def batches(self) -> BatchCalls | None:
+        """How its requests are handed in as a provider's batches; None where they cannot be."""
+        return None
+
+    async def close(self) -> None:
+        """Give back what it holds. Called once, when nobody asks any more."""
+        return
+
+
+class BatchCalls(Protocol):
+    """What handing in requests as a provider's batches takes: whom to ask, the bodies, and what results mean."""
+
+    kind: str
+    base_url: str
+    model: str
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def body(self, request: ChatRequest, pictures: Pictures) -> bytes: ...
+
+    def read(self, status: int, body: bytes) -> Reply: ...
+
+    def evidence(
+        self,
+        request: Mapping[str, Any],
+        reply: Reply,
+        attempts: tuple[Attempt, ...],
+        *,
+        price_share: float = 1.0,
+        note: str = "",
+    ) -> Evidence: ...

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import ValidationError
 
-from refbench.models.wrappers.tree import Nested, Tree, parse_model, parse_model_table
 from refbench.record import Record, RefBenchError
 from refbench.specs import Spec
 
@@ -93,25 +92,24 @@ def _model(said: Any, name: str, where: str) -> str:
         return f"{name}={said}" if name else said
     if not isinstance(said, dict):
         raise RefBenchError(f"{where}: a model is a spec in one line or a table with kind = ...")
-    tree = parse_model_table(said, name, where)
+    tree = Spec.from_table(said, name, where)
     text = one_line(tree)
-    if parse_model(text, where) != tree:
+    if Spec.parse(text, where) != tree:
         raise RefBenchError(f"{where}: it cannot be written as a spec in one line ({text}): leave ? out of what")
     return text
 
 
-def one_line(tree: Tree) -> str:
-    """The spec that `parse_model` reads as this tree."""
-    if isinstance(tree, Spec):
+def one_line(tree: Spec) -> str:
+    """The text that `Spec.parse` reads as this spec."""
+    if tree.model is None:
         query = f"?{urlencode(tree.options)}" if tree.options else ""
         return f"{tree.name}={tree.kind}:{tree.what}{query}"
-    assert isinstance(tree, Nested)
     arguments = [orjson.dumps(one_line(tree.model)).decode()]
     if tree.vlm is not None:
-        key = "vlm" if tree.spec.kind == "rephrase" else "planner"
+        key = "vlm" if tree.kind == "rephrase" else "planner"
         arguments.append(f"{key}={orjson.dumps(one_line(tree.vlm)).decode()}")
-    arguments += [f"{key}={orjson.dumps(value).decode()}" for key, value in tree.spec.options.items()]
-    return f"{tree.spec.name}={tree.spec.kind}({'; '.join(arguments)})"
+    arguments += [f"{key}={orjson.dumps(value).decode()}" for key, value in tree.options.items()]
+    return f"{tree.name}={tree.kind}({'; '.join(arguments)})"
 
 
 def _named(said: Any, where: str) -> list[str]:

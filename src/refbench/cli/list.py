@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from refbench.cli.options import Json
+
+if TYPE_CHECKING:
+    from refbench.specs import Kind
 
 
 def list_command(
@@ -17,7 +21,7 @@ def list_command(
     json: Json = False,
 ) -> int:
     """List what there is."""
-    found = {
+    found: list[dict[str, Any]] = {
         "benchmarks": _benchmarks,
         "models": _models,
         "metrics": _metrics,
@@ -30,6 +34,8 @@ def list_command(
     if json:
         print(orjson.dumps({what: found}).decode())
         return 0
+    if what in ("models", "judges"):
+        found = _option_rows(found)
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -42,6 +48,20 @@ def list_command(
         grid.add_row(*(Text(str(value)) for value in row.values()))  # as it is: [neural] is no markup
     console().print(grid)
     return 0
+
+
+def _option_rows(kinds: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """A row for each kind and below it one for each of its options."""
+    rows = []
+    for kind in kinds:
+        rows.append({"kind": kind["kind"], "write": "", "default": "", "what": kind["what"]})
+        for option in kind["options"]:
+            default = option["default"] if option["default"] is not None else ""
+            row = {"kind": f"  {option['name']}=", "write": option["value"], "default": default, "what": option["what"]}
+            rows.append(row)
+        if kind["options"] and kind["other options"] != "there are none":
+            rows.append({"kind": "  ...", "write": "", "default": "", "what": f"others go {kind['other options']}"})
+    return rows
 
 
 def _benchmarks() -> list[dict[str, str]]:
@@ -64,13 +84,31 @@ def _benchmarks() -> list[dict[str, str]]:
     return found
 
 
-def _models() -> list[dict[str, str]]:
-    from refbench.models.build import KINDS
-    from refbench.models.wrappers.overflow import POLICIES
-    from refbench.models.wrappers.tree import WRAPPERS
+def _models() -> list[dict[str, Any]]:
+    from refbench.specs import MODEL_PLUG_INS, MODELS, WRAPPERS, kinds
 
-    found = [{"kind": f"{kind}:WHAT", "what": what} for kind, what in KINDS.items()]
-    return [*found, *({"kind": f"{name}(MODEL; ...)", "what": "a wrapper"} for name in (*WRAPPERS, *POLICIES))]
+    return _kinds([*kinds(MODELS, MODEL_PLUG_INS).values(), *WRAPPERS.values()])
+
+
+def _judges() -> list[dict[str, Any]]:
+    from refbench.specs import JUDGE_PLUG_INS, JUDGES, kinds
+
+    return _kinds(kinds(JUDGES, JUDGE_PLUG_INS).values())
+
+
+def _kinds(kinds: Iterable[Kind]) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind.usage,
+            "what": kind.help,
+            "options": [
+                {"name": one.name, "value": one.form.says, "default": one.default, "what": one.help}
+                for one in kind.options
+            ],
+            "other options": kind.others or "there are none",
+        }
+        for kind in kinds
+    ]
 
 
 def _metrics() -> list[dict[str, str]]:
@@ -115,22 +153,6 @@ def _extractors() -> list[dict[str, str]]:
         {"name": name, "what": extractor.summary, "networks": ", ".join(extractor.networks) or "none"}
         for name, extractor in EXTRACTORS.items()
     ]
-
-
-def _judges() -> list[dict[str, str]]:
-    from refbench.chat.build import PROVIDERS
-
-    found = [
-        {
-            "kind": provider.kind,
-            "address": f"${provider.base_url_variable}, else {provider.base_url}",
-            "key": " or ".join(f"${name}" for name in provider.key_variables),
-        }
-        for provider in PROVIDERS.values()
-    ]
-    found.append({"kind": "local", "address": "this machine, through transformers", "key": "none"})
-    found.append({"kind": "replay", "address": "a file of evidence", "key": "none"})
-    return found
 
 
 def _rubrics() -> list[dict[str, str]]:

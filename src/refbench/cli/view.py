@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from refbench.cli.options import ProtocolName, Refusals
 from refbench.record import RefBenchError
+
+if TYPE_CHECKING:
+    from refbench.report.site.boards import ReadOptions
 
 
 def view_command(
@@ -44,30 +47,22 @@ def view_command(
         raise RefBenchError(f"--port {port}: only live pages are served; leave out {'--brief' if brief else '--out'}")
     if pictures != "full" and (brief or out is None):
         raise RefBenchError(f"--pictures {pictures} is about pages written with --out")
-    if brief:
-        return _brief(runs, out, data, protocol, refusals)
-    if out is None:
-        return _serve(runs, data=data, port=port, protocol=protocol, refusals=refusals)
+    options: ReadOptions = {"protocol": protocol, "refusals": refusals}
+    if out is None and not brief:
+        return _serve(runs, data, port, options)
+    from refbench.report.brief.page import write_brief
     from refbench.report.site.pages import write_site
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs") as status:
-        done = write_site(
-            runs, out, data=data, protocol=protocol, refusals=refusals, pictures=pictures, said=status.update
-        )
-    print(f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB. Open {done.index.resolve()}")
-    _name_missing(done.absent, done.broken)
-    return 0
-
-
-def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol: str, refusals: str) -> int:
-    from refbench.report.brief.page import write_brief
-    from refbench.report.terminal import console
-
-    with console(stderr=True).status("scoring the runs") as status:
-        done = write_brief(runs, out, data=data, protocol=protocol, refusals=refusals, said=status.update)
-    sheets = "1 A4 page" if done.sheets == 1 else f"{done.sheets} A4 pages, one for each set of cases"
-    print(f"{sheets} to print. Open {done.path.resolve()}")
+        if brief or out is None:
+            done = write_brief(runs, out, data=data, report=status.update, **options)
+            told = "1 A4 page" if done.boards == 1 else f"{done.boards} A4 pages, one for each set of cases"
+            told += " to print"
+        else:
+            done = write_site(runs, out, data=data, pictures=pictures, report=status.update, **options)
+            told = f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB"
+    print(f"{told}. Open {done.path.resolve()}")
     _name_missing(done.absent, done.broken)
     return 0
 
@@ -75,22 +70,22 @@ def _brief(runs: tuple[Path, ...], out: Path | None, data: Path | None, protocol
 def _name_missing(absent: Sequence[str], broken: Mapping[str, str]) -> None:
     """Say which pictures stay empty, and why."""
     if absent:
-        said = f"{len(absent)} pictures of the cases are not at hand (first: {absent[0]}): give --data"
-        print(said, file=sys.stderr)
+        first = f"(first: {absent[0]})"
+        print(f"{len(absent)} pictures of the cases are not at hand {first}: give --data", file=sys.stderr)
     for name, why in list(broken.items())[:5]:
         print(f"{name} cannot be shown: {why}", file=sys.stderr)
     if len(broken) > 5:
         print(f"and {len(broken) - 5} more", file=sys.stderr)
 
 
-def _serve(runs: tuple[Path, ...], *, data: Path | None, port: int, protocol: str, refusals: str) -> int:
+def _serve(runs: tuple[Path, ...], data: Path | None, port: int, options: ReadOptions) -> int:
     import asyncio
 
     from refbench.report.site.server import LiveSite, Server
     from refbench.report.terminal import console
 
     with console(stderr=True).status("scoring the runs"):
-        site = LiveSite(runs, data=data, protocol=protocol, refusals=refusals)
+        site = LiveSite(runs, data=data, **options)
 
     async def serve() -> None:
         server = Server(site, port)

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from refbench.chat.http import HttpVLM
+from refbench.chat.vlm import VLM, BatchCalls
 from refbench.engine.judging import Planned
 from refbench.evidence import Purpose
 from refbench.record import RefBenchError
@@ -64,7 +64,13 @@ class BatchJournal:
         """Whether an act is in a batch that has not ended: it is not to be handed in again."""
         return any(act in batch.acts for batch in self.open.values())
 
-    def intend(self, judge: HttpVLM, calls: Sequence[tuple[Planned, Sequence[Purpose]]], worst_usd: float) -> OpenBatch:
+    def intend(
+        self,
+        judge: VLM,
+        place: tuple[str, str, str],
+        calls: Sequence[tuple[Planned, Sequence[Purpose]]],
+        worst_usd: float,
+    ) -> OpenBatch:
         """Write down a batch that is about to be handed in, with all that its results will be recorded as."""
         tag = secrets.token_hex(16)
         acts = {}
@@ -73,7 +79,7 @@ class BatchJournal:
             acts[call.act] = {"request": request, "for": [p.model_dump(exclude_defaults=True) for p in purposes]}
         again = [call.act for call, _ in calls if call.instead]
         more = {"again": again} if again else {}
-        self._append(tag, "intended", judge=judge.name, place=place_of(judge), worst_usd=worst_usd, acts=acts, **more)
+        self._append(tag, "intended", judge=judge.name, place=place, worst_usd=worst_usd, acts=acts, **more)
         return self.open[tag]
 
     def submitted(self, batch: OpenBatch, ids: Sequence[str]) -> None:
@@ -127,6 +133,6 @@ class BatchJournal:
         self._size += length
 
 
-def place_of(judge: HttpVLM) -> tuple[str, str, str]:
+def place_of(calls: BatchCalls) -> tuple[str, str, str]:
     """Kind, address and model: a judge that is the same can collect a batch, whatever it is called."""
-    return judge.provider.kind, judge.base_url, judge.model
+    return calls.kind, calls.base_url, calls.model

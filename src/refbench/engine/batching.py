@@ -11,13 +11,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from refbench.calls import Answer, CallFailedError, Transport
-from refbench.calls.batch import HALF_PRICE, Batches, BatchLimits, BatchResult, Desk, batches_of, hand_in, outcome
+from refbench.calls import CallFailedError, Transport
+from refbench.calls.batch import (
+    HALF_PRICE,
+    BatchEndpoint,
+    Batches,
+    BatchLimits,
+    BatchResult,
+    batches_of,
+    hand_in,
+    outcome,
+)
 from refbench.calls.transport import RetryPolicy
 from refbench.case import AnyCase
-from refbench.chat.http import HttpVLM
-from refbench.chat.provider import Said, assemble
-from refbench.chat.vlm import VLM
+from refbench.chat.vlm import VLM, BatchCalls, Reply
 from refbench.engine.batch_journal import BatchJournal, OpenBatch, place_of
 from refbench.engine.judging import JudgingRun, Planned
 from refbench.evidence import Attempt, Evidence, Purpose
@@ -49,7 +56,8 @@ class BatchReport(Record):
 class _Window:
     """One judge, its provider's batch API, and the calls that wait for the next batch."""
 
-    judge: HttpVLM
+    judge: VLM
+    calls: BatchCalls
     batches: Batches
     limits: BatchLimits
     waiting: list[Planned] = field(default_factory=list)
@@ -68,11 +76,10 @@ class _Window:
         """The lines of the next batch by act, their calls, and the calls whose pictures have vanished meanwhile."""
         lines: dict[str, bytes] = {}
         lost: list[tuple[Planned, Failure]] = []
-        judge, room, calls = self.judge, self.limits.size, self.waiting[: self.limits.requests]
+        room, calls = self.limits.size, self.waiting[: self.limits.requests]
         for number, call in enumerate(calls):
-            asked = judge._asked(call.request)
             try:
-                body = assemble(judge.provider, judge.model, asked, judge.parameters, call.pictures)
+                body = self.calls.body(call.request, call.pictures)
             except OSError as error:
                 lost.append((call, Failure(kind="unreadable_picture", detail=str(error))))
                 continue
@@ -117,11 +124,11 @@ async def judge_in_batches(
 
 
 def _window(judge: VLM, limits: BatchLimits | None, patient: Transport, once: Transport) -> _Window:
-    if not isinstance(judge, HttpVLM):
+    calls = judge.batches()
+    if calls is None:
         raise RefBenchError(f"--batch works with OpenAI and Anthropic; {judge.name} is neither: leave --batch out")
-    desk = Desk(judge.base_url, judge.provider.headers(judge._key), patient, once)
-    batches = batches_of(judge.provider.kind, judge.name, desk)
-    return _Window(judge, batches, limits or batches.limits)
+    batches = batches_of(calls.kind, judge.name, BatchEndpoint(calls.base_url, calls.headers, patient, once))
+    return _Window(judge, calls, batches, limits or batches.limits)
 
 
 @dataclass
@@ -150,7 +157,7 @@ class _Batching:
 
     def _mine(self) -> list[tuple[OpenBatch, _Window]]:
         """The open batches that a judge of this command can collect; others wait for a command that names theirs."""
-        windows = {place_of(window.judge): window for window in self.windows}
+        windows = {place_of(window.calls): window for window in self.windows}
         return [(b, windows[b.place]) for b in self.journal.open.values() if b.place in windows]
 
     async def _find_lost(self) -> None:
@@ -208,7 +215,7 @@ class _Batching:
         if not taken:
             return
         calls = [(call, (call.purpose, *work._sharing[call.act])) for call in taken]
-        batch = self.journal.intend(window.judge, calls, sum(map(_worst, taken)))
+        batch = self.journal.intend(window.judge, place_of(window.calls), calls, sum(map(_worst, taken)))
         ids = await hand_in(window.batches, batch.tag, list(lines.values()), self.journal.known)
         self.journal.submitted(batch, ids)
         self.submitted += len(taken)
@@ -243,7 +250,7 @@ class _Batching:
             asked, again = list(self.journal.asked(batch).items()), self.journal.again(batch)
             for start in range(0, len(asked), _TOGETHER):
                 some = asked[start : start + _TOGETHER]
-                acts = [(_evidence(window.judge, r, known.get(act, nothing)), purposes) for act, (r, purposes) in some]
+                acts = [(_evidence(window.calls, r, known.get(act, nothing)), purposes) for act, (r, purposes) in some]
                 await asyncio.gather(*[self._settle(*act, instead=act[0].id in again) for act in acts])
             await self._close(batch, word)
             ended += 1
@@ -269,29 +276,17 @@ class _Batching:
             await work._settle(evidence, purposes, instead=evidence.id if instead else "")
 
 
-def _evidence(judge: HttpVLM, request: dict[str, Any], result: BatchResult) -> Evidence:
+def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -> Evidence:
     """The evidence that a live call would have given, at half the price."""
     if result.unanswered:
-        said = Said(None, Failure(kind="api_error", detail=f"not answered: {result.unanswered}"))
+        reply = Reply(None, Failure(kind="api_error", detail=f"not answered: {result.unanswered}"))
     else:
         try:
-            said = judge._said(Answer(result.status, result.body, {}, ()))
+            reply = calls.read(result.status, result.body)
         except RefBenchError as error:  # what would end a live run at once; here all results are in already
-            said = Said(None, Failure(kind="api_error", detail=str(error)))
-    cost = None
-    if judge.price is not None and said.input_tokens is not None:
-        cost = HALF_PRICE * judge.price.cost(said.input_tokens, said.output_tokens or 0)
-    return Evidence(
-        kind="chat",
-        request=request,
-        reply=said.text,
-        failure=said.failure,
-        attempts=(Attempt(status=str(result.status or "unanswered")),),
-        input_tokens=said.input_tokens,
-        output_tokens=said.output_tokens,
-        cost_usd=cost,
-        provenance="batch, cut off at the limit of tokens" if said.cut_off else "batch",
-    )
+            reply = Reply(None, Failure(kind="api_error", detail=str(error)))
+    attempts = (Attempt(status=str(result.status or "unanswered")),)
+    return calls.evidence(request, reply, attempts, price_share=HALF_PRICE, note="batch")
 
 
 def _worst(call: Planned) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from refbench.benchmarks import Benchmark, Dataset
 from refbench.benchmarks.kit.benchmark import Material
 from refbench.calls import Transport
+from refbench.calls.prices import FREE
 from refbench.calls.transport import RetryPolicy
 from refbench.chat.build import make_vlm
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
@@ -21,9 +22,8 @@ from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import ImageModel
-from refbench.models.build import make_model
+from refbench.models.build import ModelSetup, make_model
 from refbench.models.model import Commission, Painted, Shown
-from refbench.models.wrappers.tree import name_of, parse_model
 from refbench.pictures import encode, facts_of
 from refbench.record import Record, RefBenchError
 from refbench.specs import Spec, family_of
@@ -126,8 +126,10 @@ async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]
     formatted = await _count(judge, pictures, schema=True)
     kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
     findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
-    price = getattr(judge, "price", None)
-    if price is not None:
+    price = judge.price
+    if price is FREE:
+        findings["price"] = price.source
+    elif price is not None:
         findings["price"] = f"{price.input_usd:g} and {price.output_usd:g} usd a million tokens ({price.source})"
     else:
         findings["price"] = "not known: --budget would need ?price=IN,OUT"
@@ -209,24 +211,16 @@ async def examine_models(
 
 
 async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Transport) -> ModelReport:
-    tree = parse_model(text)
+    spec = Spec.parse(text)
     findings: dict[str, str] = {}
-    if isinstance(tree, Spec) and (tree.kind in ("folder", "steps") or (tree.kind, tree.what) == ("baseline", "truth")):
+    if spec.kind in ("folder", "steps") or (spec.kind, spec.what) == ("baseline", "truth"):
         raise RefBenchError(f"--model {text}: pictures that are there need no doctor: name a model that paints")
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
         place = Path(folder)
         try:
-            model = make_model(
-                tree,
-                cases=(),
-                names=lambda case: [],
-                path=lambda picture: place / picture.name,
-                transport=transport,
-                make_vlm=lambda vlm: make_vlm(vlm, transport),
-                folder=place / "work",
-            )
+            model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), place / "work"))
         except RefBenchError as error:
-            return ModelReport(model=name_of(tree), usable=False, findings={"reachable": f"no: {error}"})
+            return ModelReport(model=spec.name, usable=False, findings={"reachable": f"no: {error}"})
         assert isinstance(model, ImageModel)
         try:
             return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
@@ -274,8 +268,8 @@ async def _try_model(model: ImageModel, pictures: list[Shown], n_back: int, find
     cost = _cost(painted)
     if cost is not None:
         findings["cost"] = f"{cost:.4f} usd for this request"
-    elif traits.usd_a_picture is not None:
-        findings["cost"] = f"{traits.usd_a_picture:g} usd a picture by its spec"
+    elif traits.price is not None:
+        findings["cost"] = f"{traits.price:g} usd a picture by its spec"
     else:
         findings["cost"] = "not known: --budget would need ?price=USD (dollars a picture)"
     short = most is not None and len(pictures) > most

@@ -16,7 +16,6 @@ from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.benchmark import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.local import LocalVLM
 from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
@@ -208,8 +207,7 @@ async def evaluate_async(
                 reason = measured_before.get(part, "it was left out by --metrics") if left_out else ""
                 writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
         for judge in setup.judges:
-            if isinstance(judge, LocalVLM):
-                judge.close()
+            await judge.close()
         for model in setup.models:
             if isinstance(model, ImageModel):
                 await model.close()
@@ -285,12 +283,12 @@ def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence
 
 def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
     for model in models:
-        if isinstance(model, ImageModel) and model.traits.usd_a_picture is None:
+        if isinstance(model, ImageModel) and model.traits.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
             )
     for judge in judges:
-        if getattr(judge, "price", True) is None:
+        if judge.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec (dollars "
                 "for a million tokens), or install the prices with pip install 'refbench[prices]'"

@@ -89,7 +89,7 @@ class Studio:
             size=request.size,
             n_pictures=request.n_pictures,
         )
-        worst = (model.traits.usd_a_picture or 0.0) * request.n_pictures
+        worst = (model.traits.price or 0.0) * request.n_pictures
         self.progress.to_make += 1
         await asyncio.to_thread(self._know, case)
         async with place:

@@ -252,7 +252,7 @@ class JudgingRun:
     async def _call(self, planned: Planned) -> None:
         """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
         judge, purpose = planned.judge, planned.purpose
-        limiter = self.transport.limiter(getattr(judge, "base_url", judge.name))
+        limiter = self.transport.limiter(judge.endpoint or judge.name)
         async with limiter.place():
             self.progress.in_flight = self.transport.in_flight
             if self.stopped in ("error", "interrupt"):  # none can succeed, or none shall be begun
@@ -262,7 +262,7 @@ class JudgingRun:
             except RefBenchError:
                 self.stopped = "error"
                 raise
-            if not hasattr(judge, "base_url"):  # the transport has not seen this call
+            if judge.endpoint is None:  # the transport has not seen this call
                 limiter.answered()
             purposes = (purpose, *self._sharing.pop(planned.act))
             if planned.unread is None:

@@ -16,7 +16,6 @@ from refbench.analysis.compare.draws import gain_of, panel_of
 from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.http import HttpVLM
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
 from refbench.engine.changes import Before
@@ -257,7 +256,7 @@ class _Layout:
         if known is not None and (known.failure is None or known.failure.kind not in TRANSIENT):
             assert self._run is not None
             return tuple(self._run.blobs.path(picture.sha256, picture.format) for picture in known.pictures), True
-        count, price = case.request.n_pictures, model.traits.usd_a_picture
+        count, price = case.request.n_pictures, model.traits.price
         self.to_make += count
         self.picture_usd.append(None if price is None else price * count)
         width, height = case.request.size or _SIZE
@@ -290,7 +289,7 @@ def _needed(layout: _Layout, case: AnyCase, repeats: int, reply_tokens: int) -> 
     painted = len(layout.picture_usd)
     for model, seed, item, output, pictures in layout.asked(case):
         for judge, tally in zip(judges, tallies, strict=True):
-            tokens = judge.input_tokens(item.request, pictures) if isinstance(judge, HttpVLM) else 0
+            tokens = judge.input_tokens(item.request, pictures)
             worst = judge.worst_cost(item.request, pictures)
             for repeat in range(repeats):
                 tally.calls += 1
@@ -312,10 +311,9 @@ def _needed(layout: _Layout, case: AnyCase, repeats: int, reply_tokens: int) -> 
 
 
 def _cost(judge: VLM, tally: _Tally, reply_tokens: int) -> float | None:
-    price = getattr(judge, "price", None)
-    if price is not None:
-        return float(price.cost(tally.input_tokens, tally.new * reply_tokens))
-    return 0.0 if tally.worst_usd == 0.0 else None
+    if judge.price is not None:
+        return judge.price.cost(tally.input_tokens, tally.new * reply_tokens)
+    return None
 
 
 def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_tokens: int) -> JudgePlan:
@@ -323,7 +321,6 @@ def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_token
     new = round(sum(tally.new for tally in tallies) * scale)
     tokens = round(sum(tally.input_tokens for tally in tallies) * scale)
     cost = _cost(judge, _Tally(new=new, input_tokens=tokens, worst_usd=worst), reply_tokens)
-    price = getattr(judge, "price", None)
     return JudgePlan(
         judge=judge.name,
         calls=new,
@@ -331,7 +328,7 @@ def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_token
         output_tokens=new * reply_tokens,
         cost_usd=None if cost is None else round(cost, 4),
         worst_usd=worst,
-        price_source=price.source if price else None,
+        price_source=judge.price.source if judge.price else None,
     )
 
 

@@ -20,9 +20,8 @@ from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import AnyModel, ImageModel, seeds_for
-from refbench.models.build import make_model
+from refbench.models.build import ModelSetup, make_model
 from refbench.models.process.python import FunctionModel
-from refbench.models.wrappers.tree import name_of, parse_model
 from refbench.record import RefBenchError
 from refbench.runs import Shard
 from refbench.runs.order import fair_order
@@ -47,7 +46,7 @@ class Here:
         return make(spec)
 
 
-Models: TypeAlias = Sequence[str | ImageModel] | Mapping[str, str | ImageModel | Callable[..., Any]]
+Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
 """Specs or models; or, by name, specs without one, models, and functions that paint."""
 
 
@@ -69,7 +68,7 @@ def set_up(
     transport: Transport,
     *,
     models: Models,
-    judges: Sequence[str],
+    judges: Sequence[str | Spec],
     data: Path | None = None,
     subset: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -92,9 +91,9 @@ def set_up(
     if judges and bench.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
-    specs = [one if isinstance(one, ImageModel) else parse_model(one) for one in _listed(models)]
-    judge_specs = [Spec.parse(text, "--judge") for text in judges]
-    _distinct([spec.name if isinstance(spec, ImageModel) else name_of(spec) for spec in specs], "--model")
+    specs = [one if isinstance(one, ImageModel) else Spec.read(one) for one in _listed(models)]
+    judge_specs = [Spec.read(given, "--judge") for given in judges]
+    _distinct([spec.name for spec in specs], "--model")
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
         raise RefBenchError("give at least one --model")
@@ -104,21 +103,16 @@ def set_up(
     ordered = fair_order(dataset.cases)[:limit]
     if shard is not None:
         ordered = [case for i, case in enumerate(ordered) if i % shard.count == shard.index - 1]
-    made: list[AnyModel] = [
-        spec
-        if isinstance(spec, ImageModel)
-        else make_model(
-            spec,
-            cases=dataset.cases,
-            names=bench.output_names,
-            path=dataset.path,
-            transport=transport,
-            make_vlm=vlm,
-            folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
-            placed=place.model,
-        )
-        for spec in specs
-    ]
+    making = ModelSetup(
+        transport=transport,
+        make_vlm=vlm,
+        folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
+        cases=dataset.cases,
+        names=bench.output_names,
+        path=dataset.path,
+        placed=place.model,
+    )
+    made: list[AnyModel] = [spec if isinstance(spec, ImageModel) else make_model(spec, making) for spec in specs]
     if seeds > 1 and all(len(seeds_for(model, seeds)) == 1 for model in made):
         reasons = [f"--model {one.name}: {one.one_seed}" for one in made if not isinstance(one, ImageModel)]
         raise RefBenchError(f"--seeds {seeds}: {reasons[0]}")
@@ -133,13 +127,13 @@ def set_up(
     )
 
 
-def _listed(models: Models) -> list[str | ImageModel]:
+def _listed(models: Models) -> list[str | Spec | ImageModel]:
     if not isinstance(models, Mapping):
         return list(models)
-    found: list[str | ImageModel] = []
+    found: list[str | Spec | ImageModel] = []
     for name, model in models.items():
-        if isinstance(model, str):
-            found.append(f"{name}={model}")
+        if isinstance(model, str | Spec):
+            found.append(Spec.read(model, name=name))
         elif isinstance(model, ImageModel):
             if model.name != name:
                 raise RefBenchError(f"models[{name!r}] calls itself {model.name!r}: use that name")

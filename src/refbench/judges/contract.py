@@ -14,16 +14,11 @@ from typing import Any, Literal, get_args
 
 from refbench.failure import Failure
 from refbench.judges.criteria import Criterion, Reading, Text, letters
-from refbench.judges.dialects import DIALECTS
-from refbench.judges.refusals import is_refusal
+from refbench.judges.dialects import DIALECTS, Dialect
+from refbench.judges.refusals import answer_text, refusal
 from refbench.record import RefBenchError
 
-LONGEST_REPLY = 262_144
-"""Characters: many times what a judge may write. More than this is not read."""
-
 Which = Literal["all", "last"]
-
-_THINKING_ENDS = "</think>"
 
 
 @dataclass(frozen=True)
@@ -34,12 +29,13 @@ class Contract:
     counts, for judges that are asked to weigh their marks before they give them.
     """
 
-    dialect: str
+    dialect: str | Dialect
+    """The name of one of ours, or a benchmark's own."""
     criteria: tuple[Criterion, ...]
     which: Which = "all"
 
     def __post_init__(self) -> None:
-        if self.dialect not in DIALECTS:
+        if isinstance(self.dialect, str) and self.dialect not in DIALECTS:
             raise RefBenchError(f"no dialect is called {self.dialect!r}: there are {', '.join(DIALECTS)}")
         if not self.criteria:
             raise RefBenchError("a contract needs at least one criterion")
@@ -49,16 +45,19 @@ class Contract:
             raise RefBenchError(f"two criteria are called {twice!r}, spelling aside: give one another name")
         if self.which not in get_args(Which):
             raise RefBenchError(f"which={self.which!r}: choose {' or '.join(get_args(Which))}")
-        if self.which == "last" and DIALECTS[self.dialect].in_order is None:
+        if self.which == "last" and self._form.in_order is None:
             able = ", ".join(name for name, dialect in DIALECTS.items() if dialect.in_order)
-            raise RefBenchError(f"the dialect {self.dialect} knows no last statement: choose one of {able}")
-        if wrong := DIALECTS[self.dialect].fits(self.criteria):
-            raise RefBenchError(f"the dialect {self.dialect} cannot ask for these criteria: {wrong}")
+            raise RefBenchError(f"the dialect {self._form.name} knows no last statement: choose one of {able}")
+        if wrong := self._form.fits(self.criteria):
+            raise RefBenchError(f"the dialect {self._form.name} cannot ask for these criteria: {wrong}")
+
+    @property
+    def _form(self) -> Dialect:
+        return self.dialect if isinstance(self.dialect, Dialect) else DIALECTS[self.dialect]
 
     def format_text(self) -> str:
         """The part of a prompt that says how to reply."""
-        dialect = DIALECTS[self.dialect]
-        return _format(self.dialect).replace("{fields}", dialect.fields(self.criteria)).strip()
+        return _format(self._form.name).replace("{fields}", self._form.fields(self.criteria)).strip()
 
     def criteria_text(self) -> str:
         """The part of a prompt that says what is asked for."""
@@ -68,42 +67,56 @@ class Contract:
 
     def json_schema(self) -> dict[str, Any] | None:
         """The schema for providers that can enforce one; None for dialects that are not JSON."""
-        schema = DIALECTS[self.dialect].schema
+        schema = self._form.schema
         return None if schema is None else schema(self.criteria)
 
     def read(self, reply: str) -> dict[str, Reading]:
         """What the reply says to each criterion, or why it says nothing."""
-        text = reply.rpartition(_THINKING_ENDS)[2]  # drafts of a reasoning model are not its answer
-        if not text.strip():
-            return self._all(Failure(kind="empty_reply"))
-        if len(text) > LONGEST_REPLY:
-            return self._all(Failure(kind="unparsable", detail=f"the reply has {len(text):,} characters"))
-        said: dict[str, list[Reading]] = {criterion.name: [] for criterion in self.criteria}
-        dialect = DIALECTS[self.dialect]
-        read = dialect.in_order if self.which == "last" and dialect.in_order else dialect.read
-        for name, value in read(text, self.criteria):
-            said[name].append(value)
-        if not any(said.values()) and is_refusal(text):
-            return self._all(Failure(kind="refused", detail=text.strip()[:200]))
+        statements = self.statements(reply)
+        if isinstance(statements, Failure):
+            return {criterion.name: statements for criterion in self.criteria}
+        return {criterion.name: settled(criterion, statements[criterion.name]) for criterion in self.criteria}
+
+    def marks(self, reply: str) -> dict[str, float | Failure]:
+        """The readings as numbers, yes as 1 and no as 0; texts are left out."""
+        readings = self.read(reply)
+        return {c.name: _mark(readings[c.name]) for c in self.criteria if not _is_text(c)}
+
+    def statements(self, reply: str) -> dict[str, list[Reading]] | Failure:
+        """Everything that the reply says to each criterion; a Failure when it is empty, endless or a refusal."""
+        text = answer_text(reply)
+        if isinstance(text, Failure):
+            return text
+        statements: dict[str, list[Reading]] = {criterion.name: [] for criterion in self.criteria}
+        in_order = self._form.in_order if self.which == "last" else None
+        for name, value in (in_order or self._form.read)(text, self.criteria):
+            statements[name].append(value)
+        if not any(statements.values()) and (refused := refusal(text)):
+            return refused
         if self.which == "last":
-            said = {name: values[-1:] for name, values in said.items()}
-        return {criterion.name: _settle(criterion, said[criterion.name]) for criterion in self.criteria}
-
-    def _all(self, failure: Failure) -> dict[str, Reading]:
-        return {criterion.name: failure for criterion in self.criteria}
+            return {name: values[-1:] for name, values in statements.items()}
+        return statements
 
 
-def _settle(criterion: Criterion, said: Sequence[Reading]) -> Reading:
-    """One reading of everything said: repeats are fine, contradictions are no answer."""
+def settled(criterion: Criterion, said: Sequence[Reading]) -> Reading:
+    """One reading of everything said: repeats are fine, contradictions are no answer. Other words do not contradict
+    each other: the first stand."""
     clear = [v for v in said if not (isinstance(v, Failure) and v.kind == "unparsable")]
     if not clear:
         if criterion.optional:
             return None
         return said[0] if said else Failure(kind="unparsable", detail=f"no value for {criterion.name}")
-    if _is_text(criterion) or all(value == clear[0] for value in clear):
+    meant = [None if isinstance(value, str) else value for value in clear]
+    if all(value == meant[0] for value in meant):
         return clear[0]
     shown = " and ".join(dict.fromkeys(v.kind if isinstance(v, Failure) else str(v) for v in clear[:4]))
     return Failure(kind="unparsable", detail=f"contradicting values for {criterion.name}: {shown}")
+
+
+def _mark(reading: Reading) -> float | Failure:
+    if reading is None or isinstance(reading, str):
+        return Failure(kind="unparsable", detail="the judge gave no mark")
+    return reading if isinstance(reading, Failure) else float(reading)
 
 
 def _is_text(criterion: Criterion) -> bool:

@@ -137,7 +137,6 @@ def _is_rainbow(drawing: Pixels) -> bool:
     return bool(np.median(drawn.min(axis=1) / drawn.max(axis=1)) < _RAINBOW)
 
 
-_share("pose_ap", of=both("vitpose_base"))(pose_ap)
 _share("pose_pixel", of={"output": "higherhrnet_w32"}, protocol="paper")(found_pose_pixel_paper)
 
 
@@ -164,5 +163,5 @@ def sure_pose_f1(output: Feature, reference: Pixels | None = None, source: Pixel
     return pose_f1({**output, "keypoints": seen}, reference, source)
 
 
-for _network in ("openpose_body", "higherhrnet_w32", "vitpose_base"):
+for _network in ("openpose_body", "higherhrnet_w32"):
     _share("pose_f1", of={"output": _network})(sure_pose_f1)

@@ -47,12 +47,6 @@ def lpips_vgg(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
     return perceptual_distance(output, source, network)
 
 
-@metric(better="lower", range=(0, 1), of={"network": "dists"})
-def dists(output: Pixels, source: Pixels, network: PairNetwork) -> Value:
-    """DISTS, distance in structure and texture; 0 for equal pictures. The output is brought to the source's size."""
-    return perceptual_distance(output, source, network)
-
-
 _match = partial(metric, better="higher", range=(-1, 1))
 
 

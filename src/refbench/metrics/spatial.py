@@ -222,6 +222,10 @@ def first_box(picture: Pixels, grounder: Network, caption: str | None) -> Box | 
     return _as_box(found["boxes"][0])
 
 
+_GROUNDED = {"grounder": "florence2_large"}
+
+
+@_iou("bbox_iou", of=_GROUNDED, protocol="paper")
 def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -230,6 +234,7 @@ def grounded_bbox_iou_paper(
     return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
 
 
+@_iou("bbox_iou", of=_GROUNDED, protocol="corrected")
 def grounded_bbox_iou(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -237,10 +242,6 @@ def grounded_bbox_iou(
     found = first_box(output, grounder, caption)
     return found if isinstance(found, Failure) else bbox_iou(output, reference, box, output_box=found)
 
-
-for _network in ("florence2_large", "grounding_dino_base"):
-    _iou("bbox_iou", of={"grounder": _network}, protocol="paper")(grounded_bbox_iou_paper)
-    _iou("bbox_iou", of={"grounder": _network}, protocol="corrected")(grounded_bbox_iou)
 
 _MASKED = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
 

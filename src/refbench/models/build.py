@@ -1,10 +1,10 @@
-"""Image models by spec: which kinds there are, and how each is made."""
+"""From a spec to an image model."""
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,83 +16,85 @@ from refbench.models.baselines.model import TruthModel
 from refbench.models.folder import FolderModel
 from refbench.models.model import ImageModel
 from refbench.models.steps import StepModel
-from refbench.models.wrappers.tree import Nested, Tree, build_model
 from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, nearest
 
 Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
-ENTRY_POINTS = "refbench.models"
-"""The group under which an installed package names kinds of models: callables from a Spec to an ImageModel."""
-
-KINDS: Mapping[str, str] = {
-    "folder": "pictures that are there: a folder, a pattern with {id}, or a list",
-    "python": "a Python function: package.module:factory or ./file.py:factory",
-    "command": "a program: once for every case, or one that stays and speaks JSON lines",
-    "http": "a server that speaks our minimal protocol (https too)",
-    "openai": "OpenAI's image models, and servers that speak like them",
-    "gemini": "Gemini's image models",
-    "diffusers": "a pipeline of diffusers, on this machine",
-    "baseline": "copy, collage, blend; and truth, the golden picture",
-    "steps": "an agent's pictures at one step of a run: steps:RUN?model=A&step=0",
-}
-
-# Kind to (module, maker, whether it is made with the transport); loaded when asked for.
-_MAKERS: Mapping[str, tuple[str, str, bool]] = {
-    "python": ("refbench.models.process.python", "PythonModel", False),
-    "command": ("refbench.models.process.command", "CommandModel", False),
-    "http": ("refbench.models.api.http", "http_model", True),
-    "https": ("refbench.models.api.http", "http_model", True),
-    "openai": ("refbench.models.api.openai", "openai_images", True),
-    "gemini": ("refbench.models.api.gemini", "gemini_images", True),
-    "diffusers": ("refbench.models.diffusers.model", "DiffusersModel", False),
-    "baseline": ("refbench.models.baselines.model", "BaselineModel", False),
+# By kind the module and what in it makes the model, loaded when it is asked for, and what that needs beside the spec.
+_MAKERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "python": ("process.python", "PythonModel", ("folder",)),
+    "command": ("process.command", "CommandModel", ("folder",)),
+    "http": ("api.http", "http_model", ("transport", "folder")),
+    "https": ("api.http", "http_model", ("transport", "folder")),
+    "openai": ("api.openai", "openai_images", ("transport", "folder")),
+    "gemini": ("api.gemini", "gemini_images", ("transport", "folder")),
+    "diffusers": ("diffusers.model", "DiffusersModel", ()),
+    "baseline": ("baselines.model", "BaselineModel", ()),
+    "overflow": ("wrappers.overflow", "Overflow", ("model", "folder")),
+    "turns": ("wrappers.turns", "Turns", ("model", "folder")),
+    "ablate": ("wrappers.inputs", "Ablate", ("model",)),
+    "suffix": ("wrappers.inputs", "Suffix", ("model",)),
+    "rephrase": ("wrappers.rephrase", "Rephrase", ("vlm", "model", "folder")),
+    "ipr": ("agents.agent", "Agent", ("vlm", "model", "folder")),
+    "cafg": ("agents.agent", "Agent", ("vlm", "model", "folder")),
+    "sra": ("agents.agent", "Agent", ("vlm", "model", "folder")),
 }
 
 
-def make_model(
-    tree: Tree,
-    *,
-    cases: Sequence[AnyCase],
-    names: Callable[[AnyCase], list[str]],
-    path: Callable[[Picture], Path],
-    transport: Transport,
-    make_vlm: Callable[[Spec], VLM],
-    folder: Path,
-    placed: Placed = lambda spec, make: make(spec),
-) -> FolderModel | StepModel | TruthModel | ImageModel:
-    """The model that a spec describes. `names` and `path` say where outputs and golden pictures of a case may be.
+@dataclass(frozen=True)
+class ModelSetup:
+    """What models are made with: how they call, whom their planners ask, and where they keep what lasts a moment.
 
-    `placed` makes each model that paints, here or elsewhere, with what makes it here.
+    `cases`, `names` and `path` say which outputs and golden pictures are looked for, and where. `placed` makes each
+    model that paints, here or elsewhere, with what makes it here.
     """
-    if isinstance(tree, Spec) and tree.kind == "folder":
-        return FolderModel(tree, cases, names)
-    if isinstance(tree, Spec) and tree.kind == "steps":
-        return StepModel(tree)
-    if isinstance(tree, Spec) and (tree.kind, tree.what) == ("baseline", "truth"):
-        return TruthModel(tree, cases, path)
-    if isinstance(tree, Nested):
-        folder.mkdir(parents=True, exist_ok=True)
-    return build_model(tree, lambda spec: placed(spec, lambda leaf: _leaf(leaf, transport, folder)), make_vlm, folder)
+
+    transport: Transport
+    make_vlm: Callable[[Spec], VLM]
+    folder: Path
+    cases: Sequence[AnyCase] = ()
+    names: Callable[[AnyCase], list[str]] = lambda case: []
+    path: Callable[[Picture], Path] = lambda picture: Path(picture.name)
+    placed: Placed = lambda spec, make: make(spec)
 
 
-def _leaf(spec: Spec, transport: Transport, scratch: Path) -> ImageModel:
-    added = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-    made: Any
+def make_model(spec: Spec, setup: ModelSetup) -> FolderModel | StepModel | TruthModel | ImageModel:
+    """The model that a spec describes: pictures that are there, or whoever paints them."""
+    if spec.kind == "folder":
+        return FolderModel(spec, setup.cases, setup.names)
+    if spec.kind == "steps":
+        return StepModel(spec)
+    if (spec.kind, spec.what) == ("baseline", "truth"):
+        return TruthModel(spec, setup.cases, setup.path)
+    return make_painter(spec, setup)
+
+
+def make_painter(spec: Spec, setup: ModelSetup) -> ImageModel:
+    """The model that paints, wrappers from the inside out."""
+    if spec.model is None:
+        return setup.placed(spec, lambda placed: _unwrapped(placed, setup))
+    setup.folder.mkdir(parents=True, exist_ok=True)
+    model = make_painter(spec.model, setup)
+    vlm = setup.make_vlm(spec.vlm) if spec.vlm is not None else None
+    return _made(spec, model=model, vlm=vlm, folder=setup.folder)
+
+
+def _unwrapped(spec: Spec, setup: ModelSetup) -> ImageModel:
     if spec.kind in _MAKERS:
-        module, maker, wired = _MAKERS[spec.kind]
-        make = getattr(importlib.import_module(module), maker)
-        made = make(spec, transport) if wired else make(spec)
-    elif spec.kind in added:
-        made = added[spec.kind].load()(spec)
-    elif spec.kind in ("folder", "steps"):
+        return _made(spec, transport=setup.transport, folder=setup.folder)
+    added = {point.name: point for point in entry_points(group=MODEL_PLUG_INS)}
+    if spec.kind in added:
+        model: ImageModel = added[spec.kind].load()(spec)
+        return model
+    if spec.kind in ("folder", "steps"):
         raise RefBenchError(f"--model {spec.name}: pictures of a folder cannot be wrapped: wrap the model that paints")
-    else:
-        kinds = [*KINDS, "https", *sorted(added)]
-        near = difflib.get_close_matches(spec.kind, kinds, n=1)
-        hint = f"did you mean {near[0]}:{spec.what}?" if near else f"there are {', '.join(kinds)}"
-        raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
-    if hasattr(made, "scratch"):
-        made.scratch = scratch
-    model: ImageModel = made
+    hint = nearest(spec.kind, [*MODELS, "https", *sorted(added)], f":{spec.what}")
+    raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
+
+
+def _made(spec: Spec, **surroundings: Any) -> ImageModel:
+    module, maker, needs = _MAKERS[spec.kind]
+    make = getattr(importlib.import_module(f"refbench.models.{module}"), maker)
+    model: ImageModel = make(spec, *(surroundings[need] for need in needs))
     return model

@@ -14,7 +14,7 @@ import orjson
 from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.record import RefBenchError
-from refbench.specs import Spec, family_of
+from refbench.specs import Spec, family_of, model_options
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -25,7 +25,7 @@ class FolderModel:
 
     def __init__(self, spec: Spec, cases: Iterable[AnyCase], names: Callable[[AnyCase], list[str]]) -> None:
         self.name = spec.name
-        self.family = spec.options.get("family") or family_of(spec.name)
+        self.family = model_options(spec)["family"] or family_of(spec.name)
         what = Path(spec.what)
         if _PLACE.search(spec.what):
             self._find = _by_pattern(spec.what)

@@ -6,13 +6,14 @@ details of the case are not in it and cannot be reached from it. Wrappers and ag
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from refbench.failure import Failure
 from refbench.record import Record
+from refbench.specs import Options
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ class Traits(Record):
     """Most pictures it gives back for one request; None for any number."""
     size: tuple[int, int] | None = None
     """The only size that it makes, where there is one."""
-    usd_a_picture: float | None = None
+    price: float | None = None
+    """US dollars for one picture; None when it is not known."""
 
 
 @runtime_checkable
@@ -90,3 +92,48 @@ class ImageModel(Protocol):
     async def generate(self, commission: Commission, seed: int) -> Painted: ...
 
     async def close(self) -> None: ...
+
+
+def traits_of(options: Options, family: str, known: Traits | None = None) -> Traits:
+    """What is known of a model, with what its spec says instead."""
+    traits = known or Traits()
+    said = {
+        name: options[name]
+        for name in ("open_weights", "max_references", "max_pictures", "roles")
+        if options[name] is not None
+    }
+    if options["price"] is not None and len(options["price"]) == 1:  # two are for tokens
+        said["price"] = options["price"][0]
+    size = options["size"]
+    if isinstance(size, str) and size[0].isdigit():
+        size = tuple(int(side) for side in size.split("x"))
+    if isinstance(size, tuple):
+        said["size"] = size
+    return traits.model_copy(update={**said, "family": options["family"] or traits.family or family})
+
+
+def takes_role(traits: Traits, role: str) -> bool:
+    return traits.roles is None or role in traits.roles
+
+
+def pictures_too_many(pictures: Sequence[Shown], traits: Traits) -> str:
+    """Why the model cannot take these pictures, "" when it can. Masks travel apart and do not count."""
+    foreign = sorted({shown.role for shown in pictures if not takes_role(traits, shown.role)})
+    if foreign:
+        return f"it takes no picture in the role {', '.join(foreign)}"
+    count = sum(shown.role != "mask" for shown in pictures)
+    if traits.max_references is not None and count > traits.max_references:
+        return f"it takes at most {traits.max_references} pictures and the request has {count}"
+    return ""
+
+
+def not_native(commission: Commission, traits: Traits) -> str:
+    """Why the model cannot take the request as it is, "" when it can."""
+    if traits.max_pictures is not None and commission.n_pictures > traits.max_pictures:
+        return f"it gives at most {traits.max_pictures} pictures and {commission.n_pictures} are asked for"
+    return pictures_too_many(commission.pictures, traits)
+
+
+def unsupported(detail: str) -> Failure:
+    """The request is none for this model: final, and no fault of it."""
+    return Failure(kind="unsupported", detail=detail)

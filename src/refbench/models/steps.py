@@ -9,7 +9,7 @@ from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.specs import Spec
+from refbench.specs import Spec, model_options
 
 RESULT = "result"
 """The last step: the output itself."""
@@ -37,7 +37,8 @@ class StepModel:
 
     def __init__(self, spec: Spec) -> None:
         run = Run.open(Path(spec.what))
-        wanted, step = spec.options.get("model", ""), spec.options.get("step", "")
+        options = model_options(spec)
+        wanted, step = options["model"] or "", options["step"] or ""
         there = steps_of(run)
         if wanted not in there:
             said = f"it holds steps of {', '.join(there)}" if there else "it holds no steps of any model"

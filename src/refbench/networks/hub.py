@@ -62,22 +62,11 @@ def hub_paths(info: NetworkInfo) -> dict[str, Path]:
     for entry in wanted(info):
         path = _here(info, entry)
         if path is None:
-            raise RefBenchError(f"the weights of {info.name} are not here: {command(info)}")
+            raise RefBenchError(f"the weights of {info.name} are not here: {info.fetch_command}")
         if not _intact(path, entry):
-            raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {command(info)}")
+            raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {info.fetch_command}")
         found[path.name] = path
     return found
-
-
-def revision_of(info: NetworkInfo) -> str | None:
-    """The revision of the files that are here: the commit from the hub's cache, None for files of one's own."""
-    paths = [path for entry in wanted(info) if (path := _here(info, entry)) is not None]
-    return next((path.parts[path.parts.index("snapshots") + 1] for path in paths if "snapshots" in path.parts), None)
-
-
-def command(info: NetworkInfo) -> str:
-    """The command that brings the weights."""
-    return f"refbench fetch {info.name}" + ("" if info.commercial else " --accept-licence")
 
 
 def fetch_hub(info: NetworkInfo, told: Told | None = None) -> list[Path]:
@@ -161,14 +150,14 @@ def _refused_or_unreachable(info: NetworkInfo, entry: Wanted, page: str, error: 
         if status in (401, 403):
             return RefBenchError(
                 f"{page} is gated: accept its terms on that page, set HF_TOKEN to a token of yours, "
-                f"and run {command(info)}"
+                f"and run {info.fetch_command}"
             )
         if status == 404:
             return RefBenchError(
                 f"{page} is not there at revision {info.hub.revision if info.hub else ''}: please report it"
             )
         if status is not None:
-            return RefBenchError(f"{page} answered with status {status}: run {command(info)} again later")
+            return RefBenchError(f"{page} answered with status {status}: run {info.fetch_command} again later")
         reason = reason.__cause__ or reason.__context__
     return _unreachable(info, entry)
 
@@ -176,7 +165,7 @@ def _refused_or_unreachable(info: NetworkInfo, entry: Wanted, page: str, error: 
 def _unreachable(info: NetworkInfo, entry: Wanted, why: str = "") -> RefBenchError:
     source = entry.address or (info.hub.repository if info.hub is not None else "")
     return RefBenchError(
-        f"{source} cannot be reached{why}: run {command(info)} where there is a network, "
+        f"{source} cannot be reached{why}: run {info.fetch_command} where there is a network, "
         f"or put {' or '.join(entry.names)} into {hub_folder(info)}"
     )
 
@@ -210,5 +199,5 @@ def _opened(info: NetworkInfo, entry: Wanted) -> Any:
         return urllib.request.urlopen(entry.address, timeout=60)
     except urllib.error.HTTPError as error:
         raise RefBenchError(
-            f"{entry.address} answered with status {error.code}: run {command(info)} again later"
+            f"{entry.address} answered with status {error.code}: run {info.fetch_command} again later"
         ) from None

@@ -121,6 +121,11 @@ class NetworkInfo(Record):
     weights: tuple[WeightsFile, ...] = ()
     hub: HubFiles | None = None
 
+    @property
+    def fetch_command(self) -> str:
+        """The command that brings the weights."""
+        return f"refbench fetch {self.name}" + ("" if self.commercial else " --accept-licence")
+
 
 @lru_cache(maxsize=1)
 def networks() -> dict[str, NetworkInfo]:
@@ -150,8 +155,7 @@ def why_not(name: str) -> str | None:
     if absent:
         return f"{name} needs {', '.join(absent)}: pip install 'refbench[{info.extra}]'"
     if missing_weights(info) or missing(info):
-        licence = " --accept-licence" if not info.commercial else ""
-        return f"the weights of {name} are not here: refbench fetch {name}{licence}"
+        return f"the weights of {name} are not here: {info.fetch_command}"
     return next((reason for other in info.uses if (reason := why_not(other)) is not None), None)
 
 
@@ -184,8 +188,6 @@ def load_network(name: str, device: str = "cpu", dtype: str = "float32") -> Any:
         return _LOADED[place]
 
 
-# The weights folder of the user: which files are there, and whether they are what the registry says.
-
 _CHECKED: dict[tuple[str, int, int], str] = {}
 """Hashes by path, time of change and size: a file is read for its hash once per process, not once per use."""
 
@@ -214,14 +216,13 @@ def is_here(weights: WeightsFile) -> bool:
 def weights_paths(info: NetworkInfo) -> dict[str, Path]:
     """The network's files by name, their hashes checked."""
     folder = weights_folder()
-    again = f"refbench fetch {info.name}" + ("" if info.commercial else " --accept-licence")
     found = {}
     for weights in info.weights:
         path = folder / weights.file
         if not path.is_file():
-            raise RefBenchError(f"the weights of {info.name} are not here: {again}")
+            raise RefBenchError(f"the weights of {info.name} are not here: {info.fetch_command}")
         if sha256_of(path) != weights.here_sha256:
-            raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {again}")
+            raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {info.fetch_command}")
         found[weights.file] = path
     return found
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from refbench import Failure
 from refbench.benchmarks.creval.cases import METRICS, Question
-from refbench.benchmarks.creval.replies import LONGEST_REPLY, Reading, read_corrected, read_paper
+from refbench.benchmarks.creval.replies import read_choice, read_corrected, read_paper
+from refbench.judges.refusals import LONGEST_REPLY
 from support.checkout import reply_text
 from support.hang import no_hang
 
@@ -99,15 +100,15 @@ def mutate(text: str, rng: random.Random) -> str:
     return text
 
 
-def readings(text: str, questions: list[Question]) -> tuple[Reading, ...]:
-    """Both readers come back with one result for each question, or a failure."""
+def choices(text: str, questions: list[Question]) -> list[str | None]:
+    """Yes, no or nothing for each question: both readers come back with one answer each, or a failure."""
     paper = read_paper(text, questions)
     assert isinstance(paper, Failure) or len(paper) == len(questions)
     found = read_corrected(text, questions)
     if isinstance(found, Failure):
-        return tuple(Reading(None, None) for _ in questions)
+        return [None] * len(questions)
     assert len(found) == len(questions)
-    return found
+    return [read_choice(answer or "") for answer in found]
 
 
 def written_for(text: str, question: Question, choice: str) -> bool:
@@ -123,23 +124,23 @@ def written_for(text: str, question: Question, choice: str) -> bool:
 
 
 def check(text: str, questions: list[Question], *, thoroughly: bool) -> int:
-    found = readings(text, questions)
-    for question, reading in zip(questions, found, strict=True):
-        if reading.choice:
-            assert written_for(text, question, reading.choice), (question.id, reading, text)
+    found = choices(text, questions)
+    for question, choice in zip(questions, found, strict=True):
+        if choice:
+            assert written_for(text, question, choice), (question.id, choice, text)
     if thoroughly:
         # Without the words yes and no nothing can be answered ...
         wordless = re.sub("yes|no", "zz", text, flags=re.IGNORECASE)
-        assert not any(r.choice for r in readings(wordless, questions)), wordless
+        assert not any(choices(wordless, questions)), wordless
         paper = read_paper(wordless, questions)
         assert isinstance(paper, Failure) or not {a.strip().lower() for a in paper} & {"yes", "no"}
         # ... and without any mention of a question, that question cannot.
         target = questions[len(text) % len(questions)]
         nameless = re.sub(rf"(Q(?:uestion)?[ _]?){target.id[1:]}(?!\d)", r"\1x", text, flags=re.IGNORECASE)
         if target.text.strip() and target.text.strip("*\n ") not in text:
-            for question, reading in zip(questions, readings(nameless, questions), strict=True):
-                assert question.id != target.id or reading.choice is None, nameless
-    return sum(reading.choice is not None for reading in found)
+            for question, choice in zip(questions, choices(nameless, questions), strict=True):
+                assert question.id != target.id or choice is None, nameless
+    return sum(choice is not None for choice in found)
 
 
 def test_a_hundred_thousand_mutated_replies() -> None:
@@ -165,7 +166,7 @@ def test_any_text_is_read_without_raising(text: str, count: int) -> None:
                     max_leaves=20))  # fmt: skip
 @settings(max_examples=400, deadline=None)
 def test_any_json_is_read_without_raising(value: object) -> None:
-    readings(json.dumps(value), shapes()[0][1])
+    choices(json.dumps(value), shapes()[0][1])
 
 
 @pytest.mark.parametrize(

@@ -63,20 +63,20 @@ def test_corrected_asks_clean_questions_and_paper_asks_them_as_released(case: re
 
 def test_the_rubric_names_the_keys_that_the_reader_reads() -> None:
     for key in ('"Question"', '"explanation"', '"answer"', "Image A", "Image B"):
-        assert key in own_wording().template
+        assert key in own_wording()["answer"]
 
 
 def test_official_wording_comes_from_the_users_checkout(creval_mini: Path, tmp_path: Path) -> None:
     official = official_wording(creval_mini)
-    assert official.template == (creval_mini / "code/prompt_templete/answer.txt").read_text()
+    assert official["answer"] == (creval_mini / "code/prompt_templete/answer.txt").read_text()
     assert official.sha256 != own_wording().sha256
     with pytest.raises(RefBenchError, match=r"answer\.txt"):
         official_wording(tmp_path)
 
 
 def test_no_sentence_of_the_official_template_is_ours(creval_mini: Path) -> None:
-    ours = " ".join(own_wording().template.split()).casefold()
-    for line in official_wording(creval_mini).template.splitlines():
+    ours = " ".join(own_wording()["answer"].split()).casefold()
+    for line in official_wording(creval_mini)["answer"].splitlines():
         words = line.split()
         for start in range(len(words) - 7):
             assert " ".join(words[start : start + 8]).casefold() not in ours

@@ -9,7 +9,7 @@ import pytest
 import refbench
 from refbench import RefBenchError
 from refbench.benchmarks.icebench.cases import ICECase
-from refbench.benchmarks.icebench.judge import judge_request, named, own_wording, wording_from
+from refbench.benchmarks.icebench.judge import judge_request, named, wording_of
 from refbench.benchmarks.icebench.tasks import QA, TASKS
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from support.icebench import Item, every_task, write_dataset
@@ -22,7 +22,7 @@ def cases(tmp_path: Path) -> dict[str, ICECase]:
 
 
 def asked(case: ICECase) -> ChatRequest | None:
-    return judge_request(case, "output", {p.role: p.role for p in case.request.pictures}, own_wording())
+    return judge_request(case, "output", {p.role: p.role for p in case.request.pictures}, wording_of())
 
 
 def shown(request: ChatRequest) -> list[str]:
@@ -84,12 +84,12 @@ def test_braces_in_an_instruction_stay_as_they_are(tmp_path: Path) -> None:
 
 
 def test_every_wording_asks_for_one_digit() -> None:
-    for words in own_wording().texts.values():
+    for words in wording_of().texts.values():
         assert "single digit 1 or 0 and nothing else" in words
 
 
 def test_nothing_else_may_change_unless_a_reference_is_followed() -> None:
-    words = own_wording().texts
+    words = wording_of().texts
     assert "nobody asked for" in words["plain"]
     assert "something else in the region" in words["mask"]
     assert "any change outside of the region" in words["mask"]
@@ -105,17 +105,17 @@ def test_an_edit_without_its_source_cannot_be_asked_about(tmp_path: Path) -> Non
 
 
 def test_other_words_come_from_four_files_and_have_another_hash(cases: dict[str, ICECase], tmp_path: Path) -> None:
-    for name in own_wording().texts:
+    for name in wording_of().texts:
         (tmp_path / f"{name}.txt").write_text(f"{name}: {{instruction}}\n")
-    wording = wording_from(tmp_path)
-    assert wording.sha256 != own_wording().sha256
+    wording = wording_of(str(tmp_path))
+    assert wording.sha256 != wording_of().sha256
     request = judge_request(cases["Inpainting"], "o", {"source": "s", "mask": "m"}, wording)
     assert request is not None
     assert text(request).startswith("mask: Do inpainting")
     (tmp_path / "plain.txt").write_text("nothing")
     with pytest.raises(RefBenchError, match=r"plain\.txt has no \{instruction\}"):
-        wording_from(tmp_path)
+        wording_of(str(tmp_path))
     (tmp_path / "mask.txt").unlink()
     (tmp_path / "plain.txt").write_text("{instruction}")
     with pytest.raises(RefBenchError, match=r"mask\.txt cannot be read"):
-        wording_from(tmp_path)
+        wording_of(str(tmp_path))

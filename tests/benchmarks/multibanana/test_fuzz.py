@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from refbench import Failure
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST
-from refbench.benchmarks.multibanana.replies import LONGEST_REPLY, read_corrected, read_paper
+from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
+from refbench.judges.refusals import LONGEST_REPLY
 from support.hang import no_hang
 from support.multibanana import MARKS, reply
 

@@ -9,7 +9,7 @@ import pytest
 import refbench
 from refbench import RefBenchError
 from refbench.benchmarks.multibanana.cases import LABELS, MultiBananaCase
-from refbench.benchmarks.multibanana.judge import judge_requests, own_wording, wording_from
+from refbench.benchmarks.multibanana.judge import judge_requests, wording_of
 from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from support.multibanana import Set, write_dataset
@@ -41,7 +41,7 @@ def text(request: ChatRequest, at: int) -> str:
 def test_every_reference_from_0_comes_before_the_instruction_and_the_output_before_the_rubric(
     cases: dict[int, MultiBananaCase], count: int
 ) -> None:
-    (request,) = judge_requests(cases[count], hashes(count), "out", own_wording())
+    (request,) = judge_requests(cases[count], hashes(count), "out", wording_of())
     assert shown(request) == ["text", *hashes(count), "text", "out", "text"]
     assert f"There are {count} of them" in text(request, 0)
     assert cases[count].request.instruction in text(request, 1 + count)
@@ -52,19 +52,19 @@ def test_every_reference_from_0_comes_before_the_instruction_and_the_output_befo
 
 def test_a_reference_cannot_be_forgotten(cases: dict[int, MultiBananaCase]) -> None:
     with pytest.raises(ValueError, match="has 3 references, 2 hashes"):
-        judge_requests(cases[3], hashes(3)[1:], "out", own_wording())
+        judge_requests(cases[3], hashes(3)[1:], "out", wording_of())
 
 
 def test_braces_in_an_instruction_stay_as_they_are(cases: dict[int, MultiBananaCase]) -> None:
     odd = cases[1].model_copy(
         update={"request": cases[1].request.model_copy(update={"instruction": "Write {task} {count} {instruction}"})}
     )
-    (request,) = judge_requests(odd, hashes(1), "out", own_wording())
+    (request,) = judge_requests(odd, hashes(1), "out", wording_of())
     assert "Write {task} {count} {instruction}" in text(request, 2)
 
 
 def test_the_rubric_names_the_labels_that_the_readers_read_in_their_order() -> None:
-    rubric = own_wording().c
+    rubric = wording_of()["c"]
     block = [f"{label}: N." for label in LABELS.values()]
     assert rubric.splitlines()[-5:] == block
     assert '"Reasoning: "' in rubric
@@ -76,7 +76,7 @@ def test_the_rubric_names_the_labels_that_the_readers_read_in_their_order() -> N
 
 
 def test_a_judge_that_repeats_the_rubric_has_given_no_mark() -> None:
-    assert all(isinstance(mark, refbench.Failure) for mark in read_corrected(own_wording().c).values())
+    assert all(isinstance(mark, refbench.Failure) for mark in read_corrected(wording_of()["c"]).values())
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_judge_that_repeats_the_rubric_has_given_no_mark() -> None:
     ],
 )
 def test_each_criterion_has_the_caps_of_the_benchmark(label: str, caps: list[str]) -> None:
-    section = own_wording().c.partition(f". {label}\n")[2].partition("\n\n")[0]
+    section = wording_of()["c"].partition(f". {label}\n")[2].partition("\n\n")[0]
     rules = [line for line in section.splitlines() if line.startswith("- ")]
     assert len(rules) == len(caps)
     for rule, cap in zip(rules, caps, strict=True):
@@ -102,21 +102,21 @@ def test_other_words_come_from_three_files_and_have_another_hash(
 ) -> None:
     for name, words in (("a", "Look."), ("b", "Told: {instruction}"), ("c", "Rate.")):
         (tmp_path / f"{name}.txt").write_text(words + "\n")
-    wording = wording_from(tmp_path)
-    assert wording.sha256 != own_wording().sha256
+    wording = wording_of(str(tmp_path))
+    assert wording.sha256 != wording_of().sha256
     (request,) = judge_requests(cases[1], hashes(1), "out", wording)
     assert text(request, 2) == f"Told: {cases[1].request.instruction}"
     (tmp_path / "b.txt").write_text("Told nothing")
     with pytest.raises(RefBenchError, match=r"b\.txt has no \{instruction\}"):
-        wording_from(tmp_path)
+        wording_of(str(tmp_path))
     (tmp_path / "c.txt").unlink()
     with pytest.raises(RefBenchError, match=r"c\.txt cannot be read"):
-        wording_from(tmp_path)
+        wording_of(str(tmp_path))
 
 
 def test_what_is_asked_decides_the_key_of_the_evidence(cases: dict[int, MultiBananaCase]) -> None:
     requests = [
-        judge_requests(cases[2], order, output, own_wording())[0]
+        judge_requests(cases[2], order, output, wording_of())[0]
         for order in (["a", "b"], ["b", "a"])
         for output in ("x", "y")
     ]

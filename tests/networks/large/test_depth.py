@@ -16,7 +16,7 @@ from refbench.metrics.depth import depth_l1, stretched_depth_mse
 from refbench.metrics.metric import find_metric
 from refbench.metrics.pixels import map_mse
 from refbench.networks.large import depth
-from refbench.networks.large.depth import DepthAnythingBase, DptHybrid
+from refbench.networks.large.depth import DptHybrid, depth_anything_v2_base
 from refbench.networks.large.forward import stretched
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
@@ -104,7 +104,7 @@ def test_depth_is_that_of_the_originals_own_steps(
     embeddings = model.backbone.embeddings
     embeddings.interpolate_pos_encoding = lambda x, h, w: official_positions(embeddings.position_embeddings, h, w)
     picture = picture_by_rule(3, *size)
-    (found,) = DepthAnythingBase(any_folder)([picture])
+    (found,) = depth_anything_v2_base(any_folder)([picture])
     assert not isinstance(found, Failure)
     assert found["map"].dtype == np.float32
     assert found["map"].shape == size
@@ -115,7 +115,7 @@ def test_depth_is_that_of_the_originals_own_steps(
 def test_a_square_of_the_networks_own_size_is_what_transformers_gives(any_folder: Path, picture_by_rule: Any) -> None:
     model = transformers.DepthAnythingForDepthEstimation.from_pretrained(any_folder).eval()
     picture = picture_by_rule(1, 518, 518)
-    (found,) = DepthAnythingBase(any_folder)([picture])
+    (found,) = depth_anything_v2_base(any_folder)([picture])
     assert not isinstance(found, Failure)
     np.testing.assert_allclose(found["map"], official_depth(model, picture), atol=1e-4)
 
@@ -132,7 +132,7 @@ def test_the_shorter_side_is_at_least_518_and_both_are_multiples_of_14(
 
 def test_batches_change_nothing(any_folder: Path, dpt_folder: Path, picture_by_rule: Any) -> None:
     pictures = [picture_by_rule(n, *size) for n, size in enumerate([(70, 70), (70, 70), (128, 64), (70, 70)])]
-    for network in (DepthAnythingBase(any_folder), DptHybrid(dpt_folder)):
+    for network in (depth_anything_v2_base(any_folder), DptHybrid(dpt_folder)):
         together = network(pictures)
         alone = [network([picture])[0] for picture in pictures]
         for one, other in zip(together, alone, strict=True):
@@ -145,7 +145,7 @@ def test_batches_change_nothing(any_folder: Path, dpt_folder: Path, picture_by_r
 
 def test_a_strip_is_refused_and_not_turned_into_thousands_of_patches(any_folder: Path) -> None:
     strip = np.zeros((10, 1000, 3), np.uint8)
-    assert isinstance(DepthAnythingBase(any_folder)([strip])[0], Failure)
+    assert isinstance(depth_anything_v2_base(any_folder)([strip])[0], Failure)
 
 
 def test_dpt_of_its_own_size_is_what_transformers_gives(dpt_folder: Path, picture_by_rule: Any) -> None:
@@ -248,12 +248,12 @@ def test_the_real_weights_folder_serves_extractor_and_metric(
 def test_weights_of_another_network_are_refused(dpt_folder: Path, any_folder: Path) -> None:
     mixed = {"config.json": any_folder / "config.json", "model.safetensors": dpt_folder / "model.safetensors"}
     with pytest.raises(RefBenchError, match="is not the file of depth_anything_v2_base"):
-        DepthAnythingBase(mixed)
+        depth_anything_v2_base(mixed)
 
 
 def test_bf16_runs_and_agrees_within_a_hundredth(any_folder: Path, dpt_folder: Path, picture_by_rule: Any) -> None:
     picture = picture_by_rule(5, 128, 192)
-    for kind, folder in ((DepthAnythingBase, any_folder), (DptHybrid, dpt_folder)):
+    for kind, folder in ((depth_anything_v2_base, any_folder), (DptHybrid, dpt_folder)):
         (one,), (other,) = kind(folder)([picture]), kind(folder, dtype="bf16")([picture])
         assert not isinstance(one, Failure)
         assert not isinstance(other, Failure)
@@ -264,7 +264,10 @@ def test_bf16_runs_and_agrees_within_a_hundredth(any_folder: Path, dpt_folder: P
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_depth(any_folder: Path, dpt_folder: Path, picture_by_rule: Any) -> None:
     picture = picture_by_rule(5, 128, 192)
-    (one,), (other,) = DepthAnythingBase(any_folder)([picture]), DepthAnythingBase(any_folder, "cuda")([picture])
+    (one,), (other,) = (
+        depth_anything_v2_base(any_folder)([picture]),
+        depth_anything_v2_base(any_folder, "cuda")([picture]),
+    )
     np.testing.assert_allclose(one["map"], other["map"], atol=2e-3)  # type: ignore[index]
     (one,), (other,) = DptHybrid(dpt_folder)([picture]), DptHybrid(dpt_folder, "cuda")([picture])
     assert np.abs(one["map"].astype(int) - other["map"]).max() <= 2  # type: ignore[index]

@@ -11,7 +11,7 @@ import pytest
 
 from refbench.failure import Failure
 from refbench.networks.large import higherhrnet
-from refbench.networks.large.higherhrnet import HigherHRNet, folded
+from refbench.networks.large.higherhrnet import HigherHRNet, folded_convolutions
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
 
@@ -126,7 +126,7 @@ def test_both_maps_are_those_of_the_published_architecture(reference: Any) -> No
     pixels = torch.randn(2, 3, 128, 96, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         wanted = reference(pixels)
-        found = higherhrnet.HigherHRNetNetwork(folded(reference.state_dict()))(pixels)
+        found = higherhrnet.HigherHRNetNetwork(folded_convolutions(reference.state_dict()))(pixels)
     for one, other in zip(found, wanted, strict=True):
         assert other.std() > 1e-3
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)

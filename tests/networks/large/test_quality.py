@@ -1,7 +1,7 @@
 """Quality networks: values of the libraries that the papers used, on weights and pictures made by rule.
 
-The constants were computed once with IQA-PyTorch 0.1.16 (MUSIQ), torchvision 0.28 (Inception v3, its own transforms)
-and DISTS_pytorch 0.1, each with the weights that `weights_by_rule` gives; none of them is needed here.
+The constants were computed once with IQA-PyTorch 0.1.16 (MUSIQ) and torchvision 0.28 (Inception v3, its own
+transforms), each with the weights that `weights_by_rule` gives; none of them is needed here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ import pytest
 from PIL import Image
 
 from refbench.failure import Failure
-from refbench.metrics.similarity import dists, inception_mean
-from refbench.networks import load_network, why_not
-from refbench.networks.large.aesthetics import LaionAesthetic, SiglipAesthetic
-from refbench.networks.large.dists import Dists
-from refbench.networks.large.inception import InceptionV3
+from refbench.metrics.similarity import inception_mean
+from refbench.networks.large.aesthetics import laion_v1_l14, siglip_aesthetic_v25
+from refbench.networks.large.inception import inception_v3
 from refbench.networks.large.musiq import Musiq
 from refbench.record import RefBenchError
 
@@ -132,7 +130,7 @@ def inception_shapes() -> dict[str, Any]:
 
 def test_inception_equals_torchvision(weights_by_rule: ByRule, picture_by_rule: Picture, tmp_path: Path) -> None:
     torch.save(weights_by_rule(inception_shapes(), 3), tmp_path / "inception_v3_google-0cc3c7bd.pth")
-    network = InceptionV3(tmp_path)
+    network = inception_v3(tmp_path)
     feature, other = network([picture_by_rule(1, 333, 500), picture_by_rule(2, 300, 299)])
     assert not isinstance(feature, Failure)
     assert not isinstance(other, Failure)
@@ -150,46 +148,6 @@ def test_the_fid_of_one_picture_is_its_squared_mean() -> None:
     assert inception_mean({"vector": vector}) == pytest.approx(0.3**2)
 
 
-VGG = ((3, 64), (64, 64), (64, 128), (128, 128), (128, 256), (256, 256), (256, 256), (256, 512), *((512, 512),) * 5)
-
-
-@pytest.fixture(scope="session")
-def dists_folder(weights_by_rule: ByRule, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from safetensors.torch import save_file
-
-    folder = tmp_path_factory.mktemp("dists")
-    shapes: dict[str, Any] = {"alpha": (1, 1475, 1, 1), "beta": (1, 1475, 1, 1)}
-    for n, (wide, out) in enumerate(VGG):
-        shapes |= {f"VGG16_0/Conv_{n}/kernel": (3, 3, wide, out), f"VGG16_0/Conv_{n}/bias": (out,)}
-    state = weights_by_rule(shapes, 6)
-    save_file({part: state.pop(part).abs() for part in ("alpha", "beta")}, folder / "dists.safetensors")
-    save_file(state, folder / "lpips_vgg.safetensors")
-    return folder
-
-
-def test_dists_equals_its_authors_code(dists_folder: Path, picture_by_rule: Picture) -> None:
-    network = Dists(dists_folder)
-    small = picture_by_rule(3, 17, 9)
-    pairs = [(picture_by_rule(1, 50, 67), picture_by_rule(2, 50, 67)), (small, 255 - small), (small, small)]
-    found = network(pairs)
-    # Their covariance is a difference of means in fp32, ours is centred first: hence not closer than this.
-    assert found == pytest.approx([0.0072218, 0.0225968, 0.0], abs=5e-5)
-    assert network(pairs[::-1])[::-1] == pytest.approx(found, abs=1e-5)
-    assert isinstance(network([(small, small[:5])])[0], Failure)
-    assert dists(small, small, network) == pytest.approx(0, abs=1e-5)
-    wide = picture_by_rule(1, 30, 40)
-    assert isinstance(dists(wide, small, network), float)
-
-
-def test_dists_with_the_real_weights_equals_its_authors_code(picture_by_rule: Picture) -> None:
-    reason = why_not("dists")
-    if reason is not None:
-        pytest.skip(reason)
-    small = picture_by_rule(3, 17, 9)
-    found = load_network("dists")([(picture_by_rule(1, 50, 67), picture_by_rule(2, 50, 67)), (small, 255 - small)])
-    assert found == pytest.approx([0.0972995, 0.4662489], abs=1e-5)
-
-
 def test_the_aesthetic_head_equals_plain_layers_on_transformers(
     siglip_folder: Path, pictures: list[Any], tmp_path: Path
 ) -> None:
@@ -203,7 +161,7 @@ def test_the_aesthetic_head_equals_plain_layers_on_transformers(
         head[f"scoring_head.{2 * n}.weight"] = torch.randn(out, wide, generator=generator) * 2 * wide**-0.5
         head[f"scoring_head.{2 * n}.bias"] = torch.randn(out, generator=generator) * 0.1
     torch.save(head, tmp_path / "s/aesthetic_predictor_v2_5.pth")
-    found = scores(SiglipAesthetic(tmp_path / "s")(pictures[:4]))
+    found = scores(siglip_aesthetic_v25(tmp_path / "s")(pictures[:4]))
     model = transformers.SiglipVisionModel.from_pretrained(siglip_folder)
     processor = transformers.SiglipImageProcessorPil.from_pretrained(siglip_folder)
     for picture, score in zip(pictures[:4], found, strict=True):
@@ -218,7 +176,7 @@ def test_the_aesthetic_head_equals_plain_layers_on_transformers(
     assert len({round(score, 3) for score in found}) == 4
     (tmp_path / "s/aesthetic_predictor_v2_5.pth").unlink()
     with pytest.raises(RefBenchError, match=r"needs aesthetic_predictor_v2_5.pth"):
-        SiglipAesthetic(tmp_path / "s")
+        siglip_aesthetic_v25(tmp_path / "s")
 
 
 def test_laion_s_predictor_equals_one_layer_on_transformers(
@@ -242,11 +200,11 @@ def test_laion_s_predictor_equals_one_layer_on_transformers(
     state = load_file(tmp_path / "model.safetensors")
     weight, bias = torch.randn(1, 32, generator=torch.Generator().manual_seed(1)), torch.tensor([5.0])
     save_file({**state, "predictor.weight": weight, "predictor.bias": bias}, tmp_path / "model.safetensors")
-    found = scores(LaionAesthetic(tmp_path)(pictures))
+    found = scores(laion_v1_l14(tmp_path)(pictures))
     for picture, score in zip(pictures, found, strict=True):
         with torch.inference_mode():
             seen = processor(Image.fromarray(picture), return_tensors="pt")["pixel_values"]
             vector = torch.nn.functional.normalize(model(seen).image_embeds)
         assert score == pytest.approx(float(vector @ weight.T + bias), abs=1e-4)
-    together = scores(LaionAesthetic(tmp_path, dtype="bf16")(pictures))
+    together = scores(laion_v1_l14(tmp_path, dtype="bf16")(pictures))
     assert together == pytest.approx(found, abs=0.1)

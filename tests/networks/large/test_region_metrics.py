@@ -110,7 +110,6 @@ def test_the_mask_is_that_in_the_first_box() -> None:
 @pytest.mark.parametrize("protocol", ["paper", "corrected"])
 def test_metrics_name_all_their_networks(protocol: str) -> None:
     assert find_metric("bbox_iou@florence2_large", protocol).networks == ("florence2_large",)
-    assert find_metric("bbox_iou@grounding_dino_base", protocol).networks == ("grounding_dino_base",)
     assert find_metric("mask_iou@sam2_1_large+florence2_large", protocol).networks == (
         "sam2_1_large",
         "florence2_large",

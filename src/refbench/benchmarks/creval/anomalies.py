@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 
-from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Metric, Question
+from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Question
 from refbench.benchmarks.creval.replies import read_choice
+from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
-from refbench.failure import Failure
-from refbench.pictures import PictureFacts, read_facts
+from refbench.pictures import PictureFacts
 
 KINDS = {
     "markdown_reference": "the reference is '** Yes': no answer can equal it, so the paper's item score is 0",
@@ -24,30 +23,23 @@ KINDS = {
     "lower_case_choice": "harmless: compared without regard to case",
     "missing_picture": "the source picture is not in the checkout: cannot be judged anew",
     "unreadable_picture": "the source picture cannot be read: cannot be judged anew",
-    "wrong_extension": "harmless: the format is taken from the bytes",
     "other_size": "the picture has another size than instruction.json says",
-    "unusual_pixels": "palette, greyscale, alpha or CMYK: read as docs/pictures.md says",
-    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
-    "colour_profile": "an ICC profile is ignored",
+    **common_kinds("wrong_extension", "unusual_pixels", "rotated_picture", "colour_profile"),
 }
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity, in the order of the cases; the pictures' headers are read."""
-    found: list[Anomaly] = []
-    for case in dataset.cases:
+
+    def of_case(case: CREvalCase) -> Iterator[Oddity]:
         for metric in METRICS:
-            found.extend(
-                Anomaly(kind=kind, case=case.id, part=metric, detail=detail)
-                for kind, detail in _question_oddities(metric, case.details.questions[metric])
-            )
-        found.extend(
-            Anomaly(kind=kind, case=case.id, detail=detail) for kind, detail in _picture_oddities(dataset, case)
-        )
-    return found
+            yield from ((kind, metric, detail) for kind, detail in _question_oddities(case.details.questions[metric]))
+        yield from _picture_oddities(dataset, case)
+
+    return list_anomalies(dataset, (), of_case)
 
 
-def _question_oddities(metric: Metric, questions: Sequence[Question]) -> Iterator[tuple[str, str]]:
+def _question_oddities(questions: Sequence[Question]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     if questions[0].id != "Q1":
         yield "lost_question", f"starts at {questions[0].id}"
@@ -78,28 +70,12 @@ def _question_oddities(metric: Metric, questions: Sequence[Question]) -> Iterato
             yield "braces_in_question", question.id
 
 
-def _picture_oddities(dataset: Dataset, case: CREvalCase) -> Iterator[tuple[str, str]]:
-    picture = case.request.pictures[0]
-    path = dataset.path(picture)
-    if not path.exists():
-        yield "missing_picture", picture.name
-        return
-    facts = read_facts(path)
-    if isinstance(facts, Failure):
-        yield "unreadable_picture", f"{picture.name}: {facts.detail}"
-        return
-    yield from _facts_oddities(facts, picture.name, case.details.source_size)
-
-
-def _facts_oddities(facts: PictureFacts, name: str, stated: tuple[int, int] | None) -> Iterator[tuple[str, str]]:
-    extension = PurePosixPath(name).suffix.lower().lstrip(".")
-    if {"jpg": "jpeg", "tif": "tiff"}.get(extension, extension) != facts.format:
-        yield "wrong_extension", f"{name} is {facts.format}"
-    if stated and stated not in ((facts.width, facts.height), (facts.height, facts.width)):
-        yield "other_size", f"{name}: {facts.width}x{facts.height}, stated {stated[0]}x{stated[1]}"
-    if facts.mode != "RGB":
-        yield "unusual_pixels", f"{name}: {facts.mode}"
-    if facts.orientation != 1:
-        yield "rotated_picture", f"{name}: orientation {facts.orientation}"
-    if facts.icc:
-        yield "colour_profile", name
+def _picture_oddities(dataset: Dataset, case: CREvalCase) -> Iterator[Oddity]:
+    picture, stated = case.request.pictures[0], case.details.source_size
+    facts = picture_facts(dataset, picture)
+    yield from picture_oddities(picture.name, facts, KINDS)
+    if isinstance(facts, PictureFacts) and stated:
+        sizes = (facts.width, facts.height), (facts.height, facts.width)
+        if stated not in sizes:
+            detail = f"{picture.name}: {facts.width}x{facts.height}, stated {stated[0]}x{stated[1]}"
+            yield "other_size", "", detail

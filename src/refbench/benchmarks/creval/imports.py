@@ -12,9 +12,10 @@ import orjson
 from refbench.benchmarks.creval.cases import METRICS, nfc
 from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.imports import imported_reply, place_in, reply_in
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
-from refbench.record import RefBenchError, clean_text
+from refbench.record import RefBenchError
 
 JUDGES = {"answer_gpt": "gpt-4o", "answer_qwen": "qwen3-vl"}
 """Who wrote the replies in the released folders; other folders go by their own name."""
@@ -56,7 +57,9 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         for (metric, model), stems in files.items():
             for stem, path in stems.items():
                 if stem in ids:
-                    yield _reply(folder, path, Purpose(case=ids[stem], model=model, judge=name, part=metric))
+                    purpose = Purpose(case=ids[stem], model=model, judge=name, part=metric)
+                    origin = place_in(folder, path)
+                    yield imported_reply("creval", purpose, _read(path), origin, metric=metric)
 
     return ImportedReplies(judge=name, models=chosen, replies=replies, unknown=unknown, outside=outside)
 
@@ -73,33 +76,20 @@ def _files(folder: Path) -> dict[str, Path]:
     return found
 
 
-def _reply(folder: Path, path: Path, purpose: Purpose) -> tuple[Purpose, Evidence]:
-    reply, failure = _read(path)
-    request = {
-        "imported": "creval",
-        "case": purpose.case,
-        "judge": purpose.judge,
-        "metric": purpose.part,
-        "model": purpose.model,
-    }
-    origin = clean_text(f"{folder.name}/{path.relative_to(folder).as_posix()}")
-    return purpose, Evidence(kind="chat", request=request, reply=reply, failure=failure, provenance=origin)
-
-
-def _read(path: Path) -> tuple[str | None, Failure | None]:
+def _read(path: Path) -> str | Failure:
     """The reply, or the Failure that the result file beside it tells of."""
+    text = reply_in(path) if path.suffix == ".txt" else ""
+    if isinstance(text, Failure) or text.strip():
+        return text
     result = path.with_suffix(".json")
     try:
-        text = path.read_bytes().decode("utf-8", "replace") if path.suffix == ".txt" else ""
-        if text.strip():
-            return text, None
         said = orjson.loads(result.read_bytes()) if result.exists() else {}
     except OSError as error:
-        return None, Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
+        return Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
     except orjson.JSONDecodeError:
-        return None, Failure(kind="missing_reply", detail=f"{result.name} is not valid JSON and has no text beside it")
+        return Failure(kind="missing_reply", detail=f"{result.name} is not valid JSON and has no text beside it")
     if isinstance(said, dict) and said.get("error"):
-        return None, Failure(kind="api_error", detail=str(said["error"])[:500])
+        return Failure(kind="api_error", detail=str(said["error"])[:500])
     if path.suffix == ".txt":
-        return text, None
-    return None, Failure(kind="missing_reply", detail=f"{path.name} is a result without the reply it was made from")
+        return text
+    return Failure(kind="missing_reply", detail=f"{path.name} is a result without the reply it was made from")

@@ -6,43 +6,26 @@ one call (the code) or one call each (the paper's text), and whether the editing
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Metric, Question
 from refbench.benchmarks.creval.replies import read_choice
 from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.wording import Wording, own_text
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.record import Record, RefBenchError
+from refbench.record import RefBenchError
 
 MAX_TOKENS = 2000
 OFFICIAL_TEMPLATE = "code/prompt_templete/answer.txt"
 PLACEHOLDER = "{Questions}"
 
 
-class Wording(Record):
-    """The words of the rubric: ours, or the official ones from the user's own checkout."""
-
-    name: Literal["own", "official"]
-    system: str
-    template: str
-
-    @property
-    def sha256(self) -> str:
-        """Goes into the fingerprint: numbers judged with other words are other numbers."""
-        return hashlib.sha256(f"{self.system}\0{self.template}".encode()).hexdigest()
-
-
 def own_wording() -> Wording:
-    rubric = resources.files("refbench.benchmarks.creval").joinpath("rubric")
-    return Wording(
-        name="own",
-        system=rubric.joinpath("system.txt").read_text("utf-8").strip(),
-        template=rubric.joinpath("answer.txt").read_text("utf-8"),
-    )
+    # The template ends with a newline, which judges have always been sent.
+    texts = {"system": own_text(__package__, "system"), "answer": own_text(__package__, "answer") + "\n"}
+    return Wording(name="own", texts=texts)
 
 
 def official_wording(root: Path) -> Wording:
@@ -54,7 +37,7 @@ def official_wording(root: Path) -> Wording:
         raise RefBenchError(f"{path} cannot be read: official wording comes from your own CREval checkout") from error
     if PLACEHOLDER not in template:
         raise RefBenchError(f"{path} has no {PLACEHOLDER} to put the questions in: copy the file again")
-    return Wording(name="official", system=own_wording().system, template=template)
+    return Wording(name="official", texts={"system": own_wording()["system"], "answer": template})
 
 
 def judge_requests(
@@ -80,9 +63,9 @@ def judge_requests(
         block = question_block(group)
         if show_instruction:
             block = f"The editing instruction was: {case.request.instruction}\n\n{block}"
-        text = wording.template.replace(PLACEHOLDER, block)
+        text = wording["answer"].replace(PLACEHOLDER, block)
         requests.append(
-            ChatRequest(system=wording.system, parts=(*pictures, ChatText(text=text)), max_tokens=MAX_TOKENS)
+            ChatRequest(system=wording["system"], parts=(*pictures, ChatText(text=text)), max_tokens=MAX_TOKENS)
         )
     return requests
 

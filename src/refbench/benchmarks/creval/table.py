@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
-from refbench.benchmarks.creval.replies import NOT_FOUND, Reading, read_choice, read_corrected, read_paper
+from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
 from refbench.benchmarks.kit.published import PublishedValue
 from refbench.case import AnyCase, Request
 from refbench.evidence import Evidence, Purpose
@@ -54,10 +54,6 @@ NO_FIXES: frozenset[Fix] = frozenset()
 SCORED_ZERO = ("api_error", "timeout", "refused", "empty_reply", "unparsable")
 
 
-Answers = Sequence[str | None]
-"""What the judge said to each question: Yes or No, other words, or None (or the paper's marker) for nothing."""
-
-
 def read_scores(
     case: CREvalCase, purpose: Purpose, evidence: Evidence, fixes: frozenset[Fix], protocol: str
 ) -> list[Score]:
@@ -66,17 +62,14 @@ def read_scores(
     questions = case.details.questions[metric]
     answers = read_answers(evidence, questions, fixes)
     result = answers if isinstance(answers, Failure) else grade(questions, answers, fixes)
-    return [Score.of(purpose, metric, protocol, result, () if isinstance(answers, Failure) else tuple(answers))]
+    return [Score.of(purpose, metric, protocol, result, () if isinstance(answers, Failure) else answers)]
 
 
 def read_answers(evidence: Evidence, questions: Sequence[Question], fixes: frozenset[Fix]) -> Answers | Failure:
     """The answers in the reply, one for each question, or why there are none."""
     if evidence.reply is None:
         return evidence.failure or Failure(kind="missing_reply")
-    if Fix.ANSWERS not in fixes:
-        return read_paper(evidence.reply, questions)
-    readings = read_corrected(evidence.reply, questions)
-    return readings if isinstance(readings, Failure) else [_words(reading) for reading in readings]
+    return (read_corrected if Fix.ANSWERS in fixes else read_paper)(evidence.reply, questions)
 
 
 def grade(questions: Sequence[Question], answers: Answers, fixes: frozenset[Fix]) -> float | Failure:
@@ -113,11 +106,6 @@ def _matches(answer: str | None, reference: str, fixes: frozenset[Fix]) -> bool:
     if Fix.REFERENCES in fixes:
         return read_choice(answer) is not None and read_choice(answer) == read_choice(reference)
     return answer.lower() == reference.strip().lower()
-
-
-def _words(reading: Reading) -> str | None:
-    """Yes or No in one spelling; other words as they are."""
-    return reading.choice.capitalize() if reading.choice else reading.said
 
 
 # Scores to the table: dimension and overall are means over items, a category is the mean of its dimensions.

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from refbench.benchmarks.icebench.cases import DATA, ICECase, picture, read_items, task_of
 from refbench.benchmarks.icebench.tasks import N_CASES, TASKS
+from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
-from refbench.pictures import PictureFacts, decode, read_facts
+from refbench.pictures import PictureFacts, decode
 
 _FEWEST, _MOST = 50, 500
 """Cases of a task in the paper."""
@@ -34,80 +35,60 @@ KINDS = {
     "missing_picture": "the picture is not there: what needs it fails",
     "unreadable_picture": "the picture cannot be read: what needs it fails",
     "unusual_pixels": "palette, alpha, 16 bit or CMYK: read as docs/pictures.md says",
-    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
-    "animated_picture": "the first frame counts",
+    **common_kinds("rotated_picture", "animated_picture"),
 }
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity: of the lines, of the whole, then of each case; all pictures are opened, masks decoded."""
-    found = [Anomaly(kind=kind, case=place, detail=detail) for kind, place, detail in read_items(dataset.root).oddities]
-    found += _of_the_whole(dataset)
-    for case in dataset.cases:
-        found += _of_case(dataset, case)
-    return found
+    release = [*read_items(dataset.root).oddities, *_of_the_whole(dataset)]
+    return list_anomalies(dataset, release, lambda case: [*_of_entry(case), *_of_pictures(dataset, case)])
 
 
-def _of_the_whole(dataset: Dataset) -> Iterator[Anomaly]:
+def _of_the_whole(dataset: Dataset) -> Iterator[Oddity]:
     if len(dataset.cases) != N_CASES:
-        yield Anomaly(
-            kind="other_count", case=DATA, detail=f"{len(dataset.cases):,} items, the release has {N_CASES:,}"
-        )
+        yield "other_count", DATA, f"{len(dataset.cases):,} items, the release has {N_CASES:,}"
     counts = Counter(case.groups["task"] for case in dataset.cases)
     for name, task in TASKS.items():
         if not counts[name]:
-            yield Anomaly(kind="missing_task", case=name, detail=f"no item has the Task {task.code!r}")
+            yield "missing_task", name, f"no item has the Task {task.code!r}"
         elif not _FEWEST <= counts[name] <= _MOST:
-            yield Anomaly(kind="unusual_task_size", case=name, detail=f"{counts[name]} items")
+            yield "unusual_task_size", name, f"{counts[name]} items"
 
 
-def _of_case(dataset: Dataset, case: ICECase) -> Iterator[Anomaly]:
+def _of_entry(case: ICECase) -> Iterator[Oddity]:
     task, details = task_of(case), case.details
-    source, mask, reference = picture(case, "source"), picture(case, "mask"), picture(case, "reference")
     if not case.request.instruction:
-        yield Anomaly(kind="empty_instruction", case=case.id)
+        yield "empty_instruction", "", ""
     if not details.target_caption and "clip_cap" in task.parts:
-        yield Anomaly(kind="empty_caption", case=case.id, part="TargetCaption")
-    if task.kind == "Editing" and source is None:
-        yield Anomaly(kind="no_source", case=case.id, detail=task.name)
-    if task.reference and reference is None:
-        yield Anomaly(kind="no_reference", case=case.id, detail=task.name)
-    if details.region_based != (mask is not None):
-        yield Anomaly(kind="no_mask" if details.region_based else "unmarked_mask", case=case.id)
-    references = [p for p in case.request.pictures if p.role == "reference"]
+        yield "empty_caption", "TargetCaption", ""
+    if task.kind == "Editing" and picture(case, "source") is None:
+        yield "no_source", "", task.name
+    references = [shown for shown in case.request.pictures if shown.role == "reference"]
+    if task.reference and not references:
+        yield "no_reference", "", task.name
+    if details.region_based != (picture(case, "mask") is not None):
+        yield "no_mask" if details.region_based else "unmarked_mask", "", ""
     if len(references) > 1:
-        yield Anomaly(kind="more_references", case=case.id, detail=f"{len(references)} references")
-    facts: dict[str, PictureFacts] = {}
+        yield "more_references", "", f"{len(references)} references"
+
+
+def _of_pictures(dataset: Dataset, case: ICECase) -> Iterator[Oddity]:
+    by_name = {}
     for shown in case.request.pictures:
-        said = read_facts(dataset.path(shown))
-        if isinstance(said, Failure):
-            there = dataset.path(shown).is_file()
-            kind = "unreadable_picture" if there else "missing_picture"
-            yield Anomaly(kind=kind, case=case.id, part=shown.role, detail=f"{shown.name}: {said.detail}")
-        else:
-            facts[shown.name] = said
-            yield from _of_picture(case, shown, said)
-    if mask is not None and mask.name in facts:
-        if source is not None and source.name in facts:
-            yield from _of_sizes(case, facts[mask.name], facts[source.name])
-        if _is_full(dataset, mask):
-            yield Anomaly(kind="full_mask", case=case.id, part="mask", detail=mask.name)
-
-
-def _of_picture(case: ICECase, shown: Picture, facts: PictureFacts) -> Iterator[Anomaly]:
-    if facts.mode not in ("RGB", "L"):  # masks, edges and photographs without colour are greyscale by right
-        yield Anomaly(kind="unusual_pixels", case=case.id, part=shown.role, detail=f"{shown.name}: {facts.mode}")
-    if facts.orientation != 1:
-        detail = f"{shown.name}: orientation {facts.orientation}"
-        yield Anomaly(kind="rotated_picture", case=case.id, part=shown.role, detail=detail)
-    if facts.animated:
-        yield Anomaly(kind="animated_picture", case=case.id, part=shown.role, detail=shown.name)
-
-
-def _of_sizes(case: ICECase, mask: PictureFacts, source: PictureFacts) -> Iterator[Anomaly]:
-    if (mask.width, mask.height) != (source.width, source.height):
-        sizes = f"mask {mask.width}x{mask.height}, source {source.width}x{source.height}"
-        yield Anomaly(kind="mask_size", case=case.id, part="mask", detail=sizes)
+        facts = by_name[shown.name] = picture_facts(dataset, shown)
+        # Masks, edges and photographs without colour are greyscale by right.
+        yield from picture_oddities(shown.name, facts, KINDS, part=shown.role, modes=("RGB", "L"))
+    source, mask = picture(case, "source"), picture(case, "mask")
+    if mask is None or isinstance(of_mask := by_name[mask.name], Failure):
+        return
+    of_source = by_name[source.name] if source is not None else None
+    if isinstance(of_source, PictureFacts):
+        sizes = (of_mask.width, of_mask.height), (of_source.width, of_source.height)
+        if sizes[0] != sizes[1]:
+            yield "mask_size", "mask", "mask {}x{}, source {}x{}".format(*sizes[0], *sizes[1])
+    if _is_full(dataset, mask):
+        yield "full_mask", "mask", mask.name
 
 
 def _is_full(dataset: Dataset, mask: Picture) -> bool:

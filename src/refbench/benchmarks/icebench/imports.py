@@ -13,6 +13,7 @@ from refbench.benchmarks.icebench.replies import SEPARATOR, read_result_line
 from refbench.benchmarks.icebench.tasks import QA
 from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.imports import imported_reply, only_model
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
@@ -27,14 +28,12 @@ _DIFFERENT = frozenset({"colorfulness", "l1_canny", "l1_pose", "face_ref"})
 
 def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
     """The values of one result file. It does not name the model: it is `models`' only name, else the folder's."""
-    if models and len(set(models)) > 1:
-        raise RefBenchError(f"--model may be given once: an {RESULT} of ICE-Bench is about one model")
     path = folder / RESULT if folder.is_dir() else folder
+    model = only_model(models, path.resolve().parent.name, f"an {RESULT} of ICE-Bench is")
     try:
         lines = path.read_bytes().decode("utf-8", "replace").splitlines()
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: give --replies an {RESULT} or its folder") from error
-    model = models[0] if models else clean_text(path.resolve().parent.name)
     name = judge or JUDGE
     cases = dataset.by_id()
     values: dict[str, dict[str, float]] = {}
@@ -75,15 +74,13 @@ def measured_otherwise(case: ICECase, part: str) -> bool:
 def _evidence(
     case: ICECase, part: str, value: float, *, model: str, judge: str, origin: str
 ) -> tuple[Purpose, Evidence]:
-    request = {"imported": "icebench", "case": case.id, "model": model, "part": part}
-    provenance = clean_text(origin)
     if part == QA:
         purpose = Purpose(case=case.id, model=model, judge=judge, part=part)
-        return purpose, Evidence(
-            kind="chat", request={**request, "judge": judge}, reply=repr(value), provenance=provenance
-        )
+        return imported_reply("icebench", purpose, repr(value), origin, part=part)
+    provenance = clean_text(origin)
     protocol = "paper" if measured_otherwise(case, part) else ""
     purpose = Purpose(case=case.id, model=model, judge="", part=part, protocol=protocol)
+    request = {"imported": "icebench", "case": case.id, "model": model, "part": part}
     request |= {"metric": f"{part} of {RESULT}", "protocol": protocol}
     if not math.isfinite(value):  # the released code divides by zero under a mask that covers everything
         failure = Failure(kind="undefined", detail=f"the released code gave {value}")

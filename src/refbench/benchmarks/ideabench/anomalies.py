@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from refbench.benchmarks.ideabench.cases import IdeaCase, read_release
+from refbench.benchmarks.kit.anomalies import (
+    Oddity,
+    common_kinds,
+    instruction_oddities,
+    list_anomalies,
+    picture_facts,
+    picture_oddities,
+)
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
-from refbench.case import Picture
-from refbench.failure import Failure
-from refbench.pictures import read_facts
 
 N_TASKS, N_CASES, N_JUDGED = 100, 275, 51
 
@@ -42,49 +46,27 @@ KINDS = {
     "missing_picture": "the reference is gone: the case cannot be judged",
     "unreadable_picture": "the reference cannot be read: the case cannot be judged",
     "rotated_picture": "an EXIF rotation is applied in corrected, not in paper's stitched pictures",
-    "animated_picture": "the first frame counts",
-    "colour_profile": "an ICC profile is ignored",
+    **common_kinds("animated_picture", "colour_profile"),
 }
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity: of the files, of the release as a whole, then of each case; all pictures are opened."""
     release = read_release(dataset.root)
-    found = [Anomaly(kind=kind, case=case, detail=detail) for kind, case, detail in release.oddities]
     sizes = (
-        ("tasks", N_TASKS, len(Counter(case.groups["task"] for case in release.cases))),
+        ("tasks", N_TASKS, len({case.groups["task"] for case in release.cases})),
         ("cases", N_CASES, len(release.cases)),
         ("cases for a judge", N_JUDGED, sum(case.details.judged for case in release.cases)),
     )
-    found += [
-        Anomaly(kind="release_size", case="*", detail=f"{there} {what}, {expected} were published")
+    of_the_whole = [
+        ("release_size", "*", f"{there} {what}, {expected} were published")
         for what, expected, there in sizes
         if there != expected
     ]
-    for case in dataset.cases:
-        found += [Anomaly(kind=kind, case=case.id, part=part, detail=d) for kind, part, d in _of_case(dataset, case)]
-    return found
 
+    def of_case(case: IdeaCase) -> Iterator[Oddity]:
+        yield from instruction_oddities(case, "instruction")
+        for number, picture in enumerate(case.request.pictures, 1):
+            yield from picture_oddities(picture.name, picture_facts(dataset, picture), KINDS, part=str(number))
 
-def _of_case(dataset: Dataset, case: IdeaCase) -> Iterator[tuple[str, str, str]]:
-    if not case.request.instruction:
-        yield "empty_instruction", "", ""
-    if "\ufffd" in case.request.instruction:
-        yield "undecodable_instruction", "", ""
-    for number, picture in enumerate(case.request.pictures, 1):
-        for kind, detail in _of_picture(dataset, picture):
-            yield kind, str(number), detail
-
-
-def _of_picture(dataset: Dataset, picture: Picture) -> Iterator[tuple[str, str]]:
-    path = dataset.path(picture)
-    facts = read_facts(path)
-    if isinstance(facts, Failure):
-        yield ("unreadable_picture" if path.is_file() else "missing_picture"), f"{picture.name}: {facts.detail}"
-        return
-    if facts.orientation != 1:
-        yield "rotated_picture", f"{picture.name}: orientation {facts.orientation}"
-    if facts.animated:
-        yield "animated_picture", picture.name
-    if facts.icc:
-        yield "colour_profile", picture.name
+    return list_anomalies(dataset, [*release.oddities, *of_the_whole], of_case)

@@ -9,6 +9,7 @@ from pathlib import Path
 from refbench.benchmarks.ideabench.cases import CALLS, QUESTIONS, part
 from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.imports import imported_reply, only_model
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
@@ -23,11 +24,9 @@ csv.field_size_limit(1 << 24)
 def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
     """Read one such file, or the only one in a folder. It does not name the model: that is `models`' only name, else
     the file's."""
-    if models and len(set(models)) > 1:
-        raise RefBenchError("--model may be given once: a file of IDEA-Bench replies is about one model")
     path = _file(folder)
+    model = only_model(models, path.stem, "a file of IDEA-Bench replies is")
     rows = _rows(path)
-    model = models[0] if models else clean_text(path.stem)
     who = judge or JUDGE
     known = {(case.details.uid, case.id[-4:]): case.id for case in dataset.cases if case.details.judged}
     matched: dict[tuple[str, int], Mapping[str, str]] = {}
@@ -47,7 +46,10 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         for (case, question), row in matched.items():
             for call in range(1, CALLS + 1):
                 purpose = Purpose(case=case, model=model, judge=who, part=part(question, call))
-                yield purpose, _reply(path, row, call, purpose)
+                # The text as it is; the script saves nothing of calls that it gave up.
+                lost = Failure(kind="missing_reply", detail=f"no gemini_result_{call}")
+                reply = row.get(f"gemini_result_{call}") or lost
+                yield imported_reply("ideabench", purpose, reply, path.name, part=purpose.part)
 
     return ImportedReplies(judge=who, models=(model,), replies=replies, unknown=tuple(unknown))
 
@@ -73,11 +75,3 @@ def _rows(path: Path) -> list[dict[str, str]]:
     if absent:
         raise RefBenchError(f"{path} has no column {', '.join(absent)}: give the file that gemini_eval.py has written")
     return rows
-
-
-def _reply(path: Path, row: Mapping[str, str], call: int, purpose: Purpose) -> Evidence:
-    """The text as it is; the script saves nothing of calls that it gave up."""
-    request = {"imported": "ideabench", **purpose.model_dump(include={"case", "model", "judge", "part"})}
-    reply = row.get(f"gemini_result_{call}") or None
-    failure = None if reply is not None else Failure(kind="missing_reply", detail=f"no gemini_result_{call}")
-    return Evidence(kind="chat", request=request, reply=reply, failure=failure, provenance=clean_text(path.name))

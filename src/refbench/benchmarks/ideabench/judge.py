@@ -5,11 +5,10 @@ Sizes, gaps and order are those of the release. Pillow does all of it, as there:
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 from refbench.benchmarks.ideabench.cases import CALLS, IdeaCase, Question, data_root, part
 from refbench.benchmarks.ideabench.replies import CONTRACT
 from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import MIME, SentPicture
 from refbench.failure import Failure
@@ -187,7 +187,7 @@ def corrected_request(case: IdeaCase, question: Question, material: Material) ->
     for name, picture in outputs.items():
         parts += [ChatText(text=f"Result {question.outputs.index(name) + 1}:"), _picture(picture)]
     values = {"question": question.text, "format": CONTRACT.format_text()}
-    parts.append(ChatText(text=filled(_own("question.txt"), values)))
+    parts.append(ChatText(text=filled(_own("question"), values)))
     request = ChatRequest(parts=tuple(parts), max_tokens=MAX_TOKENS, json_schema=CONTRACT.json_schema())
     if not outputs:
         return request, _no_output(question)
@@ -209,8 +209,8 @@ def _introduction(question: Question, n_inputs: int, outputs: Mapping[str, SentP
             "there": str(len(outputs)),
             "absent": " and ".join(absent),
         }
-        missing = f" {filled(_own('missing.txt'), values)}"
-    return filled(_own("separate.txt"), {"shown": ", then ".join(shown), "missing": missing})
+        missing = f" {filled(_own('missing'), values)}"
+    return filled(_own("separate"), {"shown": ", then ".join(shown), "missing": missing})
 
 
 def _counts(n_inputs: int, n_outputs: int) -> Sequence[tuple[int, str]]:
@@ -255,11 +255,7 @@ def _picture(sent: SentPicture) -> ChatPicture:
 
 
 def wording_sha256() -> str:
-    """Goes into the fingerprint: numbers judged with other words are other numbers."""
-    texts = [_own(name) for name in ("separate.txt", "missing.txt", "question.txt")]
-    return hashlib.sha256("\0".join([*texts, CONTRACT.format_text()]).encode()).hexdigest()
+    return texts_sha256([*(_own(name) for name in ("separate", "missing", "question")), CONTRACT.format_text()])
 
 
-def _own(name: str) -> str:
-    folder = resources.files("refbench.benchmarks.ideabench").joinpath("rubric")
-    return folder.joinpath(name).read_text("utf-8").strip()
+_own = partial(own_text, __package__)

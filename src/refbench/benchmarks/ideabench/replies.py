@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text
-from refbench.judges.refusals import is_refusal
+from refbench.judges.refusals import refusal
 
 Answer: TypeAlias = float | Failure
 
@@ -34,16 +34,9 @@ def read_paper(reply: str) -> Answer:
     found = _PAPER.search(_FENCES.sub("", reply))
     if found is not None:
         return float(int(found[1]))
-    if is_refusal(reply):
-        return Failure(kind="refused", detail=reply.strip()[:200])
-    return Failure(kind="unparsable", detail="no 'score': <digit>")
+    return refusal(reply) or Failure(kind="unparsable", detail="no 'score': <digit>")
 
 
 def read_corrected(reply: str) -> Answer:
     """0 or 1, however it is dressed up; anything else is a failure."""
-    said = CONTRACT.read(reply)["score"]
-    if isinstance(said, Failure):
-        return said
-    if said is None or isinstance(said, str | bool):
-        return Failure(kind="unparsable", detail="the judge gave no score")
-    return float(said)
+    return CONTRACT.marks(reply)["score"]

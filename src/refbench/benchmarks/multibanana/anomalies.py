@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
+from refbench.benchmarks.kit.anomalies import (
+    Oddity,
+    common_kinds,
+    instruction_oddities,
+    list_anomalies,
+    picture_facts,
+    picture_oddities,
+)
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
-from refbench.benchmarks.multibanana.cases import MultiBananaCase, Oddity, read_sources, read_tags, scan
-from refbench.case import Picture
-from refbench.failure import Failure
-from refbench.pictures import read_facts
+from refbench.benchmarks.multibanana.cases import MultiBananaCase, read_sources, read_tags, scan
 
 KINDS = {
     "unknown_directory": "ignored: its name is no task",
@@ -36,28 +40,22 @@ KINDS = {
     "missing_picture": "the reference is gone or a dead link: cannot be judged anew",
     "unreadable_picture": "the reference cannot be read: cannot be judged anew",
     "wrong_extension": "harmless: the format is taken from the bytes, not declared JPEG as the official script does",
-    "unusual_pixels": "palette, greyscale, alpha or CMYK: read as docs/pictures.md says",
-    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
-    "animated_picture": "the first frame counts",
-    "colour_profile": "an ICC profile is ignored",
+    **common_kinds("unusual_pixels", "rotated_picture", "animated_picture", "colour_profile"),
 }
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity: of the layout, of tags and sources, then of each case; all pictures are opened."""
-    found = [_anomaly(oddity) for oddity in _release_oddities(dataset)]
     listed = read_sources(dataset.picture_root).known
-    for case in dataset.cases:
-        found += [
-            Anomaly(kind=kind, case=case.id, part=part, detail=detail)
-            for kind, part, detail in _case_oddities(dataset, case, listed=listed)
-        ]
-    return found
 
+    def of_case(case: MultiBananaCase) -> Iterator[Oddity]:
+        yield from instruction_oddities(case, "prompt")
+        for index, picture in enumerate(case.request.pictures):
+            if listed and case.details.sources[index] is None:
+                yield "unlisted_reference", str(index), picture.name
+            yield from picture_oddities(picture.name, picture_facts(dataset, picture), KINDS, part=str(index))
 
-def _anomaly(oddity: Oddity) -> Anomaly:
-    kind, place, detail = oddity
-    return Anomaly(kind=kind, case=place, detail=detail)
+    return list_anomalies(dataset, _release_oddities(dataset), of_case)
 
 
 def _release_oddities(dataset: Dataset) -> Iterator[Oddity]:
@@ -69,35 +67,3 @@ def _release_oddities(dataset: Dataset) -> Iterator[Oddity]:
         if folder.sets:
             yield from read_tags(dataset.picture_root, folder).oddities
     yield from read_sources(dataset.picture_root).oddities
-
-
-def _case_oddities(dataset: Dataset, case: MultiBananaCase, *, listed: bool) -> Iterator[Oddity]:
-    if not case.request.instruction:
-        yield "empty_prompt", "", ""
-    if "\ufffd" in case.request.instruction:
-        yield "undecodable_prompt", "", ""
-    for index, picture in enumerate(case.request.pictures):
-        if listed and case.details.sources[index] is None:
-            yield "unlisted_reference", str(index), picture.name
-        for kind, detail in _picture_oddities(dataset, picture):
-            yield kind, str(index), detail
-
-
-def _picture_oddities(dataset: Dataset, picture: Picture) -> Iterator[tuple[str, str]]:
-    name = picture.name
-    path = dataset.path(picture)
-    facts = read_facts(path)
-    if isinstance(facts, Failure):
-        yield ("unreadable_picture" if path.is_file() else "missing_picture"), f"{name}: {facts.detail}"
-        return
-    extension = PurePosixPath(name).suffix.lstrip(".")
-    if {"jpg": "jpeg"}.get(extension, extension) != facts.format:
-        yield "wrong_extension", f"{name} is {facts.format}"
-    if facts.mode != "RGB":
-        yield "unusual_pixels", f"{name}: {facts.mode}"
-    if facts.orientation != 1:
-        yield "rotated_picture", f"{name}: orientation {facts.orientation}"
-    if facts.animated:
-        yield "animated_picture", name
-    if facts.icc:
-        yield "colour_profile", name

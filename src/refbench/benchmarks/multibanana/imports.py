@@ -8,10 +8,10 @@ from pathlib import Path
 
 from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multibanana.cases import task_of
 from refbench.benchmarks.multibanana.table import PART
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
 
 _SUFFIX = "_judge.txt"
@@ -22,15 +22,13 @@ File = tuple[str, str]
 
 def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
     """Find the files of one judge. They do not name the model: it is `models`' only name, else the folder's."""
-    if models and len(set(models)) > 1:
-        raise RefBenchError("--model may be given once: MultiBanana's judge files of one folder are about one model")
+    model = only_model(models, folder.resolve().name, "MultiBanana's judge files of one folder are")
     place, by_judge = _find(folder)
     if judge is None and len(by_judge) > 1:
         raise RefBenchError(f"{place} holds files of the judges {', '.join(sorted(by_judge))}: choose one by --judge")
     chosen = judge if judge is not None else next(iter(by_judge))
     if chosen not in by_judge:
         raise RefBenchError(f"--judge {chosen}: {place} has files of {', '.join(sorted(by_judge))} only")
-    model = models[0] if models else clean_text(folder.resolve().name)
     known: dict[File, str] = {}
     for case in dataset.cases:
         known[case.details.task_dir, case.details.number] = case.id
@@ -50,7 +48,8 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
 
     def replies() -> Iterator[tuple[Purpose, Evidence]]:
         for case_id, path in matched.items():
-            yield _reply(place, path, Purpose(case=case_id, model=model, judge=chosen, part=PART))
+            purpose = Purpose(case=case_id, model=model, judge=chosen, part=PART)
+            yield imported_reply("multibanana", purpose, reply_in(path), place_in(place, path))
 
     return ImportedReplies(judge=chosen, models=(model,), replies=replies, unknown=tuple(unknown))
 
@@ -79,14 +78,3 @@ def _judge_files(place: Path) -> dict[str, dict[File, Path]]:
     except OSError as error:
         raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
     return found
-
-
-def _reply(place: Path, path: Path, purpose: Purpose) -> tuple[Purpose, Evidence]:
-    """The text as it is: error texts and empty files are the readers' business."""
-    request = {"imported": "multibanana", "case": purpose.case, "judge": purpose.judge, "model": purpose.model}
-    origin = clean_text(f"{place.name}/{path.relative_to(place).as_posix()}")
-    try:
-        reply, failure = path.read_bytes().decode("utf-8", "replace"), None
-    except OSError as error:
-        reply, failure = None, Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
-    return purpose, Evidence(kind="chat", request=request, reply=reply, failure=failure, provenance=origin)

@@ -1,4 +1,4 @@
-"""Reading the judge's replies, the only place where that happens, in both protocols.
+"""The readers of the judge's replies, one for each protocol.
 
 A reply is hostile text: no reader raises, none takes more than time linear in the length of the reply, and
 none gives a mark that is not written there for that criterion.
@@ -9,26 +9,23 @@ the reply, however they are dressed up, and keeps the criteria apart: one that i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from refbench import judges
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
 from refbench.failure import Failure
-from refbench.judges.refusals import is_refusal
+from refbench.judges import Contract, Reading, Scale
+from refbench.judges.dialects import Dialect
+from refbench.judges.values import Pairs, decoded_places, objects
 
 ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""
 
-LONGEST_REPLY = 262_144
-"""Characters: many times what 8,192 tokens can be."""
-
 _MOST_DIGITS = 40
 """Longer numbers are no marks, and cost more than their length to convert."""
-_FAILED_DECODINGS = 200
-"""Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
 
 Mark: TypeAlias = float | Failure
 
@@ -67,32 +64,30 @@ def _no_reply(reply: str) -> Failure | None:
 
 def read_corrected(reply: str) -> Mapping[Criterion, Mark]:
     """The mark of each criterion, or why it has none."""
-    failure = _no_reply(reply)
-    if failure is None and len(reply) > LONGEST_REPLY:
-        failure = Failure(kind="unparsable", detail=f"the reply has {len(reply):,} characters")
-    if failure:
+    if failure := _no_reply(reply):
         return dict.fromkeys(CRITERIA, failure)
-    marks = _marks(reply)
-    if not marks and is_refusal(reply):
-        return dict.fromkeys(CRITERIA, Failure(kind="refused", detail=reply.strip()[:200]))
-    return {
-        criterion: marks.get(criterion, Failure(kind="unparsable", detail=f"no mark for {label}"))
-        for criterion, label in LABELS.items()
-    }
+    marks = _CONTRACT.marks(reply)
+    return {criterion: marks[criterion] for criterion in CRITERIA}
 
 
-def _marks(reply: str) -> Mapping[Criterion, Mark]:
+def _statements(reply: str, criteria: Sequence[object]) -> Iterator[tuple[str, Reading]]:
     """From the last JSON object that has all five, unless all five are written once more behind it."""
     found: Mapping[Criterion, Mark] = {}
     seen_to = 0
-    for end, value in _decoded(reply):
-        for inner in _objects(value):
-            by_criterion = {name: item for key, item in inner.items() if (name := _criterion(key))}
+    for _, end, value in decoded_places(reply):
+        for pairs in objects(value):
+            by_criterion = {name: item for key, item in pairs if (name := _criterion(key))}
             if len(by_criterion) == len(CRITERIA):
                 found = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
                 seen_to = end
     written = _final_block(_entries(reply[seen_to:]))
-    return written if len(written) == len(CRITERIA) or not found else found
+    yield from (written if len(written) == len(CRITERIA) or not found else found).items()
+
+
+_CONTRACT = Contract(
+    Dialect("multibanana", _statements),
+    tuple(judges.Criterion(criterion, Scale(LOWEST, HIGHEST)) for criterion in CRITERIA),
+)
 
 
 # A label in any spelling, and what may stand between it and its number. Every repetition is bounded or cannot
@@ -226,36 +221,9 @@ def _criterion(key: str) -> Criterion | None:
     return _named(match) if match else None
 
 
-_DECODER = json.JSONDecoder(strict=False)
-
-
-def _decoded(reply: str) -> Iterator[tuple[int, Any]]:
-    """The outermost decodable JSON objects with their ends."""
-    at, failed = 0, 0
-    while failed < _FAILED_DECODINGS and (start := reply.find("{", at)) >= 0:
-        try:
-            value, at = _DECODER.raw_decode(reply, start)
-        except (ValueError, RecursionError):
-            failed += 1
-            at = start + 1
-            continue
-        yield at, value
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    waiting: list[Any] = [value]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, dict):
-            yield here
-            waiting.extend(reversed(here.values()))
-        elif isinstance(here, list):
-            waiting.extend(reversed(here))
-
-
 def _json_mark(item: Any) -> Mark:
-    if isinstance(item, dict):
-        item = {key.casefold(): inner for key, inner in item.items()}.get("score")
+    if isinstance(item, Pairs):
+        item = {key.casefold(): inner for key, inner in item}.get("score")
     if isinstance(item, str) and (number := _NUMBER.match(text := ":" + item.strip())):
         return _mark(text, number)[0]
     if isinstance(item, int | float) and not isinstance(item, bool):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Mapping
 
+from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.benchmarks.multiref.cases import (
     CAPTION_MARK,
@@ -17,7 +17,7 @@ from refbench.benchmarks.multiref.cases import (
     read_release,
 )
 from refbench.failure import Failure
-from refbench.pictures import PictureFacts, read_facts
+from refbench.pictures import PictureFacts
 
 KINDS = {
     "unread_entry": "left out: the entry is in none of the known forms",
@@ -42,8 +42,7 @@ KINDS = {
     "changed_enhanced": "its enhanced prompt lost a token or changed the caption; it is used as it is",
     "unknown_category": "in no category, and not in the real-world number, which is a mean over categories",
     "picture_count": "other than the two to six pictures that the paper has",
-    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
-    "wrong_extension": "harmless: the format is taken from the bytes",
+    **common_kinds("rotated_picture", "wrong_extension"),
 }
 
 _ANY_SIZE = frozenset({"sketch"})
@@ -53,33 +52,24 @@ _ANY_SIZE = frozenset({"sketch"})
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity: of files and entries, then of each case; all pictures are opened."""
     elsewhere = {split for split in SPLITS if dataset.subset not in (None, split)}
-    found = [
-        Anomaly(kind=kind, case=place, detail=detail)
-        for kind, place, detail in read_release(dataset.root).oddities
-        if place.partition("/")[0] not in elsewhere
-    ]
-    for case in dataset.cases:
-        facts = _facts(dataset, case)
-        for kind, part, detail in (*_words(case), *_references(case, facts), *_pictures(facts)):
-            found.append(Anomaly(kind=kind, case=case.id, part=part, detail=detail))
-    return found
+    release = [oddity for oddity in read_release(dataset.root).oddities if oddity[1].partition("/")[0] not in elsewhere]
+
+    def of_case(case: MultiRefCase) -> Iterator[Oddity]:
+        others = [r.official for r in case.details.references if r.official is not None]
+        pictures = (*case.request.pictures, *others, *case.targets)
+        facts = {picture.name: picture_facts(dataset, picture) for picture in pictures}
+        yield from _words(case)
+        yield from _references(case, facts)
+        for name, said in facts.items():
+            yield from picture_oddities(name, said, KINDS)
+
+    return list_anomalies(dataset, release, of_case)
 
 
-Facts = dict[str, PictureFacts | Failure]
-Odd = Iterator[tuple[str, str, str]]
+Facts = Mapping[str, PictureFacts | Failure]
 
 
-def _facts(dataset: Dataset, case: MultiRefCase) -> Facts:
-    """Of every picture that has to do with the case."""
-    others = [r.official for r in case.details.references if r.official is not None]
-    found: Facts = {}
-    for picture in (*case.request.pictures, *others, *case.targets):
-        path = dataset.path(picture)
-        found[picture.name] = read_facts(path) if path.is_file() else Failure(kind="missing_output", detail="not there")
-    return found
-
-
-def _words(case: MultiRefCase) -> Odd:
+def _words(case: MultiRefCase) -> Iterator[Oddity]:
     """What prompt, tokens and category have to say about each other."""
     details = case.details
     for token in details.tokens:
@@ -111,7 +101,7 @@ def _changed(case: MultiRefCase, enhanced: str) -> str:
     return "another caption" if mark and caption.strip() not in enhanced else ""
 
 
-def _references(case: MultiRefCase, facts: Facts) -> Odd:
+def _references(case: MultiRefCase, facts: Facts) -> Iterator[Oddity]:
     original = facts.get(case.targets[0].name) if case.targets else None
     for reference in case.details.references:
         kind = reference.type
@@ -128,7 +118,9 @@ def _references(case: MultiRefCase, facts: Facts) -> Odd:
             yield "several_instances", kind, f"{count} were shown"
 
 
-def _map(reference: Reference, facts: PictureFacts | Failure, original: PictureFacts | Failure | None) -> Odd:
+def _map(
+    reference: Reference, facts: PictureFacts | Failure, original: PictureFacts | Failure | None
+) -> Iterator[Oddity]:
     assert reference.picture is not None
     if isinstance(facts, Failure):
         return
@@ -138,16 +130,3 @@ def _map(reference: Reference, facts: PictureFacts | Failure, original: PictureF
         sizes = (facts.width, facts.height), (original.width, original.height)
         if sizes[0] != sizes[1]:
             yield "other_size", reference.type, "{}x{}, the original {}x{}".format(*sizes[0], *sizes[1])
-
-
-def _pictures(facts: Facts) -> Odd:
-    for name, read in facts.items():
-        if isinstance(read, Failure):
-            kind = "missing_picture" if read.kind == "missing_output" else "unreadable_picture"
-            yield kind, "", f"{name}: {read.detail}"
-            continue
-        extension = PurePosixPath(name).suffix.lstrip(".").lower()
-        if {"jpg": "jpeg", "tif": "tiff"}.get(extension, extension) != read.format:
-            yield "wrong_extension", "", f"{name} is {read.format}"
-        if read.orientation != 1:
-            yield "rotated_picture", "", f"{name}: orientation {read.orientation}"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multiref.table import OVERALL_PART
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
 
 _SUFFIX = ".txt"
@@ -21,13 +21,11 @@ _SUFFIX = ".txt"
 def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
     """The replies about one model by one judge. The files name neither: the model is `models`' only name, else the
     folder's; the judge has to be given."""
-    if models and len(set(models)) > 1:
-        raise RefBenchError("--model may be given once: a folder of MultiRef-Bench replies is about one model")
+    model = only_model(models, folder.resolve().name, "a folder of MultiRef-Bench replies is")
     if judge is None:
         raise RefBenchError("--judge is needed: the reply files of MultiRef-Bench do not say whose they are")
     if not folder.is_dir():
         raise RefBenchError(f"{folder} is not there: give --replies a folder with synthetic/ and real-world/ inside")
-    model = models[0] if models else clean_text(folder.resolve().name)
     files = {
         clean_text(path.relative_to(folder).as_posix().removesuffix(_SUFFIX)): path
         for path in sorted(folder.rglob(f"*{_SUFFIX}"))
@@ -41,18 +39,9 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
 
     def replies() -> Iterator[tuple[Purpose, Evidence]]:
         for case, path in matched.items():
-            yield _reply(folder, path, Purpose(case=case, model=model, judge=judge, part=OVERALL_PART))
+            purpose = Purpose(case=case, model=model, judge=judge, part=OVERALL_PART)
+            yield imported_reply("multiref", purpose, reply_in(path), place_in(folder, path))
 
     unknown = tuple(f"{case}{_SUFFIX}" for case in files if case not in known and case not in dataset.outside)
     outside = tuple(f"{case}{_SUFFIX}" for case in files if case in dataset.outside)
     return ImportedReplies(judge=judge, models=(model,), replies=replies, unknown=unknown, outside=outside)
-
-
-def _reply(folder: Path, path: Path, purpose: Purpose) -> tuple[Purpose, Evidence]:
-    request = {"imported": "multiref", "case": purpose.case, "judge": purpose.judge, "model": purpose.model}
-    origin = clean_text(f"{folder.name}/{path.relative_to(folder).as_posix()}")
-    try:
-        reply, failure = path.read_bytes().decode("utf-8", "replace"), None
-    except OSError as error:
-        reply, failure = None, Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
-    return purpose, Evidence(kind="chat", request=request, reply=reply, failure=failure, provenance=origin)

@@ -6,12 +6,13 @@ original or golden picture is never shown: it would turn the marks into a compar
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
 from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.benchmarks.multiref.cases import WORDS, MultiRefCase, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
 from refbench.benchmarks.multiref.replies import OVERALL, references_contract
@@ -48,9 +49,9 @@ def with_prompt(case: MultiRefCase, prompt: str) -> MultiRefCase | None:
 def overall_request(case: MultiRefCase, material: Material) -> ChatRequest:
     """The call that gives the three marks."""
     told = "synthetic" if case.details.split == "synthetic" else "real_world"
-    values = {"fidelity": _own(f"fidelity_{told}.txt"), "format": OVERALL.format_text()}
+    values = {"fidelity": _own(f"fidelity_{told}"), "format": OVERALL.format_text()}
     return ChatRequest(
-        parts=(*_shown(case, material), ChatText(text=_text("overall.txt", case, values))),
+        parts=(*_shown(case, material), ChatText(text=_text("overall", case, values))),
         max_tokens=MAX_TOKENS,
         json_schema=OVERALL.json_schema(),
     )
@@ -59,10 +60,10 @@ def overall_request(case: MultiRefCase, material: Material) -> ChatRequest:
 def references_request(case: MultiRefCase, material: Material, types: Sequence[Type]) -> ChatRequest:
     """The call that gives one mark for the references of each type."""
     contract = references_contract(types)
-    criteria = "\n".join(f"- {WORDS[kind]}: {_own(f'reference_{kind}.txt')}" for kind in types)
+    criteria = "\n".join(f"- {WORDS[kind]}: {_own(f'reference_{kind}')}" for kind in types)
     values = {"criteria": criteria, "format": contract.format_text()}
     return ChatRequest(
-        parts=(*_shown(case, material), ChatText(text=_text("references.txt", case, values))),
+        parts=(*_shown(case, material), ChatText(text=_text("references", case, values))),
         max_tokens=MAX_TOKENS,
         json_schema=contract.json_schema(),
     )
@@ -86,11 +87,10 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
 
 
 def wording_sha256() -> str:
-    """Goes into the fingerprint: numbers judged with other words are other numbers."""
-    folder = resources.files("refbench.benchmarks.multiref").joinpath("rubric")
+    folder = resources.files(__package__).joinpath("rubric")
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".txt"))
     formats = [OVERALL.format_text(), references_contract(JUDGEABLE).format_text()]
-    return hashlib.sha256("\0".join([*map(_own, names), *formats]).encode()).hexdigest()
+    return texts_sha256([*(_own(name.removesuffix(".txt")) for name in names), *formats])
 
 
 def _shown(case: MultiRefCase, material: Material) -> list[ChatText | ChatPicture]:
@@ -113,6 +113,4 @@ def _text(name: str, case: MultiRefCase, values: Mapping[str, str]) -> str:
     return filled(_own(name), {"instruction": case.request.instruction, **values})
 
 
-def _own(name: str) -> str:
-    folder = resources.files("refbench.benchmarks.multiref").joinpath("rubric")
-    return folder.joinpath(name).read_text("utf-8").strip()
+_own = partial(own_text, __package__)

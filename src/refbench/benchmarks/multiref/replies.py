@@ -10,7 +10,7 @@ from typing import Any
 from refbench.benchmarks.multiref.cases import AXES, HIGHEST, LOWEST, WORDS, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
 from refbench.failure import Failure
-from refbench.judges import Contract, Criterion, Reading, Scale, Text
+from refbench.judges import Contract, Criterion, Scale, Text
 
 DIALECT = "json_object"
 _MARK = Scale(LOWEST, HIGHEST, whole=True)
@@ -35,14 +35,14 @@ def references_contract(types: Sequence[Type]) -> Contract:
 
 def read_overall(reply: str) -> dict[str, float | Failure]:
     """The marks on the three axes, each in a state of its own."""
-    readings = OVERALL.read(reply)
-    return {LABELS[label]: _mark(readings[label]) for label in LABELS}
+    marks = OVERALL.marks(reply)
+    return {axis: marks[label] for label, axis in LABELS.items()}
 
 
 def read_references(reply: str, types: Sequence[Type]) -> dict[str, float | Failure]:
     """The marks for the types that were asked about."""
-    readings = references_contract(types).read(reply)
-    return {judged(kind): _mark(readings[_label(kind)]) for kind in types}
+    marks = references_contract(types).marks(reply)
+    return {judged(kind): marks[_label(kind)] for kind in types}
 
 
 def asked_types(request: Mapping[str, Any], there: Sequence[Type]) -> list[Type]:
@@ -54,11 +54,3 @@ def asked_types(request: Mapping[str, Any], there: Sequence[Type]) -> list[Type]
 
 def _label(kind: Type) -> str:
     return WORDS[kind].replace(" ", "_")
-
-
-def _mark(said: Reading) -> float | Failure:
-    if isinstance(said, Failure):
-        return said
-    if said is None or isinstance(said, str | bool):
-        return Failure(kind="unparsable", detail="the judge gave no mark")
-    return float(said)

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 from refbench.benchmarks.own.cases import OwnCase
 from refbench.failure import Failure
-from refbench.judges import Reading, Rubric, Text, combine
+from refbench.judges import Rubric, combine
 from refbench.judges.rubric import RubricPart
 
 
 def measures_in(rubric: Rubric, case: OwnCase, part: RubricPart, reply: str) -> dict[str, float | Failure]:
     """Every measure of the part: a mark, the share of yes, or why there is none."""
     questions = case.details.questions if part.questions else ()
-    readings = rubric.contract(part, questions).read(reply)
+    marks = rubric.contract(part, questions).marks(reply)
     if part.questions:
-        return {part.questions: _share_of_yes(readings)}
-    asked = [(c, weight) for c, weight in zip(part.criteria, part.weights, strict=True) if not isinstance(c.kind, Text)]
-    found = {criterion.name: _mark(readings[criterion.name]) for criterion, _ in asked}
+        return {part.questions: _share_of_yes(marks)}
     if part.combine:
-        found[part.name] = combine(part.combine, list(found.values()), [weight for _, weight in asked])
-    return found
+        weights = {c.name: weight for c, weight in zip(part.criteria, part.weights, strict=True)}
+        marks[part.name] = combine(part.combine, list(marks.values()), [weights[name] for name in marks])
+    return marks
 
 
-def _share_of_yes(readings: dict[str, Reading]) -> float | Failure:
+def _share_of_yes(answers: dict[str, float | Failure]) -> float | Failure:
     """An unread answer makes the case a failure: a share of fewer questions would be another measure."""
-    unread = {name: said for name, said in readings.items() if isinstance(said, Failure)}
-    if len(unread) == len(readings):
+    unread = {name: answer for name, answer in answers.items() if isinstance(answer, Failure)}
+    if len(unread) == len(answers):
         return next(iter(unread.values()))
     if unread:
         return Failure(kind="unparsable", detail=f"no answer to {', '.join(unread)}")
-    return sum(said is True for said in readings.values()) / len(readings)
-
-
-def _mark(said: Reading) -> float | Failure:
-    if isinstance(said, Failure):
-        return said
-    if said is None or isinstance(said, str):
-        return Failure(kind="unparsable", detail="the judge gave no mark")
-    return float(said)
+    return sum(answer == 1 for answer in answers.values()) / len(answers)

@@ -9,7 +9,7 @@ from importlib import resources
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, Metric, Question
 from refbench.benchmarks.creval.judge import PLACEHOLDER, own_wording, question_block
-from refbench.benchmarks.creval.replies import read_corrected
+from refbench.benchmarks.creval.replies import read_choice, read_corrected
 from refbench.builders.creval.dimensions import Dimension
 from refbench.builders.creval.item import LEAST, MOST, ItemQuestion
 from refbench.builders.kit.replies import line, lines, repeats, same_question, told, words
@@ -290,20 +290,19 @@ AUDITED: tuple[Metric, ...] = ("IF", "VC")
 def audit_prompt(questions: Sequence[ItemQuestion]) -> str:
     """The words of our own rubric: the audit is a judgement of the copy that edits nothing."""
     wording = own_wording()
-    return f"{wording.system}\n\n{wording.template.replace(PLACEHOLDER, question_block(_asked(questions)))}"
+    return f"{wording['system']}\n\n{wording['answer'].replace(PLACEHOLDER, question_block(_asked(questions)))}"
 
 
 def read_audit(reply: str, metric: Metric, questions: Sequence[ItemQuestion]) -> tuple[bool, ...] | Failure:
     """For each question whether it is flagged; a question without an answer makes the audit be asked for again."""
-    readings = read_corrected(reply, _asked(questions))
-    if isinstance(readings, Failure):
-        return readings
-    missing = [f"Q{n}" for n, reading in enumerate(readings, 1) if reading.said is None]
+    answers = read_corrected(reply, _asked(questions))
+    if isinstance(answers, Failure):
+        return answers
+    missing = [f"Q{n}" for n, answer in enumerate(answers, 1) if answer is None]
     if missing:
         return Failure(kind="unparsable", detail=f"no one answer to {', '.join(missing)}")
-    if metric == "IF":
-        return tuple(reading.choice == "yes" for reading in readings)
-    return tuple(reading.choice != "yes" for reading in readings)  # "not applicable" is no thing that could be kept
+    said_yes = tuple(read_choice(answer or "") == "yes" for answer in answers)
+    return said_yes if metric == "IF" else tuple(not yes for yes in said_yes)  # "not applicable" is no thing to be kept
 
 
 def _asked(questions: Sequence[ItemQuestion]) -> list[Question]:

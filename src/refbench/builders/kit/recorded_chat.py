@@ -166,11 +166,11 @@ class Interviews:
             await self.budget.reserve(worst or 0.0)
         except BudgetSpentError:
             return Failure(kind="budget", detail=f"{self.budget.cap:g} usd do not cover another call")
-        limiter = self._transport.limiter(getattr(vlm, "base_url", vlm.name))
+        limiter = self._transport.limiter(vlm.endpoint or vlm.name)
         try:
             async with limiter.place():
                 evidence = await vlm.ask(request, pictures, purpose.repeat)
-            if not hasattr(vlm, "base_url"):  # the transport has not seen this call
+            if vlm.endpoint is None:  # the transport has not seen this call
                 limiter.answered()
             self.asked += 1
             self.budget.pay(evidence.cost_usd)

@@ -10,26 +10,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from refbench.failure import Failure
-from refbench.judges.contract import LONGEST_REPLY
-from refbench.judges.refusals import is_refusal
+from refbench.judges.refusals import answer_text, refusal
 from refbench.judges.values import Pairs, decoded, objects
 from refbench.record import clean_text
-
-_THINKING_ENDS = "</think>"
 
 
 def told(reply: str, keys: Sequence[str]) -> dict[str, Any] | Failure:
     """The object that has all the keys. Two that differ, or a key that is there twice, are no answer."""
-    text = reply.rpartition(_THINKING_ENDS)[2]  # drafts of a reasoning model are not its answer
-    if not text.strip():
-        return Failure(kind="empty_reply", detail="the reply is empty")
-    if len(text) > LONGEST_REPLY:
-        return Failure(kind="unparsable", detail=f"the reply has {len(text):,} characters")
+    text = answer_text(reply)
+    if isinstance(text, Failure):
+        return text
     values, _ = decoded(text)
     found = [pairs for value in values for pairs in objects(value) if set(keys) <= {key for key, _ in pairs}]
     if not found:
-        if not values and is_refusal(text):
-            return Failure(kind="refused", detail=text.strip()[:200])
+        if not values and (refused := refusal(text)):
+            return refused
         wanted = ", ".join(f'"{key}"' for key in keys)
         return Failure(kind="unparsable", detail=f"no complete JSON object with the keys {wanted} is in it")
     if any(other != found[0] for other in found[1:]):

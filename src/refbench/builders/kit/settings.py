@@ -13,7 +13,6 @@ from refbench.calls import Transport
 from refbench.calls.transport import check_options
 from refbench.chat import ChatRequest
 from refbench.chat.build import make_vlm
-from refbench.chat.local import LocalVLM
 from refbench.chat.vlm import VLM
 from refbench.failure import KINDS
 from refbench.record import RefBenchError
@@ -121,5 +120,4 @@ async def opened(folder: Path, specs: Mapping[str, Spec | None], calls: Calls) -
             yield Desk(transport, interviews, {r: by_spec[spec.key] for r, spec in specs.items() if spec is not None})
         finally:
             for vlm in by_spec.values():
-                if isinstance(vlm, LocalVLM):
-                    vlm.close()
+                await vlm.close()

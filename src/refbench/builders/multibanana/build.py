@@ -37,8 +37,7 @@ from refbench.calls import Transport
 from refbench.chat.build import make_vlm
 from refbench.failure import Failure
 from refbench.models import ImageModel
-from refbench.models.build import make_model
-from refbench.models.wrappers.tree import leaf_of, parse_model
+from refbench.models.build import ModelSetup, make_model
 from refbench.pictures.collection import collect
 from refbench.record import RefBenchError
 from refbench.specs import Spec
@@ -124,20 +123,12 @@ async def _painter(fill: str | ImageModel | None, transport: Transport, work: Pa
 
 
 def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
-    tree = parse_model(fill, "--fill")
-    leaf = leaf_of(tree)
+    spec = Spec.parse(fill, "--fill")
+    leaf = spec.innermost
     if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
     try:
-        model = make_model(
-            tree,
-            cases=(),
-            names=lambda case: [],
-            path=lambda picture: Path(picture.name),
-            transport=transport,
-            make_vlm=lambda spec: make_vlm(spec, transport),
-            folder=work / "painting",
-        )
+        model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
     except RefBenchError as error:  # models are told of as --model everywhere else
         raise RefBenchError(str(error).replace("--model", "--fill")) from error
     assert isinstance(model, ImageModel)

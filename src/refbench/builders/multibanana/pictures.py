@@ -146,7 +146,7 @@ class Painting:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.budget.cap is not None and self.model.traits.usd_a_picture is None:
+        if self.budget.cap is not None and self.model.traits.price is None:
             raise RefBenchError(
                 f"--budget needs the price of {self.model.name}'s pictures: add ?price=USD (dollars a picture) to its "
                 "spec"
@@ -168,7 +168,7 @@ class Painting:
         return await asyncio.to_thread(self._plain, found, wish)
 
     async def _painted(self, key: str, wish: Wish) -> dict[str, Any] | Failure:
-        worst = self.model.traits.usd_a_picture or 0.0
+        worst = self.model.traits.price or 0.0
         try:
             await self.budget.reserve(worst)
         except BudgetSpentError:

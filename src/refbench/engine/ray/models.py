@@ -19,11 +19,11 @@ from refbench.engine.workers.task import Executor, Outcome, Resources, Row, Task
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models.model import Commission, ImageModel, Painted
-from refbench.models.process.options import environments, whole
+from refbench.models.process.workers import environments
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs.blobs import Blobs
-from refbench.specs import Spec
+from refbench.specs import Spec, model_options
 
 
 class Service:
@@ -210,7 +210,7 @@ class RemoteModel:
                 "blobs": self._blobs,
                 "scratch": str(scratch.absolute()) if scratch is not None else None,
             },
-            chunk=whole(self._spec, "batch") or 1,
+            chunk=model_options(self._spec)["batch"] or 1,
             resources=self._resources(),
             retries=0,
         )
@@ -245,13 +245,14 @@ class PaintWorker:
         return found
 
 
-class RemoteVLM:
+class RemoteVLM(VLM):
     """A local VLM whose weights are on the nodes."""
 
     def __init__(self, vlm: VLM, spec: Spec, executor: RayExecutor, resources: Callable[[], Resources]) -> None:
         assert isinstance(vlm, LocalVLM)
         self.name = vlm.name
         self.family = vlm.family
+        self.price = vlm.price
         self._vlm = vlm
         self._spec = spec
         self._executor = executor
@@ -281,7 +282,7 @@ class RemoteVLM:
         service, self._service = self._service, None
         if service is not None:
             await service.close()
-        self._vlm.close()
+        await self._vlm.close()
 
     def _task(self) -> Task:
         return Task(
@@ -319,7 +320,7 @@ def _maker(kind: str) -> Callable[[Spec], ImageModel]:
 
 def _of_python(spec: Spec) -> Resources:
     """`gpus=4&workers=2`: four GPUs with two workers each, wherever they are; `workers=2` alone: two workers."""
-    places, each = len(environments(spec)), whole(spec, "workers") or 1
+    places, each = len(environments(spec)), model_options(spec)["workers"]
     return Resources(workers=places, gpus=1 / each if "gpus" in spec.options else 0)
 
 

@@ -10,22 +10,20 @@ from pathlib import Path
 
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, Traits
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, Traits, takes_role
 from refbench.models.wrappers.shared import (
     asked_of,
     broken_off,
     inside,
     known_sum,
     noted,
-    takes_role,
     whole_cost,
-    whole_number,
     whole_seconds,
     wording,
     wording_key,
 )
 from refbench.models.wrappers.vlm import REPEATS, ask, is_refusal, json_objects, keep, reply_of, seconds_of, unfenced
-from refbench.specs import Spec
+from refbench.specs import Spec, model_options
 
 PACKAGE = "refbench.models.agents"
 PROMPT_WORDS, SELECT_WORDS, REFINE_WORDS = "plan_prompt.txt", "plan_select.txt", "refine.txt"
@@ -122,8 +120,6 @@ METHODS = {
     "cafg": Method(shows_result=True, selects=False),
     "sra": Method(shows_result=True, selects=True),
 }
-STEPS = 3
-"""MultiBanana's number; there is no early stop and no choice of the best step."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,7 @@ class Agent:
         self.name = spec.name
         self.kind = spec.kind
         self.method = METHODS[spec.kind]
-        self.steps = whole_number(spec, "steps", STEPS, 1, REPEATS)
+        self.steps = model_options(spec)["steps"]
         self.planner = planner
         self.model = model
         self._folder = folder
@@ -242,5 +238,5 @@ def _traits(inner: Traits, method: Method, steps: int) -> Traits:
     most = inner.max_references
     if method.shows_result and most is not None and steps > 1:
         most = max(0, most - 1)
-    price = None if inner.usd_a_picture is None else inner.usd_a_picture * steps
-    return inner.model_copy(update={"max_references": most, "usd_a_picture": price})
+    price = None if inner.price is None else inner.price * steps
+    return inner.model_copy(update={"max_references": most, "price": price})

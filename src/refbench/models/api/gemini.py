@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from refbench.calls import Transport
-from refbench.chat.gemini import GEMINI
+from refbench.calls.prices import PictureUsage
+from refbench.chat.gemini import GEMINI, REFUSALS
 from refbench.chat.pictures import SentPicture
+from refbench.chat.provider import json_body
 from refbench.failure import Failure
 from refbench.models.api.model import (
-    EXTRA,
     ApiModel,
-    Gave,
-    Letter,
-    Order,
-    Usage,
-    Wire,
+    ImageRequest,
+    WireFormat,
+    WireReply,
+    WireRequest,
     account_of,
-    count,
     nearest_shape,
 )
-from refbench.models.api.pictures import json_body
+from refbench.models.api.pictures import token_count
 from refbench.models.model import Traits
 from refbench.record import clean_text
 from refbench.specs import Spec
 
-_REFUSALS = frozenset(
-    {
-        "SAFETY",
-        "PROHIBITED_CONTENT",
-        "BLOCKLIST",
-        "SPII",
-        "RECITATION",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "NO_IMAGE",
-    }
-)
 _ASPECTS = ((1, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 5), (5, 4), (9, 16), (16, 9), (21, 9))
 _PICTURE_SETTINGS = ("aspectRatio", "imageSize")
 _OUTSIDE = ("safetySettings", "systemInstruction", "tools")  # these stand beside generationConfig, not in it
 
 
-def gemini_images(spec: Spec, transport: Transport) -> ApiModel:
+def gemini_images(spec: Spec, transport: Transport, scratch: Path | None = None) -> ApiModel:
     """The model of a spec `gemini:MODEL`."""
-    return ApiModel(spec, GEMINI_IMAGES, transport)
+    return ApiModel(spec, GEMINI_IMAGES, transport, scratch)
 
 
 def _defaults(model: str, official: bool) -> Traits:
@@ -54,7 +41,7 @@ def _defaults(model: str, official: bool) -> Traits:
     return Traits(open_weights=False, max_references=14 if model.startswith("gemini-3") else None)
 
 
-def _shape(order: Order) -> Letter:
+def _shape(order: ImageRequest) -> WireRequest:
     commission, notes = order.commission, dict[str, str]()
     given = {key: value for key, value in order.parameters.items() if value != ""}
     pictured = {key: given.pop(key) for key in _PICTURE_SETTINGS if key in given}
@@ -79,15 +66,15 @@ def _shape(order: Order) -> Letter:
         parts = [*text, *pictures] if order.settings["text"] == "first" else [*pictures, *text]
         return {"contents": [{"role": "user", "parts": parts}], "generationConfig": settings, **outside}
 
-    return Letter(GEMINI.url(order.base_url, order.model), "application/json", json_body(shape), notes)
+    return WireRequest(GEMINI.url(order.base_url, order.model), "application/json", json_body(shape), notes)
 
 
-def _read(told: Any) -> Gave:
+def _read(told: Any) -> WireReply:
     usage = _usage(told.get("usageMetadata") or {})
     notes = {"model_version": str(told["modelVersion"])} if told.get("modelVersion") else {}
     blocked = (told.get("promptFeedback") or {}).get("blockReason")
     if blocked:
-        return Gave(failure=Failure(kind="refused", detail=f"prompt blocked: {blocked}"), usage=usage, notes=notes)
+        return WireReply(failure=Failure(kind="refused", detail=f"prompt blocked: {blocked}"), usage=usage, notes=notes)
     pictures: list[str] = []
     said: list[str] = []
     reasons: list[str] = []
@@ -103,21 +90,21 @@ def _read(told: Any) -> Gave:
                 said.append(str(part["text"]))
     if words := "".join(said).strip():
         notes["said"] = words[:2000]
-    refusals = [reason for reason in reasons if reason in _REFUSALS]
+    refusals = [reason for reason in reasons if reason in REFUSALS]
     if refusals:
         message = f"finish reason {refusals[0]}" + (f": {words[:300]}" if words else "")
-        return Gave(tuple(pictures), Failure(kind="refused", detail=message), usage, notes=notes)
+        return WireReply(tuple(pictures), Failure(kind="refused", detail=message), usage, notes=notes)
     if not pictures and not words:
         notes["said"] = f"nothing (finish reason {', '.join(reasons) or 'none: no candidate'})"
-    return Gave(tuple(pictures), None, usage, notes=notes)
+    return WireReply(tuple(pictures), None, usage, notes=notes)
 
 
-def _usage(told: Mapping[str, Any]) -> Usage | None:
-    tokens_in = count(told.get("promptTokenCount"))
+def _usage(told: Mapping[str, Any]) -> PictureUsage | None:
+    tokens_in = token_count(told.get("promptTokenCount"))
     if tokens_in is None:
         return None
-    written = (count(told.get("candidatesTokenCount")) or 0) + (count(told.get("thoughtsTokenCount")) or 0)
-    return Usage(
+    written = (token_count(told.get("candidatesTokenCount")) or 0) + (token_count(told.get("thoughtsTokenCount")) or 0)
+    return PictureUsage(
         tokens_in,
         written,
         _pictured(told.get("promptTokensDetails")) or 0,  # at Gemini's prices all that goes in costs the same
@@ -129,13 +116,13 @@ def _pictured(details: Any) -> int | None:
     """Tokens of pictures among the details; None without details, since theirs is another price."""
     if not details:
         return None
-    return sum(count(item.get("tokenCount")) or 0 for item in details if item.get("modality") == "IMAGE")
+    return sum(token_count(item.get("tokenCount")) or 0 for item in details if item.get("modality") == "IMAGE")
 
 
-GEMINI_IMAGES = Wire(
+GEMINI_IMAGES = WireFormat(
     kind="gemini",
-    account=lambda spec: account_of(spec, GEMINI),
-    settings={"size": ("case", "omit"), "text": ("first", "last"), "seed": ("omit", "send"), "extra": EXTRA},
+    account=lambda spec, options: account_of(spec, options, GEMINI),
+    settings=("size", "text", "seed", "extra"),
     defaults=_defaults,
     shape=_shape,
     read=_read,

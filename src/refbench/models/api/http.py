@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from refbench.calls import Transport
 from refbench.chat.pictures import SentPicture
+from refbench.chat.provider import json_body, key_of
 from refbench.failure import Failure, FailureKind
-from refbench.models.api.model import A_SIZE, EXTRA, Account, ApiModel, Gave, Letter, Order, Wire, no_password
-from refbench.models.api.pictures import json_body
+from refbench.models.api.model import (
+    Account,
+    ApiModel,
+    ImageRequest,
+    WireFormat,
+    WireReply,
+    WireRequest,
+    without_password,
+)
 from refbench.models.model import Traits
 from refbench.record import RefBenchError, clean_text
-from refbench.specs import Spec
+from refbench.specs import Options, Spec
 
 VERSION = 1
 KINDS: tuple[FailureKind, ...] = (
@@ -29,27 +37,24 @@ KINDS: tuple[FailureKind, ...] = (
 """The kinds of failure that a server may name; any other counts as `api_error`."""
 
 
-def http_model(spec: Spec, transport: Transport) -> ApiModel:
+def http_model(spec: Spec, transport: Transport, scratch: Path | None = None) -> ApiModel:
     """The model of a spec `http:URL` (`http://host:9000/paint`, or `http:` before a whole address)."""
-    return ApiModel(spec, HTTP, transport)
+    return ApiModel(spec, HTTP, transport, scratch)
 
 
-def _account(spec: Spec) -> Account:
+def _account(spec: Spec, options: Options) -> Account:
     # `http://host/paint` is read as kind http and what //host/paint; `http:https://host` has the address whole.
     url = f"{spec.kind}:{spec.what}" if spec.what.startswith("//") else spec.what
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise RefBenchError(f"--model {spec.name}: {url!r} is no address: write it as http://host:9000/paint")
-    no_password(spec, url)
-    variable = spec.options.get("key_env")
-    if variable and not os.environ.get(variable):
-        raise RefBenchError(f"{spec.name} needs a key: set {variable} in the environment")
-    key = os.environ[variable] if variable else None
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    return Account(url, "", False, key, headers, (variable,) if variable else ())
+    without_password(spec.name, url)
+    variables = (options["key_env"],) if options["key_env"] else ()
+    key = key_of(variables, spec.name, needed=bool(variables))
+    return Account(url, "", False, key, {"Authorization": f"Bearer {key}"} if key else {}, variables)
 
 
-def _shape(order: Order) -> Letter:
+def _shape(order: ImageRequest) -> WireRequest:
     commission, said = order.commission, order.settings["size"]
     size = list(commission.size) if commission.size else None
     if said != "case":
@@ -70,13 +75,13 @@ def _shape(order: Order) -> Letter:
             "pictures": pictures,
         }
 
-    return Letter(order.base_url, "application/json", json_body(shape))
+    return WireRequest(order.base_url, "application/json", json_body(shape))
 
 
-def _read(told: Any) -> Gave:
+def _read(told: Any) -> WireReply:
     if told.get("version") != VERSION:
         detail = f"the reply does not say version {VERSION}, it has {', '.join(map(str, told)) or 'nothing'}"
-        return Gave(failure=Failure(kind="api_error", detail=detail[:400]))
+        return WireReply(failure=Failure(kind="api_error", detail=detail[:400]))
     cost = told.get("cost_usd")
     if cost is not None and not (isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf):
         raise ValueError(f"cost_usd is {cost!r}")
@@ -90,13 +95,13 @@ def _read(told: Any) -> Gave:
         if kind not in KINDS:
             kind, detail = "api_error", f"{kind}: {detail}"
         failure = Failure.model_validate({"kind": kind, "detail": detail[:1000]})
-    return Gave(tuple(pictures), failure, cost_usd=None if cost is None else float(cost), notes=notes)
+    return WireReply(tuple(pictures), failure, cost_usd=None if cost is None else float(cost), notes=notes)
 
 
-HTTP = Wire(
+HTTP = WireFormat(
     kind="http",
     account=_account,
-    settings={"size": ("case", A_SIZE), "extra": EXTRA},
+    settings=("size", "extra"),
     defaults=lambda model, official: Traits(),
     shape=_shape,
     read=_read,

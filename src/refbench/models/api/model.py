@@ -1,12 +1,10 @@
-"""What a picture cost: by the tokens of the reply, of which those of pictures have prices of their own, or by the
-piece. Never a guess: where a reply does not tell its tokens apart and the prices differ, there is no cost.
+"""ApiModel: an image model behind an endpoint. What differs between OpenAI, Gemini and our own protocol is a
+`WireFormat` of pure functions; sending, failures, checking of pictures and money are here, once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,91 +14,18 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 
 from refbench.calls import Answer, Call, CallFailedError, Transport, price_of
-from refbench.chat.http import base_url_of, error_message, key_of
+from refbench.calls.errors import ProviderError, read_error
+from refbench.calls.prices import PictureUsage, picture_call_cost
 from refbench.chat.pictures import PicturePolicy, SentPicture
-from refbench.chat.provider import Provider
-from refbench.failure import Failure, redact
+from refbench.chat.provider import Provider, base_url_of, key_of, parameters_of
+from refbench.failure import Failure
 from refbench.machine import scratch_folder
 from refbench.models.api.pictures import checked, decoded, enclose
-from refbench.models.model import Commission, Painted, Traits
-from refbench.models.wrappers.shared import pictures_too_many, unsupported
+from refbench.models.model import Commission, Painted, Traits, pictures_too_many, traits_of, unsupported
 from refbench.record import RefBenchError, canonical_json
-from refbench.specs import Spec, family_of
+from refbench.specs import Options, Spec, family_of, model_options
 
-_SOURCES = {"openai": "openai", "gemini": "google"}
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens of one call. Those of pictures are part of the whole; None when the reply does not tell them apart."""
-
-    input_tokens: int
-    output_tokens: int
-    input_picture_tokens: int | None = None
-    output_picture_tokens: int | None = None
-
-
-def usd_a_picture(spec: Spec) -> float | None:
-    """The spec's `price=USD`, dollars for one picture. `price=IN,OUT` is for tokens, and checked here as well."""
-    text = spec.options.get("price")
-    if text is None:
-        return None
-    if "," in text:
-        price_of(spec.kind, spec.what, spec.options)
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise RefBenchError(
-            f"--model {spec.name}: price={text}: write dollars for one picture, for example price=0.04, "
-            "or for a million input and output tokens, for example price=5,40"
-        )
-    return value
-
-
-def token_cost(kind: str, model: str, usage: Usage, given: str | None, *, own_server: bool) -> float | None:
-    """Dollars for the tokens, by the spec's `price=IN,OUT` or the price source; None when nobody knows."""
-    if given is not None and "," in given:
-        price = price_of(kind, model, {"price": given})
-        return None if price is None else price.cost(usage.input_tokens, usage.output_tokens)
-    if own_server or kind not in _SOURCES or usage.input_picture_tokens is None or usage.output_picture_tokens is None:
-        return None
-    try:
-        source = importlib.import_module("genai_prices")
-    except ImportError:
-        return None
-    try:
-        found = source.calc_price(
-            source.Usage(
-                input_tokens=usage.input_tokens,
-                input_image_tokens=usage.input_picture_tokens,
-                output_tokens=usage.output_tokens,
-                output_image_tokens=usage.output_picture_tokens,
-            ),
-            model_ref=model,
-            provider_id=_SOURCES[kind],
-        )
-    except (LookupError, ValueError):  # a model that it does not know; counts that contradict each other
-        return None
-    return float(found.total_price)
-
-
-def count(value: object) -> int | None:
-    """A number of tokens as a reply tells it, None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-# What a spec says of an API model: address and key, our own settings, parameters for the server, and traits.
-
-A_SIZE = "WIDTHxHEIGHT"
-EXTRA = ("fail", "first", "last")
-"""What becomes of more pictures than were asked for: a failure that keeps them all, or only some are taken."""
-
-_OURS = frozenset(
-    {"base_url", "key_env", "price", "family", "open", "max_side", "max_references", "max_pictures", "roles"}
-)
+_NO_PICTURES = ("response modalities", "not support image output", "not support image generation")
 
 
 @dataclass(frozen=True)
@@ -115,89 +40,20 @@ class Account:
     key_variables: tuple[str, ...] = ()
 
 
-def no_password(spec: Spec, url: str) -> str:
+def without_password(name: str, url: str) -> str:
     """The address, which is written into records and messages and therefore may hold no secret."""
     if "@" in urlsplit(url).netloc:
-        raise RefBenchError(f"--model {spec.name}: the address holds a password: put the key into a variable, key_env=")
+        raise RefBenchError(f"--model {name}: the address holds a password: put the key into a variable, key_env=")
     return url
 
 
-def account_of(spec: Spec, provider: Provider) -> Account:
+def account_of(spec: Spec, options: Options, provider: Provider) -> Account:
     """The address and key that the provider's chat models have too, from the same variables."""
-    base_url = no_password(spec, base_url_of(spec, provider))
-    key = key_of(spec, provider, base_url)
-    variables = (spec.options["key_env"],) if "key_env" in spec.options else provider.key_variables
-    return Account(base_url, spec.what, base_url == provider.base_url, key, provider.headers(key), variables)
-
-
-def settings_of(spec: Spec, settings: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Our own settings with their values, the default where the spec says nothing."""
-    found: dict[str, str] = {}
-    for key, values in settings.items():
-        value = spec.options.get(key, values[0])
-        sized = A_SIZE in values and re.fullmatch(r"[1-9]\d*x[1-9]\d*", value)
-        if value not in values and not sized:
-            raise RefBenchError(f"--model {spec.name}: {key}={value} is not known, there are {', '.join(values)}")
-        found[key] = value
-    return found
-
-
-def parameters_of(spec: Spec, settings: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Everything else goes to the server as it is, numbers as numbers; an empty value takes a default of ours back."""
-    found: dict[str, Any] = {}
-    for key, value in spec.options.items():
-        if key in _OURS or key in settings:
-            continue
-        try:
-            found[key] = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            found[key] = value
-    return found
-
-
-def traits_of(spec: Spec, known: Traits, model: str) -> Traits:
-    """What is known by the model's name, with what the spec says instead."""
-    options = spec.options
-    changes: dict[str, Any] = {
-        "family": options.get("family") or known.family or family_of(model or spec.name),
-        "usd_a_picture": usd_a_picture(spec),
-    }
-    for key in ("max_references", "max_pictures"):
-        if key in options:
-            changes[key] = a_whole_number(spec, key)
-    if "open" in options:
-        if options["open"] not in ("true", "false"):
-            raise RefBenchError(f"--model {spec.name}: open={options['open']}: write true or false")
-        changes["open_weights"] = options["open"] == "true"
-    if "roles" in options:
-        changes["roles"] = tuple(role for role in options["roles"].split(",") if role)
-    if (size := options.get("size", "")) and re.fullmatch(r"\d+x\d+", size):
-        width, height = size.split("x")
-        changes["size"] = (int(width), int(height))
-    return known.model_copy(update=changes)
-
-
-def a_whole_number(spec: Spec, key: str) -> int | None:
-    """An option that is a number of things; None without it."""
-    text = spec.options.get(key)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit():
-        raise RefBenchError(f"--model {spec.name}: {key}={text}: write a whole number")
-    return int(text)
-
-
-# ApiModel: an image model behind an endpoint. What differs between OpenAI, Gemini and our own protocol is a `Wire`
-# of pure functions; sending, failures, checking of pictures and money are here, once.
-
-# How providers and gateways say that it was the content: in codes (content_policy_violation, moderation_blocked) and
-# in sentences.
-_POLICY = (
-    *("content_policy", "content policy", "content_filter", "content filter", "moderation", "responsible ai"),
-    *("safety system", "safety_violation", "safety filter", "safety polic", "image_safety", "prohibited_content"),
-)
-_BAD_KEY = ("api key not valid", "api_key_invalid", "invalid api key", "invalid_api_key")  # Gemini says it with a 400
-_NO_PICTURES = ("response modalities", "not support image output", "not support image generation")
+    base_url = without_password(spec.name, base_url_of(options["base_url"], provider, spec.name))
+    official = base_url == provider.base_url
+    variables = (options["key_env"],) if options["key_env"] else provider.key_variables
+    key = key_of(variables, spec.name, needed=official or options["key_env"] is not None)
+    return Account(base_url, spec.what, official, key, provider.headers(key), variables)
 
 
 class Body(Protocol):
@@ -209,7 +65,7 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True)
-class Order:
+class ImageRequest:
     """What is to be laid out: the commission with its pictures as they will be sent, in the commission's order."""
 
     model: str
@@ -225,7 +81,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Letter:
+class WireRequest:
     """A request as it goes out. `notes` say what of the commission could not be said as it was."""
 
     url: str
@@ -242,27 +98,27 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Gave:
+class WireReply:
     """A reply as the provider tells it: pictures as base64 or as links, a failure, what it used."""
 
     pictures: tuple[str | Link, ...] = ()
     failure: Failure | None = None
-    usage: Usage | None = None
+    usage: PictureUsage | None = None
     cost_usd: float | None = None
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Wire:
-    """One wire format. `settings` are the options that we read ourselves, each with its values, the default first."""
+class WireFormat:
+    """One wire format. `settings` are the declared options that shape a request, and so a picture."""
 
     kind: str
-    account: Callable[[Spec], Account]
-    settings: Mapping[str, tuple[str, ...]]
+    account: Callable[[Spec, Options], Account]
+    settings: tuple[str, ...]
     defaults: Callable[[str, bool], Traits]
     """What is known of a model by its name, at the provider's own address or elsewhere."""
-    shape: Callable[[Order], Letter | Failure]
-    read: Callable[[Any], Gave]
+    shape: Callable[[ImageRequest], WireRequest | Failure]
+    read: Callable[[Any], WireReply]
     tells_errors: bool = False
     """Whether `read` also reads errors, whatever the status; otherwise they are read as providers write them."""
 
@@ -273,23 +129,24 @@ class ApiModel:
     `generate` waits for a place of the transport's limiter itself, since agents make several calls for one case.
     """
 
-    scratch: Path | None = None
-    """Where pictures lie that are re-encoded for a request; None for the system's folder."""
-
-    def __init__(self, spec: Spec, wire: Wire, transport: Transport) -> None:
+    def __init__(self, spec: Spec, wire: WireFormat, transport: Transport, scratch: Path | None = None) -> None:
+        options = model_options(spec)
         self.name = spec.name
         self.wire = wire
         self.transport = transport
-        self.account = wire.account(spec)
+        self.scratch = scratch
+        """Where pictures lie that are re-encoded for a request; None for the system's folder."""
+        self.account = wire.account(spec, options)
         self.base_url = self.account.base_url
         self.model = self.account.model
         # Image calls are slow and must not take the places of a judge at the same address.
         self.endpoint = f"{self.base_url} {self.model} pictures"
-        self.settings = settings_of(spec, wire.settings)
-        self.parameters = parameters_of(spec, wire.settings)
-        self.traits = traits_of(spec, wire.defaults(self.model, self.account.official), self.model)
-        self._policy = PicturePolicy(max_side=a_whole_number(spec, "max_side"))
-        self._price = spec.options.get("price")
+        self.settings = {name: str(options[name]) for name in wire.settings}
+        self.parameters = parameters_of(options.others)
+        known = wire.defaults(self.model, self.account.official)
+        self.traits = traits_of(options, family_of(self.model or spec.name), known)
+        self._policy = PicturePolicy(max_side=options["max_side"])
+        self._token_price = options["price"] if options["price"] and len(options["price"]) == 2 else None
 
     def canonical(self) -> dict[str, str]:
         found = {"kind": self.wire.kind, "endpoint": self.base_url, "model": self.model, **self.settings}
@@ -303,15 +160,15 @@ class ApiModel:
         async with self.transport.limiter(self.endpoint).place():
             # What is re-encoded for a request lives as long as the request.
             with scratch_folder(self.scratch) as folder:
-                letter = await asyncio.to_thread(self._letter, commission, seed, folder)
-                if isinstance(letter, Failure):
-                    return Painted(failure=letter)
-                return await self._deliver(letter, commission)
+                request = await asyncio.to_thread(self._request, commission, seed, folder)
+                if isinstance(request, Failure):
+                    return Painted(failure=request)
+                return await self._deliver(request, commission)
 
     async def close(self) -> None:
         """Nothing is held: the transport belongs to whoever made it."""
 
-    def _letter(self, commission: Commission, seed: int, folder: Path) -> Letter | Failure:
+    def _request(self, commission: Commission, seed: int, folder: Path) -> WireRequest | Failure:
         pictures: list[SentPicture] = []
         notes: dict[str, str] = {}
 
@@ -327,8 +184,8 @@ class ApiModel:
             pictures.append(sent)
             if sent.changed:
                 notes[f"picture {number}"] = sent.changed
-        letter = self.wire.shape(
-            Order(
+        request = self.wire.shape(
+            ImageRequest(
                 model=self.model,
                 base_url=self.base_url,
                 official=self.account.official,
@@ -340,80 +197,74 @@ class ApiModel:
                 store=store,
             )
         )
-        if isinstance(letter, Failure):
-            return letter
-        return Letter(letter.url, letter.content_type, letter.body, {**notes, **letter.notes})
+        if isinstance(request, Failure):
+            return request
+        return WireRequest(request.url, request.content_type, request.body, {**notes, **request.notes})
 
-    async def _deliver(self, letter: Letter, commission: Commission) -> Painted:
+    async def _deliver(self, request: WireRequest, commission: Commission) -> Painted:
         call = Call(
             endpoint=self.endpoint,
-            url=letter.url,
-            headers={"Content-Type": letter.content_type, **self.account.headers},
-            body=lambda: letter.body,
-            size=len(letter.body),
+            url=request.url,
+            headers={"Content-Type": request.content_type, **self.account.headers},
+            body=lambda: request.body,
+            size=len(request.body),
         )
         try:
             answer = await self.transport.send(call)
         except CallFailedError as error:
-            notes = {**letter.notes, "attempts": str(len(error.attempts))}
+            notes = {**request.notes, "attempts": str(len(error.attempts))}
             return Painted(failure=self._hushed(error.failure), seconds=error.attempts[-1].seconds, provenance=notes)
-        gave = await asyncio.to_thread(self._read, answer, letter)
-        notes = {**letter.notes, **gave.notes}
+        reply = await asyncio.to_thread(self._read, answer, request)
+        notes = {**request.notes, **reply.notes}
         if len(answer.attempts) > 1:
             notes["attempts"] = str(len(answer.attempts))
         if request_id := answer.headers.get("x-request-id"):
             notes["request_id"] = request_id
-        came = [await self._bytes(picture) for picture in gave.pictures]
+        came = [await self._bytes(picture) for picture in reply.pictures]
         pictures, failure = checked(came, commission.n_pictures, self.settings["extra"], notes.get("said", ""))
         return Painted(
             pictures=pictures,
-            failure=self._hushed(gave.failure or failure),
+            failure=self._hushed(reply.failure or failure),
             seconds=answer.attempts[-1].seconds,
-            cost_usd=self._cost(gave),
+            cost_usd=self._cost(reply),
             provenance=notes,
         )
 
-    def _read(self, answer: Answer, letter: Letter) -> Gave:
+    def _read(self, answer: Answer, request: WireRequest) -> WireReply:
         try:
-            told: Any = orjson.loads(answer.body)
+            body: Any = orjson.loads(answer.body)
         except orjson.JSONDecodeError:
-            told = None
-        failed = isinstance(told, dict) and bool(told.get("error"))
-        if isinstance(told, dict) and (self.wire.tells_errors if failed else answer.status == 200):
+            body = None
+        failed = isinstance(body, dict) and bool(body.get("error"))
+        if isinstance(body, dict) and (self.wire.tells_errors if failed else answer.status == 200):
             try:
-                return self.wire.read(told)
+                return self.wire.read(body)
             except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
                 detail = f"the reply has an unknown shape ({type(error).__name__}: {error})"
-                return Gave(failure=Failure(kind="api_error", detail=detail))
+                return WireReply(failure=Failure(kind="api_error", detail=detail))
         if answer.status == 200 and not failed:
             shown = self._without_key(answer.body[:2000].decode("utf-8", "replace"))[:100]
-            return Gave(failure=Failure(kind="api_error", detail=f"the reply is no JSON object: {shown!r}"))
-        message = self._without_key(error_message(told) or answer.body[:2000].decode("utf-8", "replace"))
-        said = message.casefold()
-        if any(word in said for word in _POLICY):
-            return Gave(failure=Failure(kind="refused", detail=message[:400]))
-        self._stop_if_hopeless(answer.status, message, told, letter)
-        return Gave(failure=Failure(kind="api_error", detail=f"HTTP {answer.status}: {message[:400]}"))
+            return WireReply(failure=Failure(kind="api_error", detail=f"the reply is no JSON object: {shown!r}"))
+        told = read_error(answer.status, answer.body, self.account.key)
+        if not told.refused:
+            self._stop_if_hopeless(told, request.url)
+        return WireReply(failure=told.failure)
 
-    def _stop_if_hopeless(self, status: int, message: str, told: Any, letter: Letter) -> None:
+    def _stop_if_hopeless(self, error: ProviderError, url: str) -> None:
         """What no other case of this run will fare better with ends the run, with the remedy."""
         where = f"--model {self.name} ({self.wire.kind} {self.base_url})"
-        words, said = " ".join(redact(message).split())[:200], message.casefold()
-        error: Any = told.get("error") if isinstance(told, dict) else None
-        code, param = (error.get("code"), error.get("param")) if isinstance(error, dict) else (None, None)
-        if status in (401, 403) or any(word in said for word in _BAD_KEY):
-            variable = " or ".join(self.account.key_variables) or "key_env"
-            raise RefBenchError(f"{where} refuses the key (HTTP {status}: {words}): set {variable} to a valid one")
-        if any(word in said for word in _NO_PICTURES) or param == "model":
-            raise RefBenchError(f"{where}: the model {self.model!r} makes no pictures here (HTTP {status}: {words})")
-        path = urlsplit(letter.url).path
-        if status in (404, 405, 501) and path.endswith("/edits") and code != "model_not_found":
+        error.stop_if_key_refused(where, self.account.key_variables)
+        if error.says(_NO_PICTURES) or error.param == "model":
+            raise RefBenchError(f"{where}: the model {self.model!r} makes no pictures here ({error.words})")
+        if error.status not in (404, 405, 501):
+            return
+        path = urlsplit(url).path
+        if path.endswith("/edits") and error.code != "model_not_found":
             raise RefBenchError(
-                f"{where} takes no pictures at {path} (HTTP {status}: {words}): choose another server, "
+                f"{where} takes no pictures at {path} ({error.words}): choose another server, "
                 "or add max_references=0 to use it for text alone"
             )
-        if status in (404, 405, 501):
-            raise RefBenchError(f"{where} does not know the model or the address {letter.url} (HTTP {status}: {words})")
+        raise RefBenchError(f"{where} does not know the model or the address {url} ({error.words})")
 
     def _without_key(self, text: str) -> str:
         """Servers quote keys in their errors, and not every key looks like one."""
@@ -441,17 +292,20 @@ class ApiModel:
             return Failure(kind="api_error", detail=f"HTTP {answer.status} at the address of the picture")
         return answer.body
 
-    def _cost(self, gave: Gave) -> float | None:
+    def _cost(self, reply: WireReply) -> float | None:
         """What the reply says it cost, what its tokens cost, or pictures by the piece; None when nobody knows."""
-        if gave.cost_usd is not None:
-            return gave.cost_usd
-        if gave.usage is not None:
-            own = not self.account.official
-            cost = token_cost(self.wire.kind, self.model, gave.usage, self._price, own_server=own)
-            if cost is not None:
-                return cost
-        each = self.traits.usd_a_picture
-        return each * len(gave.pictures) if each is not None and gave.pictures else None
+        if reply.cost_usd is not None:
+            return reply.cost_usd
+        usage, cost = reply.usage, None
+        if usage is not None and self._token_price is not None:
+            price = price_of(self.wire.kind, self.model, self._token_price)
+            cost = price.cost(usage.input_tokens, usage.output_tokens) if price is not None else None
+        elif usage is not None and self.account.official:
+            cost = picture_call_cost(self.wire.kind, self.model, usage)
+        if cost is not None:
+            return cost
+        each = self.traits.price
+        return each * len(reply.pictures) if each is not None and reply.pictures else None
 
 
 def nearest_shape(size: tuple[int, int], shapes: Sequence[tuple[int, int]]) -> tuple[int, int]:

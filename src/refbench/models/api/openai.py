@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
 from refbench.calls import Transport
+from refbench.calls.prices import PictureUsage
 from refbench.chat.openai import OPENAI
 from refbench.chat.pictures import SentPicture
+from refbench.chat.provider import json_body
 from refbench.failure import Failure
 from refbench.models.api.model import (
-    A_SIZE,
-    EXTRA,
     ApiModel,
-    Gave,
-    Letter,
+    ImageRequest,
     Link,
-    Order,
-    Usage,
-    Wire,
+    WireFormat,
+    WireReply,
+    WireRequest,
     account_of,
-    count,
     nearest_shape,
 )
-from refbench.models.api.pictures import FormBody, json_body, transparent_where_white
+from refbench.models.api.pictures import FormBody, token_count, transparent_where_white
 from refbench.models.model import Traits
 from refbench.record import clean_text
 from refbench.specs import Spec
@@ -46,9 +45,9 @@ _LIMITS = {  # pictures in, pictures out
 }
 
 
-def openai_images(spec: Spec, transport: Transport) -> ApiModel:
+def openai_images(spec: Spec, transport: Transport, scratch: Path | None = None) -> ApiModel:
     """The model of a spec `openai:MODEL`."""
-    return ApiModel(spec, OPENAI_IMAGES, transport)
+    return ApiModel(spec, OPENAI_IMAGES, transport, scratch)
 
 
 def _defaults(model: str, official: bool) -> Traits:
@@ -58,7 +57,7 @@ def _defaults(model: str, official: bool) -> Traits:
     return Traits(open_weights=False, max_references=pictures_in, max_pictures=pictures_out)
 
 
-def _shape(order: Order) -> Letter | Failure:
+def _shape(order: ImageRequest) -> WireRequest | Failure:
     commission, notes = order.commission, dict[str, str]()
     fields: dict[str, Any] = {"model": order.model, "prompt": clean_text(commission.instruction)}
     most = _of(_LIMITS, order.model)[1] if order.official else commission.n_pictures
@@ -75,7 +74,9 @@ def _shape(order: Order) -> Letter | Failure:
         notes["seed"] = "not sent"
     fields = {key: value for key, value in {**fields, **order.parameters}.items() if value != ""}
     if not order.pictures:
-        return Letter(f"{order.base_url}/images/generations", "application/json", json_body(lambda put: fields), notes)
+        return WireRequest(
+            f"{order.base_url}/images/generations", "application/json", json_body(lambda put: fields), notes
+        )
     split = _split(order)
     if isinstance(split, Failure):
         return split
@@ -87,16 +88,16 @@ def _shape(order: Order) -> Letter | Failure:
         files.append(("mask", mask))
         notes["mask"] = "sent as the mask of the first picture"
     body = FormBody.of([(key, _text(value)) for key, value in fields.items()], files)
-    return Letter(f"{order.base_url}/images/edits", f"multipart/form-data; boundary={body.boundary}", body, notes)
+    return WireRequest(f"{order.base_url}/images/edits", f"multipart/form-data; boundary={body.boundary}", body, notes)
 
 
-def _seeded(order: Order) -> bool:
+def _seeded(order: ImageRequest) -> bool:
     """OpenAI's models know no seeds and refuse them, behind a gateway too; others draw the same again without one."""
     said = order.settings["seed"]
     return said == "send" or (said == "auto" and not order.official and not order.model.startswith((*_GPT, "dall-e")))
 
 
-def _split(order: Order) -> tuple[tuple[SentPicture, ...], SentPicture | None] | Failure:
+def _split(order: ImageRequest) -> tuple[tuple[SentPicture, ...], SentPicture | None] | Failure:
     """The pictures, and the mask apart where it can be: there is one, and the picture that it is for comes first.
 
     The API puts a mask on the first picture, so the mask of any other is sent as a picture among the pictures.
@@ -110,7 +111,7 @@ def _split(order: Order) -> tuple[tuple[SentPicture, ...], SentPicture | None] |
     return mask if isinstance(mask, Failure) else (others, mask)
 
 
-def _size(order: Order) -> str | None:
+def _size(order: ImageRequest) -> str | None:
     """The size as the server is told it; None to leave it to the server."""
     said, wanted = order.settings["size"], order.commission.size
     if said == "case":
@@ -123,7 +124,7 @@ def _size(order: Order) -> str | None:
     return said
 
 
-def _read(told: Any) -> Gave:
+def _read(told: Any) -> WireReply:
     pictures: list[str | Link] = []
     notes: dict[str, str] = {}
     failure = None
@@ -138,17 +139,19 @@ def _read(told: Any) -> Gave:
             raise ValueError("a picture has neither b64_json nor url")
         if item.get("revised_prompt"):
             notes["revised_prompt"] = str(item["revised_prompt"])[:2000]
-    return Gave(tuple(pictures), failure, _usage(told.get("usage") or {}), notes=notes)
+    return WireReply(tuple(pictures), failure, _usage(told.get("usage") or {}), notes=notes)
 
 
-def _usage(told: Mapping[str, Any]) -> Usage | None:
-    tokens_in, tokens_out = count(told.get("input_tokens")), count(told.get("output_tokens"))
+def _usage(told: Mapping[str, Any]) -> PictureUsage | None:
+    tokens_in, tokens_out = token_count(told.get("input_tokens")), token_count(told.get("output_tokens"))
     if tokens_in is None or tokens_out is None:
         return None
     details = told.get("input_tokens_details") or {}
     # These endpoints write nothing but pictures, so without details all that came out is picture.
-    made = count((told.get("output_tokens_details") or {}).get("image_tokens"))
-    return Usage(tokens_in, tokens_out, count(details.get("image_tokens")), tokens_out if made is None else made)
+    made = token_count((told.get("output_tokens_details") or {}).get("image_tokens"))
+    return PictureUsage(
+        tokens_in, tokens_out, token_count(details.get("image_tokens")), tokens_out if made is None else made
+    )
 
 
 def _of(table: Mapping[str, T], model: str) -> T:
@@ -159,15 +162,10 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-OPENAI_IMAGES = Wire(
+OPENAI_IMAGES = WireFormat(
     kind="openai",
-    account=lambda spec: account_of(spec, OPENAI),
-    settings={
-        "size": ("case", "exact", "auto", A_SIZE),
-        "mask": ("field", "picture"),
-        "seed": ("auto", "send", "omit"),
-        "extra": EXTRA,
-    },
+    account=lambda spec, options: account_of(spec, options, OPENAI),
+    settings=("size", "mask", "seed", "extra"),
     defaults=_defaults,
     shape=_shape,
     read=_read,

@@ -7,15 +7,12 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
-import orjson
 import pybase64
 
 from refbench.chat.pictures import MIME, PicturePolicy, SentPicture, prepare
-from refbench.chat.provider import Body
 from refbench.failure import Failure
 from refbench.pictures import decode, encode, facts_of, resize
 from refbench.record import clean_text
@@ -57,18 +54,6 @@ def _stored(png: bytes, sent: SentPicture, changed: str, store: Callable[[bytes,
     assert not isinstance(facts, Failure)
     path = store(png, "png")
     return SentPicture(facts.sha256, path, MIME["png"], facts.width, facts.height, len(png), sent.original, changed)
-
-
-def json_body(shape: Callable[[Callable[[SentPicture], str]], Any]) -> Body:
-    """A JSON body with pictures in it; `shape(put)` lays it out, `put(picture)` is where its base64 will stand."""
-    place = f"@{secrets.token_hex(16)}@"  # random, so that no instruction can contain it
-    order: list[SentPicture] = []
-
-    def put(picture: SentPicture) -> str:
-        order.append(picture)
-        return place
-
-    return Body(tuple(orjson.dumps(shape(put)).split(place.encode())), tuple(order))
 
 
 @dataclass(frozen=True)
@@ -145,3 +130,8 @@ def checked(
     elif said:
         detail = f"{detail}; it said: {said[:300]}"
     return tuple(pictures), Failure(kind="missing_output", detail=detail)
+
+
+def token_count(value: object) -> int | None:
+    """A number of tokens as a reply tells it, None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

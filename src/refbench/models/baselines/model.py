@@ -13,12 +13,11 @@ from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.models.collage import all_pixels, covering, grid
-from refbench.models.model import Commission, Painted, Shown, Traits
-from refbench.models.wrappers.shared import unsupported
+from refbench.models.model import Commission, Painted, Shown, Traits, unsupported
 from refbench.networks import network_info, why_not
 from refbench.pictures import decode, encode, facts_of
 from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.specs import Spec, model_options
 
 NETWORK = "u2netp"
 Given = tuple[bytes, str]
@@ -52,9 +51,10 @@ class BaselineModel:
     def __init__(self, spec: Spec) -> None:
         if spec.what not in _PAINTERS:
             raise _unknown(spec)
+        model_options(spec)  # there are none, and a misspelt one is said
         self.name = spec.name
         self.what = spec.what
-        self.traits = Traits(usd_a_picture=0.0)
+        self.traits = Traits(price=0.0)
         # More at once than there are cores would only make each picture's time a number about the others.
         self._places = asyncio.Semaphore(cores())
         if spec.what == "blend" and (reason := why_not(NETWORK)) is not None:

@@ -1,6 +1,6 @@
 """DiffusersModel: `diffusers:REPOSITORY`, a pipeline of diffusers on this machine, loaded once and asked by one thread.
 
-What a pipeline takes is in diffusers_model_pipelines.py, how it is loaded and asked in the files beside it.
+What a pipeline takes is in pipelines.py, how it is loaded and asked in the files beside it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from refbench.models.diffusers.loading import DTYPES, Source, find, package
+from refbench.models.diffusers.loading import Source, find, package
 from refbench.models.diffusers.painting import Manner, Order, Painter
 from refbench.models.diffusers.pipelines import Shape, settings
 from refbench.models.model import Commission, Painted, Traits
 from refbench.models.presets import preset_options
 from refbench.record import RefBenchError
-from refbench.specs import Spec, family_of
+from refbench.specs import Options, Spec, family_of, model_options
 
-_HOLDING = ("revision", "variant", "dtype", "device", "offload", "safety")
-_OURS = (*_HOLDING, "width", "height", "max_side", "max_pictures", "batch", "family")
-_OFFLOADS = ("none", "model", "layers")
 _GATHER_S = 0.05
 
 
@@ -39,30 +36,30 @@ class DiffusersModel:
 
     def __init__(self, spec: Spec) -> None:
         where = f"--model {spec.name}"
-        options = preset_options(spec.options, "diffusers", where)
-        ours = {key: options.pop(key) for key in _OURS if key in options}
+        given = preset_options(spec.options, "diffusers", where)
+        options = model_options(spec.model_copy(update={"options": given}))
         self.name = spec.name
-        self._found = find(_source(spec, ours, where))
+        self._found = find(_source(spec.what, options, where))
         shape = self._found.shape
         if not self._found.source.safety and "safety_checker" not in self._found.parts:
             raise RefBenchError(f"{where}: safety=off: {shape.name} has no safety checker")
         self._manner = Manner(
-            arguments=settings(shape, options, f"{where} (diffusers:{spec.what})"),
-            size=_size(shape, ours, where),
-            max_side=_whole(ours, "max_side", where),
+            arguments=settings(shape, options.others, f"{where} (diffusers:{spec.what})"),
+            size=_size(shape, options, where),
+            max_side=options["max_side"],
         )
-        self._batch = _whole(ours, "batch", where) or 1
+        self._batch: int = options["batch"]
         if self._batch > 1 and not shape.entry.together:
             raise RefBenchError(f"{where}: batch={self._batch}: {shape.name} is asked one request at a time")
-        self._draws = _whole(ours, "max_pictures", where) or 1
+        self._draws: int = options["max_pictures"]
         self._identity = self._found.identity
         self.traits = Traits(
-            family=ours.get("family") or family_of(spec.what.rstrip("/")),
+            family=options["family"] or family_of(spec.what.rstrip("/")),
             open_weights=True,
             max_references=shape.most,
             max_pictures=self._draws,
             size=self._manner.size,
-            usd_a_picture=0.0,
+            price=0.0,
         )
         self._painter: Painter | None = None
         self._unusable = ""
@@ -152,38 +149,25 @@ class DiffusersModel:
         return self._painter
 
 
-def _source(spec: Spec, ours: Mapping[str, str], where: str) -> Source:
-    device = _device(ours, where)
-    dtype = ours.get("dtype") or ("bf16" if device.startswith("cuda") else "fp32")
-    if dtype not in DTYPES:
-        raise RefBenchError(f"{where}: dtype={dtype}: choose {', '.join(DTYPES)}")
-    offload, safety = ours.get("offload", "none"), ours.get("safety", "on")
-    if offload not in _OFFLOADS or (offload != "none" and device == "cpu"):
-        raise RefBenchError(f"{where}: offload={offload}: choose {', '.join(_OFFLOADS)}; all but none need a GPU")
-    if safety not in ("on", "off"):
-        raise RefBenchError(f"{where}: safety={safety}: choose on or off")
+def _source(repository: str, options: Options, where: str) -> Source:
+    device = options["device"]
+    if device == "auto":
+        device = "cuda:0" if package("torch").cuda.is_available() else "cpu"
+    if options["offload"] != "none" and device == "cpu":
+        raise RefBenchError(f"{where}: offload={options['offload']} needs a GPU, and {device} is none")
     return Source(
-        where=spec.what,
-        revision=ours.get("revision"),
-        variant=ours.get("variant"),
+        where=repository,
+        revision=options["revision"],
+        variant=options["variant"],
         device=device,
-        dtype=dtype,
-        offload=offload,
-        safety=safety == "on",
+        dtype=options["dtype"] or ("bf16" if device.startswith("cuda") else "fp32"),
+        offload=options["offload"],
+        safety=options["safety"] == "on",
     )
 
 
-def _device(ours: Mapping[str, str], where: str) -> str:
-    device = ours.get("device", "auto")
-    if device == "auto":
-        return "cuda:0" if package("torch").cuda.is_available() else "cpu"
-    if device == "cpu" or device.removeprefix("cuda:").isdecimal():
-        return device
-    raise RefBenchError(f"{where}: device={device}: write auto, cpu or cuda:0")
-
-
-def _size(shape: Shape, ours: Mapping[str, str], where: str) -> tuple[int, int] | None:
-    width, height = _whole(ours, "width", where), _whole(ours, "height", where)
+def _size(shape: Shape, options: Options, where: str) -> tuple[int, int] | None:
+    width, height = options["width"], options["height"]
     if width is None and height is None:
         return None
     if width is None or height is None:
@@ -191,12 +175,3 @@ def _size(shape: Shape, ours: Mapping[str, str], where: str) -> tuple[int, int] 
     if not shape.sized:
         raise RefBenchError(f"{where}: {shape.name} paints in the size of its picture: write max_side instead of width")
     return width, height
-
-
-def _whole(ours: Mapping[str, str], option: str, where: str) -> int | None:
-    text = ours.get(option)
-    if text is None:
-        return None
-    if not text.isdecimal() or not 1 <= int(text) <= 65536:
-        raise RefBenchError(f"{where}: {option}={text}: write a whole number from 1 to 65536")
-    return int(text)

@@ -17,7 +17,7 @@ from refbench.record import Record, RefBenchError
 
 Plain = str | int | float | bool
 
-_TABLE = Path(__file__).with_name("diffusers_model.toml")
+_TABLE = Path(__file__).with_name("pipelines.toml")
 _PICTURES = ("image", "images", "input_images", "control_image")
 _MASKS = ("mask_image", "mask")
 _IMAGE_GUIDANCE = ("image_guidance_scale", "img_guidance_scale")

@@ -6,36 +6,36 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from refbench.calls.functions import digest
+from refbench.calls.pool import Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
-from refbench.models.model import Commission, Painted
-from refbench.models.process.jsonlines import LinesWorker, is_reply, painted_of, read, request_of
-from refbench.models.process.options import (
-    LOAD_TIMEOUT_S,
-    TIMEOUT_S,
-    TRAITS,
-    WORKERS,
-    digest,
+from refbench.models.model import Commission, Painted, traits_of
+from refbench.models.process.workers import (
+    LinesWorker,
+    PaintJob,
     environments,
+    is_reply,
+    lines_workers,
     log_of,
-    only,
-    positive,
+    painted_of,
+    read,
+    removed_meanwhile,
+    request_of,
     settings,
-    traits_of,
 )
-from refbench.models.process.pool import Asked, Lanes
 from refbench.models.returned import painted
 from refbench.pictures import sniff
 from refbench.record import RefBenchError, clean_text
-from refbench.specs import Spec
+from refbench.specs import Spec, family_of, model_options
 
 _PLACE = re.compile(r"\{([a-z_]+)(\d*)\}")
 PLACES = ("instruction", "request", "output", "folder", "seed", "width", "height", "n_pictures", "pictures", "picture1")
@@ -128,92 +128,74 @@ def _check(arguments: tuple[str, ...], name: str) -> None:
 
 # `command:`: a program that paints, started for every case or kept alive as a worker that is asked in JSON lines.
 
-_OWN = (*WORKERS, *TRAITS, "mode", "format")
-_FORMATS = ("png", "jpg", "webp")
-
 
 class CommandModel:
     """`command:python make.py {instruction} {output}`, or `command:python worker.py?mode=worker`."""
 
-    scratch: Path | None = None
-    """Where requests and results lie meanwhile; None for the system's folder."""
-
-    def __init__(self, spec: Spec) -> None:
-        only(spec, _OWN)
+    def __init__(self, spec: Spec, scratch: Path | None = None) -> None:
+        options = model_options(spec)
         self.name = spec.name
-        self.traits = traits_of(spec)
-        mode = spec.options.get("mode", "case")
-        if mode not in ("case", "worker"):
-            raise RefBenchError(f"--model {spec.name}: mode={mode} must be case or worker")
-        self._format = spec.options.get("format", "png")
-        if self._format not in _FORMATS:
-            raise RefBenchError(f"--model {spec.name}: format={self._format} must be one of {', '.join(_FORMATS)}")
-        self._line = CommandLine.parse(spec.what, spec.name, asked=mode == "worker")
-        self._timeout = positive(spec, "timeout") or TIMEOUT_S
+        self.scratch = scratch
+        """Where requests and results lie meanwhile; None for the system's folder."""
+        self.traits = traits_of(options, family_of(spec.name))
+        self._format = options["format"]
+        worker = options["mode"] == "worker"
+        self._line = CommandLine.parse(spec.what, spec.name, asked=worker)
+        self._timeout: float = options["timeout"]
         self._log = log_of(spec)
-        version, sources = spec.options.get("version"), self._line.sources()
+        version, sources = options["version"], self._line.sources()
         known = {"version": version} if version else {"sources": sources} if sources else {}
-        self._identity = {"kind": "command", "what": spec.what, **settings(spec.options), **known}
+        self._identity = {"kind": "command", "what": spec.what, **settings(spec), **known}
         places: list[LinesWorker | Mapping[str, str]] = [*environments(spec)]
-        if mode == "worker":
-            load_timeout = positive(spec, "load_timeout") or LOAD_TIMEOUT_S
-            places = [
-                LinesWorker(
-                    self._line.arguments,
-                    env,
-                    name=spec.name,
-                    timeout=self._timeout,
-                    load_timeout=load_timeout,
-                    log=self._log,
-                )
-                for env in environments(spec)
-            ]
-        self._lanes: Lanes[LinesWorker | Mapping[str, str]] = Lanes(places, self._work, end=_end)
+        if worker:
+            places = [*lines_workers(spec, self._line.arguments, {})]
+        self._pool: Pool[LinesWorker | Mapping[str, str], tuple[Commission, int], Painted] = Pool(
+            places, self._work, end=_end
+        )
 
     def canonical(self) -> Mapping[str, str]:
         return self._identity
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        return await self._lanes.ask(commission, seed)
+        return await self._pool.ask((commission, seed))
 
     async def close(self) -> None:
-        await self._lanes.close()
+        await self._pool.close()
 
-    def _work(self, place: LinesWorker | Mapping[str, str], asked: list[Asked]) -> list[Painted]:
-        (one,) = asked
-        if one.commission.size is None and self.traits.size is not None:
-            commission = replace(one.commission, size=self.traits.size)
-        else:
-            commission = one.commission
+    def _work(self, place: LinesWorker | Mapping[str, str], jobs: list[PaintJob]) -> list[Painted]:
+        (job,) = jobs
+        commission, seed = job.request
+        if commission.size is None and self.traits.size is not None:
+            commission = replace(commission, size=self.traits.size)
+        abandoned = job.abandoned.is_set
         start = time.perf_counter()
         with scratch_folder(self.scratch) as folder:
             if isinstance(place, LinesWorker):
-                made = self._asked(place, commission, one, folder)
+                reply = place.ask(request_of(commission, seed, folder), abandoned)
+                if isinstance(reply, Failure):
+                    made = Painted(failure=reply)
+                else:
+                    made = painted_of(reply, folder, commission.n_pictures, place.about)
             else:
-                made = self._run(place, commission, one, folder)
+                made = self._run(place, commission, seed, folder, abandoned)
             if made.failure is not None and not folder.exists():
-                told = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
-                made = Painted(failure=Failure(kind="worker_died", detail=told))
+                made = Painted(failure=removed_meanwhile(folder))
         return [replace(made, seconds=time.perf_counter() - start)]
 
-    def _asked(self, worker: LinesWorker, commission: Commission, one: Asked, folder: Path) -> Painted:
-        reply = worker.ask(request_of(commission, one.seed, folder), one.gone.is_set)
-        if isinstance(reply, Failure):
-            return Painted(failure=reply)
-        return painted_of(reply, folder, commission.n_pictures, worker.about)
-
-    def _run(self, env: Mapping[str, str], commission: Commission, one: Asked, folder: Path) -> Painted:
+    def _run(
+        self, env: Mapping[str, str], commission: Commission, seed: int, folder: Path, abandoned: Callable[[], bool]
+    ) -> Painted:
         results = folder / "results"  # apart from the request, so that all that lies in it was made
         results.mkdir()
         output, request = results / f"output.{self._format}", folder / "request.json"
-        request.write_bytes(orjson.dumps(request_of(commission, one.seed, results)))
+        request.write_bytes(orjson.dumps(request_of(commission, seed, results)))
         width, height = commission.size or ("", "")
         values = {
             "instruction": commission.instruction,
             "request": str(request),
             "output": str(output),
             "folder": str(results),
-            "seed": str(one.seed),
+            "seed": str(seed),
             "width": str(width),
             "height": str(height),
             "n_pictures": str(commission.n_pictures),
@@ -233,7 +215,7 @@ class CommandModel:
             process = Process(argv, env, asked=False, log=self._log)
         except OSError as error:  # an instruction that is longer than an argument may be
             return Painted(failure=Failure(kind="missing_output", detail=f"the command cannot be started: {error}"))
-        outcome = process.exchange(b"", take, self._timeout, one.gone.is_set)
+        outcome = process.exchange(b"", take, self._timeout, abandoned)
         ended, told = process.end(), process.told()
         if outcome != "ended":
             return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s{told}"))

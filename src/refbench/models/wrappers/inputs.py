@@ -6,12 +6,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from refbench.models.model import Commission, ImageModel, Painted
-from refbench.models.wrappers.shared import inside, is_reference, noted, one_of, unsupported, whole_number, yes_or_no
+from refbench.models.model import Commission, ImageModel, Painted, unsupported
+from refbench.models.wrappers.shared import inside, is_reference, noted
 from refbench.record import RefBenchError
-from refbench.specs import Spec
-
-DROPS = ("text", "reference", "role", "nothing")
+from refbench.specs import Spec, model_options
 
 
 class Ablate:
@@ -21,17 +19,17 @@ class Ablate:
         self.name = spec.name
         self.model = model
         self.traits = model.traits
-        self.shuffle = yes_or_no(spec, "shuffle")
-        self.drop = one_of(spec, "drop", DROPS, "nothing" if self.shuffle else None)
-        if self.drop == "nothing" and not self.shuffle:
-            raise RefBenchError(f"--model {spec.name}: ablate with drop=nothing needs shuffle=yes")
-        self.role = spec.options.get("role", "")
+        options = model_options(spec)
+        self.shuffle, self.which, self.seed = options["shuffle"], options["which"], options["seed"]
+        self.text = options["text"]
+        self.drop = options["drop"] or ("nothing" if self.shuffle else "")
+        if not self.drop or (self.drop == "nothing" and not self.shuffle):
+            raise RefBenchError(
+                f"--model {spec.name}: ablate needs drop=text, drop=reference, drop=role or shuffle=yes: choose one"
+            )
+        self.role = options["role"] or ""
         if (self.drop == "role") != bool(self.role):
             raise RefBenchError(f"--model {spec.name}: write drop=role and role=..., for example role=style")
-        chosen = spec.options.get("which", "random")
-        self.which = None if chosen == "random" else whole_number(spec, "which", 1, 1, 64)
-        self.seed = whole_number(spec, "seed", 0, 0, 2**31)
-        self.text = spec.options.get("text", "")
 
     def canonical(self) -> Mapping[str, str]:
         own = {"kind": "ablate", "drop": self.drop, "shuffle": "yes" if self.shuffle else "no", "seed": str(self.seed)}
@@ -105,7 +103,7 @@ class Suffix:
 
     def __init__(self, spec: Spec, model: ImageModel) -> None:
         self.name = spec.name
-        self.text = spec.options.get("text", "").strip()
+        self.text = (model_options(spec)["text"] or "").strip()
         if not self.text:
             raise RefBenchError(f"--model {spec.name}: suffix needs text=...")
         self.model = model

@@ -10,23 +10,20 @@ from pathlib import Path
 
 from refbench.failure import Failure
 from refbench.models.collage import all_pixels, grid
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Traits
-from refbench.models.wrappers.shared import (
-    BASES,
-    inside,
-    noted,
-    one_of,
+from refbench.models.model import (
+    Commission,
+    ImageModel,
+    Painted,
+    Shown,
+    Traits,
     pictures_too_many,
     takes_role,
     unsupported,
-    wording,
-    wording_key,
 )
+from refbench.models.wrappers.shared import BASES, inside, noted, wording, wording_key
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.specs import Spec
-
-POLICIES = ("error", "skip", "truncate", "collage")
+from refbench.specs import Spec, model_options
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Overflow:
 
     def __init__(self, spec: Spec, model: ImageModel, folder: Path) -> None:
         self.name = spec.name
-        self.policy = one_of(spec, "policy", POLICIES)
+        self.policy = model_options(spec)["policy"]
         self.model = model
         self._folder = folder
         if self.policy == "collage" and model.traits.max_references == 0:

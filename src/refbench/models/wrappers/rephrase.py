@@ -14,21 +14,11 @@ from pathlib import Path
 from refbench.chat.vlm import VLM
 from refbench.evidence import Evidence
 from refbench.failure import Failure
-from refbench.models.model import Commission, ImageModel, Painted, Step, Traits
-from refbench.models.wrappers.shared import (
-    asked_of,
-    inside,
-    known_sum,
-    not_native,
-    noted,
-    one_of,
-    pictures_too_many,
-    wording,
-    wording_key,
-)
+from refbench.models.model import Commission, ImageModel, Painted, Step, Traits, not_native, pictures_too_many
+from refbench.models.wrappers.shared import asked_of, inside, known_sum, noted, wording, wording_key
 from refbench.models.wrappers.vlm import REPEATS, ask, is_refusal, json_objects, reply_of, seconds_of
 from refbench.record import canonical_json
-from refbench.specs import Spec
+from refbench.specs import Spec, model_options
 
 _WORDS = "rephrase.txt"
 _TRIES = 2
@@ -52,7 +42,7 @@ class Rephrase:
 
     def __init__(self, spec: Spec, vlm: VLM, model: ImageModel, folder: Path) -> None:
         self.name = spec.name
-        self.when = one_of(spec, "when", ("unsupported", "always"), "unsupported")
+        self.when = model_options(spec)["when"]
         self.vlm = vlm
         self.model = model
         self._folder = folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib import resources
 from string import Template
@@ -11,9 +11,8 @@ from typing import Any
 from refbench.chat import ChatRequest
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Traits
-from refbench.record import RefBenchError, canonical_json, content_key
-from refbench.specs import Spec
+from refbench.models.model import ImageModel, Painted, Shown
+from refbench.record import canonical_json, content_key
 
 BASES = ("previous", "source")
 """Roles of a picture that is worked on, most important first; `previous` is an agent's last result."""
@@ -22,33 +21,6 @@ BASES = ("previous", "source")
 def is_reference(shown: Shown) -> bool:
     """Whether the picture is there to be followed: neither the picture to be worked on nor its mask."""
     return shown.role != "mask" and shown.role not in BASES
-
-
-def takes_role(traits: Traits, role: str) -> bool:
-    return traits.roles is None or role in traits.roles
-
-
-def pictures_too_many(pictures: Sequence[Shown], traits: Traits) -> str:
-    """Why the model cannot take these pictures, "" when it can. Masks travel apart and do not count."""
-    foreign = sorted({shown.role for shown in pictures if not takes_role(traits, shown.role)})
-    if foreign:
-        return f"it takes no picture in the role {', '.join(foreign)}"
-    count = sum(shown.role != "mask" for shown in pictures)
-    if traits.max_references is not None and count > traits.max_references:
-        return f"it takes at most {traits.max_references} pictures and the request has {count}"
-    return ""
-
-
-def not_native(commission: Commission, traits: Traits) -> str:
-    """Why the model cannot take the request as it is, "" when it can."""
-    if traits.max_pictures is not None and commission.n_pictures > traits.max_pictures:
-        return f"it gives at most {traits.max_pictures} pictures and {commission.n_pictures} are asked for"
-    return pictures_too_many(commission.pictures, traits)
-
-
-def unsupported(detail: str) -> Failure:
-    """The request is none for this model: final, and no fault of it."""
-    return Failure(kind="unsupported", detail=detail)
 
 
 def wording(package: str, name: str, **values: str) -> str:
@@ -97,24 +69,3 @@ def whole_cost(painted: Painted) -> float | None:
 
 def whole_seconds(painted: Painted) -> float | None:
     return known_sum([painted.seconds, *(step.seconds for step in painted.steps)])
-
-
-def one_of(spec: Spec, key: str, allowed: Sequence[str], default: str | None = None) -> str:
-    """An option that has a few values."""
-    value = spec.options.get(key, default)
-    if value is None or value not in allowed:
-        said = f"{key}={value} is not known" if value is not None else f"{spec.kind} needs {key}"
-        raise RefBenchError(f"--model {spec.name}: {said}: choose {key}={'|'.join(allowed)}")
-    return value
-
-
-def whole_number(spec: Spec, key: str, default: int, least: int, most: int) -> int:
-    """An option that is a number."""
-    value = spec.options.get(key, str(default))
-    if not value.isdecimal() or not least <= int(value) <= most:
-        raise RefBenchError(f"--model {spec.name}: {key}={value}: write a whole number from {least} to {most}")
-    return int(value)
-
-
-def yes_or_no(spec: Spec, key: str) -> bool:
-    return one_of(spec, key, ("yes", "no"), "no") == "yes"

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, takes_role
 from refbench.models.wrappers.shared import (
     broken_off,
     inside,
     is_reference,
     noted,
-    takes_role,
     whole_cost,
     whole_seconds,
     wording,

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, compile_layers, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import NOT_FINITE, PictureRoute
-from refbench.networks.large.preprocess import preparation
-from refbench.networks.large.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -25,27 +24,17 @@ class Clip:
     text of more than 77 tokens; of shorter texts it is the same vector.
     """
 
-    name = "clip"
-
-    def __init__(
-        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
-    ) -> None:
-        files = named(paths)
-        self._place = place = Place(device, dtype, batch)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("CLIPConfig", file_of(files, self.name, "config.json"), self.name)
-        model = transformer("CLIPModel", config, read_state(weights, self.name), place, weights, self.name)
-        how = preparation(file_of(files, self.name, "preprocessor_config.json"))
-        tokens = file_of(files, self.name, "tokenizer.json", "vocab.json")
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._place = checkpoint.place
+        config = checkpoint.config("CLIPConfig")
+        self._model = checkpoint.model("CLIPModel", config)
+        tokens = checkpoint.file("tokenizer.json", "vocab.json")
         self._tokenizer = package("transformers").CLIPTokenizer.from_pretrained(tokens.parent, local_files_only=True)
         self._longest = int(config.text_config.max_position_embeddings)
-        self._model = model
-        if compiled:
-            compile_layers(model.vision_model)
-        self.pictures = PictureRoute(place, how, self._look, even=compiled)
+        how = checkpoint.preparation()
+        self.pictures = PictureRoute(self._place, how, self._look)
         twice = replace(how, centre="round", rescaled_twice=True)
-        self.pictures_rescaled_twice = PictureRoute(place, twice, self._look, even=compiled)
+        self.pictures_rescaled_twice = PictureRoute(self._place, twice, self._look)
         """Pictures as MultiRef's caption metric shows them to the network (its fault 3)."""
 
     def __call__(self, seen: Sequence[Pixels | str]) -> list[Feature | Failure]:
@@ -91,13 +80,11 @@ class Clip:
         return self._model.visual_projection(self._model.vision_model(pixel_values=prepared).pooler_output)
 
 
-class ClipB16(Clip):
+def clip_b16(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Clip:
     """openai/clip-vit-base-patch16: shorter side 224, centre crop."""
+    return Clip(Checkpoint.of("clip_b16", paths, device, dtype, batch))
 
-    name = "clip_b16"
 
-
-class ClipL14(Clip):
+def clip_l14_336(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Clip:
     """openai/clip-vit-large-patch14-336: shorter side 336, centre crop."""
-
-    name = "clip_l14_336"
+    return Clip(Checkpoint.of("clip_l14_336", paths, device, dtype, batch))

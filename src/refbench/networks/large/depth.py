@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import Floats, run_by_shape, stretched
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from refbench.networks.large.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -28,16 +28,10 @@ _COARSE, _MOST = 64, 1024
 class DepthAnything:
     """Gives `map`: depth without a unit, float32, the picture's size; prepared by OpenCV as the original does it."""
 
-    name = "depth_anything_v2"
-
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> None:
-        files = named(paths)
-        self._place = place = Place(device, dtype, batch)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("DepthAnythingConfig", file_of(files, self.name, "config.json"), self.name)
-        state = read_state(weights, self.name)
-        self._model = transformer("DepthAnythingForDepthEstimation", config, state, place, weights, self.name)
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._place = checkpoint.place
+        config = checkpoint.config("DepthAnythingConfig")
+        self._model = checkpoint.model("DepthAnythingForDepthEstimation", config)
         embeddings = self._model.backbone.embeddings
         embeddings.interpolate_pos_encoding = lambda tokens, height, width: positions(
             embeddings.position_embeddings, height // _PATCH, width // _PATCH
@@ -52,16 +46,14 @@ class DepthAnything:
         ]
 
 
-class DepthAnythingBase(DepthAnything):
+def depth_anything_v2_base(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> DepthAnything:
     """The base size (ViT-B), MultiRef-Bench's."""
+    return DepthAnything(Checkpoint.of("depth_anything_v2_base", paths, device, dtype, batch))
 
-    name = "depth_anything_v2_base"
 
-
-class DepthAnythingSmall(DepthAnything):
+def depth_anything_v2_small(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> DepthAnything:
     """The small size (ViT-S), whose weights may be used for anything."""
-
-    name = "depth_anything_v2_small"
+    return DepthAnything(Checkpoint.of("depth_anything_v2_small", paths, device, dtype, batch))
 
 
 def depth_anything_size(height: int, width: int) -> tuple[int, int]:
@@ -113,16 +105,10 @@ class DptHybrid:
     A picture of the same depth everywhere has no map and is a failure.
     """
 
-    name = "midas_dpt_hybrid"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> None:
-        files = named(paths)
-        self._place = place = Place(device, dtype, batch)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("DPTConfig", file_of(files, self.name, "config.json"), self.name)
-        state = read_state(weights, self.name)
-        self._model = transformer("DPTForDepthEstimation", config, state, place, weights, self.name)
+        checkpoint = Checkpoint.of("midas_dpt_hybrid", paths, device, dtype, batch)
+        self._place = checkpoint.place
+        self._model = checkpoint.model("DPTForDepthEstimation", checkpoint.config("DPTConfig"))
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         prepared = [prepare_midas(picture) for picture in pictures]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import Floats, run_by_shape
-from refbench.networks.large.weights import Paths, named, need, placed, read_state, state_file
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels, resize
 
@@ -26,14 +26,11 @@ _LAYERS = (
 class InformativeDrawings:
     """Gives `map`: uint8, dark lines on white, the shorter side about 256."""
 
-    name = "informative_drawings"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 16) -> None:
-        self._place = place = Place(device, dtype, batch)
-        weights = state_file(named(paths), self.name)
-        state = read_state(weights, self.name)
-        need(state, [f"{layer}.{part}" for layer in _LAYERS for part in ("weight", "bias")], weights, self.name)
-        self._generator = Generator(placed(state, place))
+        checkpoint = Checkpoint.of("informative_drawings", paths, device, dtype, batch)
+        state = checkpoint.state(f"{layer}.{part}" for layer in _LAYERS for part in ("weight", "bias"))
+        self._place = checkpoint.place
+        self._generator = Generator(checkpoint.placed(state))
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         prepared = [prepare_drawing(picture) for picture in pictures]

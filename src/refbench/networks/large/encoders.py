@@ -3,115 +3,66 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from refbench.failure import Failure
-from refbench.networks.large.device import Place, compile_layers, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import PictureRoute
-from refbench.networks.large.preprocess import CLIP_MEAN, CLIP_STD, Preparation, preparation
-from refbench.networks.large.weights import (
-    Paths,
-    file_of,
-    named,
-    need,
-    read_config,
-    read_state,
-    state_file,
-    transformer,
-)
-from refbench.networks.network import Feature
-from refbench.pictures import Pixels
+from refbench.networks.large.preprocess import CLIP_MEAN, CLIP_STD, Preparation
+from refbench.networks.large.weights import Checkpoint, Paths
 
 
-class Siglip:
+def siglip_so400m(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
     """The vision half of google/siglip-so400m-patch14-384: squeezed to 384 x 384, attention-pooled."""
-
-    name = "siglip_so400m"
-
-    def __init__(
-        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
-    ) -> None:
-        files = named(paths)
-        place = Place(device, dtype, batch)
-        model = siglip_vision(files, place, self.name)
-        if compiled:
-            compile_layers(model)
-        how = preparation(file_of(files, self.name, "preprocessor_config.json"))
-        self.pictures = PictureRoute(place, how, lambda x: model(pixel_values=x).pooler_output, even=compiled)
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        return self.pictures(pictures)
+    checkpoint = Checkpoint.of("siglip_so400m", paths, device, dtype, batch)
+    model = siglip_vision(checkpoint)
+    return PictureRoute(
+        checkpoint.place, checkpoint.preparation(), lambda pixels: model(pixel_values=pixels).pooler_output
+    )
 
 
-def siglip_vision(files: Mapping[str, Any], place: Place, name: str) -> Any:
-    """The vision model out of a whole SigLIP checkpoint."""
-    weights = file_of(files, name, "model.safetensors", "pytorch_model.bin")
-    place.check_room(name, [weights])
-    config = read_config("SiglipConfig", file_of(files, name, "config.json"), name).vision_config
-    state = {key: value for key, value in read_state(weights, name).items() if key.startswith("vision_model.")}
-    return transformer("SiglipVisionModel", config, state, place, weights, name)
+def siglip_vision(checkpoint: Checkpoint) -> Any:
+    """The vision model out of a whole SigLIP checkpoint, which may have a head beside it."""
+    weights = checkpoint.file("model.safetensors", "pytorch_model.bin")
+    config = checkpoint.config("SiglipConfig").vision_config
+    alone = replace(checkpoint, files={weights.name: weights})
+    state = {key: value for key, value in alone.state().items() if key.startswith("vision_model.")}
+    return alone.model("SiglipVisionModel", config, state)
 
 
-class Dinov2:
-    """facebook/dinov2: the mean over all tokens of the last layer, class token included, as ICE-Bench takes it."""
-
-    name = "dinov2"
-
-    def __init__(
-        self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32, compiled: bool = False
-    ) -> None:
-        files = named(paths)
-        place = Place(device, dtype, batch)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("Dinov2Config", file_of(files, self.name, "config.json"), self.name)
-        model = transformer("Dinov2Model", config, read_state(weights, self.name), place, weights, self.name)
-        if compiled:
-            compile_layers(model)
-        how = preparation(file_of(files, self.name, "preprocessor_config.json"))
-        # Averaged in fp32 whatever the network runs in: 257 numbers of 8 bits would lose more than they have.
-        self.pictures = PictureRoute(
-            place, how, lambda x: model(pixel_values=x).last_hidden_state.float().mean(1), even=compiled
-        )
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        return self.pictures(pictures)
-
-
-class Dinov2Base(Dinov2):
+def dinov2_base(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
     """facebook/dinov2-base."""
+    return _dinov2(Checkpoint.of("dinov2_base", paths, device, dtype, batch))
 
-    name = "dinov2_base"
 
-
-class Dinov2Giant(Dinov2):
+def dinov2_giant(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
     """facebook/dinov2-giant."""
+    return _dinov2(Checkpoint.of("dinov2_giant", paths, device, dtype, batch))
 
-    name = "dinov2_giant"
+
+def _dinov2(checkpoint: Checkpoint) -> PictureRoute:
+    """The mean over all tokens of the last layer, class token included, as ICE-Bench takes it."""
+    model = checkpoint.model("Dinov2Model", checkpoint.config("Dinov2Config"))
+    # Averaged in fp32 whatever the network runs in: 257 numbers of 8 bits would lose more than they have.
+    return PictureRoute(
+        checkpoint.place,
+        checkpoint.preparation(),
+        lambda pixels: model(pixel_values=pixels).last_hidden_state.float().mean(1),
+    )
 
 
-class Csd:
+def csd_vit_l(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
     """CSD ViT-L: CLIP's vision trunk before its projection, times the style matrix of the checkpoint."""
-
-    name = "csd_vit_l"
-
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
-        place = Place(device, dtype, batch)
-        weights = state_file(named(paths), self.name)
-        state = read_state(weights, self.name)
-        need(state, ("last_layer_style", "backbone.conv1.weight", "backbone.positional_embedding"), weights, self.name)
-        model = transformer("CLIPVisionModel", _trunk(state), _renamed(state), place, weights, self.name)
-        style = state["last_layer_style"].to(place.device, place.torch_dtype)
-        patch = state["backbone.conv1.weight"].shape[-1]
-        side = round((state["backbone.positional_embedding"].shape[0] - 1) ** 0.5) * patch
-        del state
-        # The released code prepares with torchvision, whose crop rounds where transformers' cuts off.
-        how = Preparation(CLIP_MEAN, CLIP_STD, short_side=side, crop=(side, side), centre="round")
-        self.pictures = PictureRoute(place, how, lambda x: model(pixel_values=x).pooler_output @ style)
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        return self.pictures(pictures)
+    checkpoint = Checkpoint.of("csd_vit_l", paths, device, dtype, batch)
+    state = checkpoint.state(["last_layer_style", "backbone.conv1.weight", "backbone.positional_embedding"])
+    config = _trunk(state)
+    model = checkpoint.model("CLIPVisionModel", config, _renamed(state))
+    style = checkpoint.placed({"style": state["last_layer_style"]})["style"]
+    side = config.image_size
+    # The released code prepares with torchvision, whose crop rounds where transformers' cuts off.
+    how = Preparation(CLIP_MEAN, CLIP_STD, short_side=side, crop=(side, side), centre="round")
+    return PictureRoute(checkpoint.place, how, lambda pixels: model(pixel_values=pixels).pooler_output @ style)
 
 
 _BLOCK = re.compile(r"backbone\.transformer\.resblocks\.(\d+)\.(.+)\.(weight|bias)$")

@@ -10,9 +10,9 @@ import numpy as np
 import orjson
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
-from refbench.networks.large.preprocess import preparation, prepare
-from refbench.networks.large.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.large.device import package
+from refbench.networks.large.preprocess import prepare
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -33,26 +33,19 @@ class Florence2:
     The caption is the network's own, kept as `caption`; `ground` takes another. Florence-2 gives no scores: all are 1.
     """
 
-    name = "florence2_large"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
-        files = named(paths)
-        self._place = place = Place(device, dtype)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("Florence2Config", file_of(files, self.name, "config.json"), self.name)
-        state = read_state(weights, self.name)
-        self._model = transformer("Florence2ForConditionalGeneration", config, state, place, weights, self.name)
-        prepared = file_of(files, self.name, "preprocessor_config.json")
-        self._how = preparation(prepared)
-        said = orjson.loads(prepared.read_bytes())
+        checkpoint = Checkpoint.of("florence2_large", paths, device, dtype)
+        self._place = checkpoint.place
+        config = checkpoint.config("Florence2Config")
+        self._model = checkpoint.model("Florence2ForConditionalGeneration", config)
+        self._how = checkpoint.preparation()
+        said = orjson.loads(checkpoint.file("preprocessor_config.json").read_bytes())
         self._looks = [int(config.image_token_id)] * int(said["image_seq_length"])
-        tokenizer = package("tokenizers").Tokenizer
-        self._tokenizer = tokenizer.from_file(str(file_of(files, self.name, "tokenizer.json")))
+        self._tokenizer = package("tokenizers").Tokenizer.from_file(str(checkpoint.file("tokenizer.json")))
         text = config.text_config
         self._start, self._end = [int(text.bos_token_id)], [int(text.eos_token_id)]
-        self._generation = self._settings(files)
-        self._ignored = _ignored_phrases(files)
+        self._generation = _generation(checkpoint)
+        self._ignored = _ignored_phrases(checkpoint)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         return [self.ground(picture, self.caption(picture)) for picture in pictures]
@@ -82,16 +75,17 @@ class Florence2:
             )
         return str(self._tokenizer.decode(made[0].tolist(), skip_special_tokens=False))
 
-    def _settings(self, files: Any) -> Any:
-        said = orjson.loads(file_of(files, self.name, "generation_config.json").read_bytes())
-        said |= {"num_beams": BEAMS, "max_new_tokens": MOST_TOKENS, "do_sample": False}
-        said.pop("max_length", None)
-        return package("transformers").GenerationConfig(**said)
+
+def _generation(checkpoint: Checkpoint) -> Any:
+    said = orjson.loads(checkpoint.file("generation_config.json").read_bytes())
+    said |= {"num_beams": BEAMS, "max_new_tokens": MOST_TOKENS, "do_sample": False}
+    said.pop("max_length", None)
+    return package("transformers").GenerationConfig(**said)
 
 
-def _ignored_phrases(files: Any) -> frozenset[str]:
+def _ignored_phrases(checkpoint: Checkpoint) -> frozenset[str]:
     """Phrases that are no things (pronouns, "the image"), as the repository lists them."""
-    path = files.get("processor_config.json")
+    path = checkpoint.files.get("processor_config.json")
     said = orjson.loads(path.read_bytes()) if path is not None else {}
     grounding = (said.get("post_processor_config") or {}).get("phrase_grounding") or {}
     return frozenset(grounding.get("banned_grounding_tokens", ()))

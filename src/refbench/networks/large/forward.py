@@ -1,4 +1,4 @@
-"""The way of pictures through a network: prepared, put together, run, and given back one feature each."""
+"""The forward pass: pictures are prepared, batched and run, and each gets its own feature or map."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ NOT_FINITE = Failure(kind="undefined", detail="the network gave a number that is
 class PictureRoute:
     """`forward` takes prepared pictures (n x 3 x height x width, in the place's dtype) and gives n rows.
 
-    `gives` names the array of each feature. `even` repeats the last picture until a batch is full, so that a compiled
-    network sees one shape only.
+    `gives` names the array of each feature.
     """
 
     place: Place
     how: Preparation
     forward: Callable[[Any], Any]
     gives: str = "vector"
-    even: bool = False
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         found: list[Feature | Failure] = [refusal(picture, self.how) or {} for picture in pictures]
@@ -60,20 +58,14 @@ class PictureRoute:
 
     def rows(self, prepared: Any) -> Any:
         """The network over pictures that are prepared, on the device, as fp32 rows."""
-        torch = package("torch")
-        count = len(prepared)
-        if self.even and count < self.place.batch:
-            prepared = torch.cat([prepared, prepared[-1:].expand(self.place.batch - count, -1, -1, -1)])
         made = self.forward(prepared.to(self.place.device, self.place.torch_dtype))
-        return made[:count].to(torch.float32)
+        return made.to(package("torch").float32)
 
     def of_stack(self, stack: Any) -> Any:
         """Rows of pictures of one size that are on the device already (n x height x width x 3, uint8)."""
         with package("torch").inference_mode():
             return self.rows(prepare_stack(stack, self.how))
 
-
-# Pictures to maps: prepared arrays of one shape go through a network together, and every picture gets its own map.
 
 Floats: TypeAlias = NDArray[np.float32]
 

@@ -1,4 +1,5 @@
-"""From heat and tags to people, as HigherHRNet's own parser groups joints; plain arithmetic on arrays."""
+"""HigherHRNet-W32: people from the whole picture at once, as MultiRef-Bench finds them, and how its own parser groups
+joints by heat and tags."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import Floats, run_by_shape
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from refbench.networks.large.weights import Paths, named, need, placed, read_state, state_file
+from refbench.networks.large.weights import Checkpoint, Paths, folded
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -27,16 +28,16 @@ _WINDOW = 5
 # The face first, then shoulders and hips, then outwards.
 _ORDER = (0, 1, 2, 3, 4, 5, 6, 11, 12, 7, 8, 9, 10, 13, 14, 15, 16)
 
-HeatFloats = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 
 @dataclass(eq=False)
 class _Person:
-    joints: HeatFloats
-    tags: list[HeatFloats]
+    joints: Doubles
+    tags: list[Doubles]
 
 
-def group(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[HeatFloats, HeatFloats]:
+def group(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[Doubles, Doubles]:
     """People (n x 17 x 3: x, y in pixels of the maps, heat) and their scores, from heat (17 x height x width) and tags
     (17 x height x width x 2, of the picture and of its mirror image)."""
     found = _matched(heat, tags)
@@ -52,7 +53,7 @@ def group(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[HeatFloats, HeatFloat
     return people, scores
 
 
-def _candidates(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[HeatFloats, HeatFloats]:
+def _candidates(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[Doubles, Doubles]:
     """The highest peaks of one joint, as x, y, heat, and their tags."""
     highest = cv2.dilate(heat, np.ones((_WINDOW, _WINDOW), np.uint8))
     y, x = np.nonzero((highest == heat) & (heat > PEAK))
@@ -97,7 +98,7 @@ def _adjusted(heat: NDArray[Any], x: int, y: int) -> tuple[float, float]:
     return x + 0.5 + (0.25 if right else -0.25), y + 0.5 + (0.25 if below else -0.25)
 
 
-def _fill(person: HeatFloats, heat: NDArray[Any], tags: NDArray[Any]) -> None:
+def _fill(person: Doubles, heat: NDArray[Any], tags: NDArray[Any]) -> None:
     """Put missing joints where the heat is highest among places with the person's tag."""
     there = [joint for joint in range(len(person)) if person[joint, 2] > 0]
     seen = np.array([tags[joint, int(person[joint, 1]), int(person[joint, 0])] for joint in there], dtype=np.float32)
@@ -111,7 +112,7 @@ def _fill(person: HeatFloats, heat: NDArray[Any], tags: NDArray[Any]) -> None:
             person[joint] = *_adjusted(heat[joint], int(x), int(y)), heat[joint, y, x]
 
 
-def cheapest_pairs(cost: HeatFloats) -> list[tuple[int, int]]:
+def cheapest_pairs(cost: Doubles) -> list[tuple[int, int]]:
     """The one-to-one matching of rows and columns with the smallest sum: rows one by one, by shortest paths."""
     if len(cost) > cost.shape[1]:
         return sorted((row, column) for column, row in cheapest_pairs(cost.T))
@@ -145,9 +146,6 @@ def cheapest_pairs(cost: HeatFloats) -> list[tuple[int, int]]:
     return sorted((int(row), column) for column, row in enumerate(owner) if row >= 0)
 
 
-# HigherHRNet-W32: people from the whole picture at once, as MultiRef-Bench finds them; grouped in
-# `higherhrnet_people`.
-
 SIDE = 512
 JOINTS = 17
 _EPS = 1e-5
@@ -163,15 +161,12 @@ class HigherHRNet:
     The picture is squeezed to 512 x 512 whatever its shape, as MultiRef-Bench does.
     """
 
-    name = "higherhrnet_w32"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
         # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
-        self._place = place = Place(device, dtype, batch=1)
-        weights = state_file(named(paths), self.name)
-        state = read_state(weights, self.name)
-        need(state, ("conv1.weight", "stage4.2.fuse_layers.0.3.0.weight", "final_layers.1.bias"), weights, self.name)
-        self._network = HigherHRNetNetwork(placed(folded(state), place))
+        checkpoint = Checkpoint.of("higherhrnet_w32", paths, device, dtype, batch=1)
+        state = checkpoint.state(["conv1.weight", "stage4.2.fuse_layers.0.3.0.weight", "final_layers.1.bias"])
+        self._place = checkpoint.place
+        self._network = HigherHRNetNetwork(checkpoint.placed(folded_convolutions(state)))
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         maps = run_by_shape(self._place, [prepare_higherhrnet(picture) for picture in pictures], self._heat_and_tags)
@@ -227,7 +222,7 @@ def people(maps: Floats, shape: tuple[int, ...]) -> Feature:
     }
 
 
-def folded(state: Mapping[str, Any]) -> dict[str, Any]:
+def folded_convolutions(state: Mapping[str, Any]) -> dict[str, Any]:
     """Weight and bias of every convolution, the normalisation behind it multiplied in."""
     found = {}
     for key, weight in state.items():
@@ -238,12 +233,8 @@ def folded(state: Mapping[str, Any]) -> dict[str, Any]:
         if f"{norm}.running_var" not in state:
             found[key], found[f"{name}.bias"] = weight, state[f"{name}.bias"]
             continue
-        bn = {part: state[f"{norm}.{part}"].double() for part in ("weight", "bias", "running_mean", "running_var")}
-        factor = bn["weight"] / (bn["running_var"] + _EPS).sqrt()
-        # A transposed convolution has its outputs in the second place.
-        across = (1, -1, 1, 1) if name.startswith("deconv_layers") and name.endswith(".0.0.0") else (-1, 1, 1, 1)
-        found[key] = (weight.double() * factor.view(across)).float()
-        found[f"{name}.bias"] = (bn["bias"] - bn["running_mean"] * factor).float()
+        transposed = name.startswith("deconv_layers") and name.endswith(".0.0.0")
+        found[key], found[f"{name}.bias"] = folded(weight, state, norm, _EPS, transposed=transposed)
     return found
 
 

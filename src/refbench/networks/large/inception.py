@@ -8,48 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import PictureRoute
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preparation
-from refbench.networks.large.weights import Paths, named, need, placed, read_state, state_file
-from refbench.networks.network import Feature
-from refbench.pictures import Pixels
+from refbench.networks.large.weights import Checkpoint, Paths, folded
 
 _EPS = 0.001
 
 
-class InceptionV3:
+def inception_v3(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
     """torchvision's inception_v3 (IMAGENET1K_V1) without its last layer: shorter side 299, bilinear, centre crop."""
-
-    name = "inception_v3"
-
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
-        place = Place(device, dtype, batch)
-        weights = state_file(named(paths), self.name)
-        state = read_state(weights, self.name)
-        need(state, ("Conv2d_1a_3x3.conv.weight", "Mixed_7c.branch_pool.bn.running_var"), weights, self.name)
-        network = InceptionNetwork(placed(_folded(state), place))
-        how = Preparation(
-            IMAGENET_MEAN, IMAGENET_STD, short_side=299, crop=(299, 299), kernel="bilinear", centre="round"
-        )
-        self.pictures = PictureRoute(place, how, network)
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        return self.pictures(pictures)
+    checkpoint = Checkpoint.of("inception_v3", paths, device, dtype, batch)
+    state = checkpoint.state(["Conv2d_1a_3x3.conv.weight", "Mixed_7c.branch_pool.bn.running_var"])
+    network = InceptionNetwork(checkpoint.placed(_folded(state)))
+    how = Preparation(IMAGENET_MEAN, IMAGENET_STD, short_side=299, crop=(299, 299), kernel="bilinear", centre="round")
+    return PictureRoute(checkpoint.place, how, network)
 
 
 def _folded(state: Mapping[str, Any]) -> dict[str, Any]:
     """Weight and bias of every convolution with its normalisation multiplied in."""
     found = {}
     for key, weight in state.items():
-        if not key.endswith(".conv.weight"):
-            continue
-        name = key.removesuffix(".conv.weight")
-        bn = {part: state[f"{name}.bn.{part}"].double() for part in ("weight", "bias", "running_mean", "running_var")}
-        factor = bn["weight"] / (bn["running_var"] + _EPS).sqrt()
-        found[f"{name}.weight"] = (weight.double() * factor[:, None, None, None]).float()
-        found[f"{name}.bias"] = (bn["bias"] - bn["running_mean"] * factor).float()
+        if key.endswith(".conv.weight"):
+            name = key.removesuffix(".conv.weight")
+            found[f"{name}.weight"], found[f"{name}.bias"] = folded(weight, state, f"{name}.bn", _EPS)
     return found
 
 

@@ -5,14 +5,14 @@ The numbers of the network, and the names of its weights, are those of the conve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import PictureRoute
 from refbench.networks.large.preprocess import HALF, Preparation, by_size
-from refbench.networks.large.weights import Paths, named, need, placed, read_state, state_file
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -35,14 +35,10 @@ _TOKENS = "transformer_encoder"
 class Musiq:
     """MUSIQ trained on KonIQ-10k, 0 to 100. Pictures are first brought to a height of 1024 px, as ICE-Bench does."""
 
-    name = "musiq_koniq"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 4) -> None:
-        place = Place(device, dtype, batch)
-        weights = state_file(named(paths), self.name)
-        network = MusiqNetwork(read_state(weights, self.name), place, weights, self.name)
+        checkpoint = Checkpoint.of("musiq_koniq", paths, device, dtype, batch)
         how = Preparation(HALF, HALF, height_first=1024)
-        self.pictures = PictureRoute(place, how, network, gives="score")
+        self.pictures = PictureRoute(checkpoint.place, how, MusiqNetwork(checkpoint), gives="score")
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         found: list[Feature | Failure] = [{}] * len(pictures)
@@ -56,21 +52,20 @@ class Musiq:
 class MusiqNetwork:
     """The network itself: pictures (n x 3 x height x width, -1 to 1) to n scores."""
 
-    def __init__(self, state: Mapping[str, Any], place: Place, path: Any, name: str) -> None:
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        state = checkpoint.state()
         self._blocks = sum(key.endswith(".norm1.weight") for key in state)
+        self._out = "head" if "head.weight" in state else "head.0"
         needed = [f"{conv}.weight" for conv in _CONVOLUTIONS]
         needed += [f"{_TOKENS}.posembed_input.position_emb", f"{_TOKENS}.scaleembed_input.scale_emb", f"{_TOKENS}.cls"]
         needed += ["embedding.weight", "embedding.bias", f"{_TOKENS}.encoder_norm.weight"]
         needed += [
             f"{self._block(n)}.{part}.weight" for n in range(max(self._blocks, 1)) for part in ("mlp.fc2", "norm2")
         ]
-        need(state, needed, path, name)
-        state = dict(state)
+        checkpoint.need(state, [*needed, f"{self._out}.weight", f"{self._out}.bias"])
         for conv in _CONVOLUTIONS:
             state[f"{conv}.weight"] = _standardised(state[f"{conv}.weight"].float())
-        self._w = placed(state, place)
-        self._out = "head" if "head.weight" in state else "head.0"
-        need(state, [f"{self._out}.weight", f"{self._out}.bias"], path, name)
+        self._w = checkpoint.placed(state)
 
     def __call__(self, pictures: Any) -> Any:
         torch, w = package("torch"), self._w

@@ -1,4 +1,4 @@
-"""From maps of joints and limbs to people, as OpenPose puts them together; plain arithmetic on arrays."""
+"""OpenPose's body network of 18 joints, as ICE-Bench runs it, and how its maps of joints and limbs become people."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import package
 from refbench.networks.large.forward import Floats, run_by_shape
-from refbench.networks.large.weights import Paths, named, need, placed, read_state, state_file
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
@@ -159,8 +159,6 @@ def _body(parts: _Parts) -> Body:
     return Body(joints, parts.total / parts.count)
 
 
-# OpenPose's body network of 18 joints, as ICE-Bench runs it; `openpose_people` puts joints and limbs together.
-
 LIMB_MAPS, JOINT_MAPS = 38, 19
 """Channels of the two branches: two for each of 19 limbs; 18 joints and the background."""
 _HEIGHT = 0.5 * 368
@@ -191,16 +189,14 @@ class OpenPoseBody:
     Visibility is the height of the joint's peak, 0 where the body has no such joint. Nobody is an empty array.
     """
 
-    name = "openpose_body"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
         # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
-        self._place = place = Place(device, dtype, batch=1)
-        weights = state_file(named(paths), self.name)
+        checkpoint = Checkpoint.of("openpose_body", paths, device, dtype, batch=1)
         # Conversions of this file differ in whether the part of the network stands before a layer's name.
-        state = {".".join(key.split(".")[-2:]): value for key, value in read_state(weights, self.name).items()}
-        need(state, [f"{layer}.{part}" for layer in layers() for part in ("weight", "bias")], weights, self.name)
-        self._network = OpenPoseNetwork(placed(state, place))
+        state = {".".join(key.split(".")[-2:]): value for key, value in checkpoint.state().items()}
+        checkpoint.need(state, [f"{layer}.{part}" for layer in layers() for part in ("weight", "bias")])
+        self._place = checkpoint.place
+        self._network = OpenPoseNetwork(checkpoint.placed(state))
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         prepared = [prepare_openpose(picture) for picture in pictures]

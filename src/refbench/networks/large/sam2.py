@@ -1,4 +1,8 @@
-"""How SAM 2's automatic masks are made: a grid of points, which masks are kept, and what is cleaned; as data."""
+"""SAM 2.1 through transformers: all masks of a picture by a grid of points, or the mask of what is in a box.
+
+The grid, the choice of masks and their cleaning are our own, after SAM 2's generator: transformers' pipeline needs
+torchvision, scales points of pictures that are not square by the longer side, and has no second pass over the masks.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, free_cache, is_out_of_memory, package
+from refbench.networks.large.device import free_cache, is_out_of_memory, package
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD
-from refbench.networks.large.weights import Paths, file_of, named, read_config, read_state, state_file, transformer
+from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
 
 
 @dataclass(frozen=True)
 class MaskSettings:
-    """Defaults are those of SAM 2's own generator."""
+    """How automatic masks are made; the defaults are those of SAM 2's own generator."""
 
     side: int = 32
     """Points per side of the grid."""
@@ -48,8 +52,6 @@ LOW_IOU = replace(STRICT, least_iou=0.80, least_stability=0.80, offset=0.80)
 
 SETTINGS = {"default": DEFAULT, "strict": STRICT, "low_iou": LOW_IOU}
 
-
-# Arithmetic on masks beside SAM 2: points in a grid, stability, holes and islands, boxes and which of them stay.
 
 _FILLED = 10.0
 """The logit of what is filled; what is removed has its negative. As in SAM 2's own post-processing."""
@@ -109,11 +111,6 @@ def surviving(boxes: NDArray[Any], scores: NDArray[Any], overlap: float) -> list
     return kept
 
 
-# SAM 2.1 through transformers: all masks of a picture by a grid of points, or the mask of what is in a box.
-#
-# The grid, the choice of masks and their cleaning are our own, after SAM 2's generator: transformers' pipeline needs
-# torchvision, scales points of pictures that are not square by the longer side, and has no second pass over the masks.
-
 _LIMIT = 32.0
 """Logits of a mask that is used as a prompt are cut off here."""
 _AT_ONCE = 1 << 24
@@ -136,15 +133,11 @@ class Sam2:
     """Gives `map`: regions as numbers from 1 (uint16), 0 where there is none, in the strict setting; smaller regions
     lie over larger ones. `areas` and `scores` are those of the masks, in the order of their numbers."""
 
-    name = "sam2_1_large"
-
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
-        files = named(paths)
-        self._place = place = Place(device, dtype)
-        weights = state_file(files, self.name)
-        place.check_room(self.name, [weights])
-        config = read_config("Sam2Config", file_of(files, self.name, "config.json"), self.name)
-        self._model = transformer("Sam2Model", config, read_state(weights, self.name), place, weights, self.name)
+        checkpoint = Checkpoint.of("sam2_1_large", paths, device, dtype)
+        self._place = checkpoint.place
+        config = checkpoint.config("Sam2Config")
+        self._model = checkpoint.model("Sam2Model", config)
         self._side = int(config.prompt_encoder_config.image_size)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from refbench.networks.large.device import Place, package
+from refbench.networks.large.preprocess import Preparation, preparation
 from refbench.record import RefBenchError
 
 Paths = Mapping[str, Path] | Path
@@ -22,28 +24,92 @@ Paths = Mapping[str, Path] | Path
 _STATES = (".safetensors", ".bin", ".pth", ".pt", ".ckpt")
 
 
-def named(paths: Paths) -> dict[str, Path]:
-    """Files by name."""
-    if isinstance(paths, Path):
-        return {path.name: path for path in sorted(paths.iterdir()) if path.is_file()}
-    return dict(paths)
+@dataclass(frozen=True)
+class Checkpoint:
+    """The files of one network, and the device that its weights go to."""
 
+    network: str
+    files: Mapping[str, Path]
+    place: Place
 
-def file_of(paths: Mapping[str, Path], network: str, *names: str) -> Path:
-    """The first of the names that is there."""
-    for name in names:
-        if name in paths:
-            return paths[name]
-    raise RefBenchError(f"{network} needs {' or '.join(names)}, which is not among its files: refbench fetch {network}")
+    @classmethod
+    def of(cls, network: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Checkpoint:
+        if isinstance(paths, Path):
+            paths = {path.name: path for path in sorted(paths.iterdir()) if path.is_file()}
+        return cls(network, paths, Place(device, dtype, batch))
 
+    def file(self, *names: str) -> Path:
+        """The first of the names that is there."""
+        for name in names:
+            if name in self.files:
+                return self.files[name]
+        raise RefBenchError(
+            f"{self.network} needs {' or '.join(names)}, which is not among its files: refbench fetch {self.network}"
+        )
 
-def state_file(paths: Mapping[str, Path], network: str) -> Path:
-    """The one file of weights: safetensors before pickles."""
-    ranked = sorted(paths.values(), key=lambda p: (p.suffix != ".safetensors", p.name))
-    found = next((path for path in ranked if path.suffix in _STATES), None)
-    if found is None:
-        raise RefBenchError(f"{network} has no file of weights ({', '.join(_STATES)}): refbench fetch {network}")
-    return found
+    @property
+    def weights(self) -> Path:
+        """The one file of weights: safetensors before pickles."""
+        ranked = sorted(self.files.values(), key=lambda path: (path.suffix != ".safetensors", path.name))
+        for path in ranked:
+            if path.suffix in _STATES:
+                return path
+        raise RefBenchError(
+            f"{self.network} has no file of weights ({', '.join(_STATES)}): refbench fetch {self.network}"
+        )
+
+    def state(self, needed: Iterable[str] = ()) -> dict[str, Any]:
+        """The weights by name; refuses a file that does not fit into memory or lacks one of those needed."""
+        self.place.check_room(self.network, [self.weights])
+        state = read_state(self.weights, self.network)
+        self.need(state, needed)
+        return state
+
+    def need(self, state: Mapping[str, Any], names: Iterable[str]) -> None:
+        """Refuse a file that lacks a weight."""
+        absent = [name for name in names if name not in state]
+        if absent:
+            raise self._unlike(f"{absent[0]} and {len(absent) - 1} more" if len(absent) > 1 else absent[0])
+
+    def placed(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The tensors on the device, in its number format."""
+        return {name: value.to(self.place.device, self.place.torch_dtype) for name, value in state.items()}
+
+    def preparation(self, **changes: Any) -> Preparation:
+        """How the repository says that pictures are prepared."""
+        return preparation(self.file("preprocessor_config.json"), **changes)
+
+    def config(self, kind: str) -> Any:
+        """The configuration, of that class of transformers."""
+        path = self.file("config.json")
+        try:
+            return getattr(package("transformers"), kind).from_json_file(str(path))
+        except (OSError, ValueError, KeyError) as error:
+            raise RefBenchError(f"{path} is damaged ({type(error).__name__}): refbench fetch {self.network}") from None
+
+    def model(self, kind: str, config: Any, state: Mapping[str, Any] | None = None) -> Any:
+        """The model of transformers of that class with all of its weights, on the device and ready to run."""
+        transformers = package("transformers")
+        state = self.state() if state is None else state
+        with _quiet(transformers), self.place.loading(self.network):
+            # Attention is left to transformers' choice: some parts of some networks refuse the fused one.
+            model, report = getattr(transformers, kind).from_pretrained(
+                None,
+                config=config,
+                state_dict=dict(state),
+                dtype=self.place.torch_dtype,
+                ignore_mismatched_sizes=True,  # told below, with the name of the weight
+                output_loading_info=True,
+            )
+            wrong = sorted([*report["missing_keys"], *(str(key[0]) for key in report["mismatched_keys"])])
+            if wrong:
+                raise self._unlike(wrong[0])
+            return model.eval().requires_grad_(False).to(self.place.device)
+
+    def _unlike(self, lacks: str) -> RefBenchError:
+        return RefBenchError(
+            f"{self.weights} is not the file of {self.network}: it lacks {lacks}; run refbench fetch {self.network}"
+        )
 
 
 def read_state(path: Path, network: str) -> dict[str, Any]:
@@ -85,47 +151,17 @@ def _harmless() -> list[Any]:
     ]
 
 
-def placed(state: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """The tensors on the device, in its number format."""
-    return {name: value.to(place.device, place.torch_dtype) for name, value in state.items()}
-
-
-def need(state: Mapping[str, Any], names: Iterable[str], path: Path, network: str) -> None:
-    """Refuse a file that lacks a weight."""
-    absent = [name for name in names if name not in state]
-    if absent:
-        raise _unlike(path, network, f"{absent[0]} and {len(absent) - 1} more" if len(absent) > 1 else absent[0])
-
-
-def transformer(kind: str, config: Any, state: Mapping[str, Any], place: Place, path: Path, network: str) -> Any:
-    """The model of transformers of that class with these weights, all of them, on the device and ready to run."""
-    transformers = package("transformers")
-    with _quiet(transformers), place.loading(network):
-        # Attention is left to transformers' choice: some parts of some networks refuse the fused one.
-        model, report = getattr(transformers, kind).from_pretrained(
-            None,
-            config=config,
-            state_dict=dict(state),
-            dtype=place.torch_dtype,
-            ignore_mismatched_sizes=True,  # told below, with the name of the weight
-            output_loading_info=True,
-        )
-        wrong = sorted([*report["missing_keys"], *(str(key[0]) for key in report["mismatched_keys"])])
-        if wrong:
-            raise _unlike(path, network, wrong[0])
-        return model.eval().requires_grad_(False).to(place.device)
-
-
-def read_config(kind: str, path: Path, network: str) -> Any:
-    """The configuration of that class of transformers."""
-    try:
-        return getattr(package("transformers"), kind).from_json_file(str(path))
-    except (OSError, ValueError, KeyError) as error:
-        raise RefBenchError(f"{path} is damaged ({type(error).__name__}): refbench fetch {network}") from None
-
-
-def _unlike(path: Path, network: str, what: str) -> RefBenchError:
-    return RefBenchError(f"{path} is not the file of {network}: it lacks {what}; run refbench fetch {network}")
+def folded(
+    weight: Any, state: Mapping[str, Any], norm: str, eps: float, *, transposed: bool = False
+) -> tuple[Any, Any]:
+    """Weight and bias of a convolution with the batch normalisation behind it multiplied in."""
+    scale, shift, mean, variance = (
+        state[f"{norm}.{part}"].double() for part in ("weight", "bias", "running_mean", "running_var")
+    )
+    factor = scale / (variance + eps).sqrt()
+    # A transposed convolution has its outputs in the second place.
+    across = (1, -1, 1, 1) if transposed else (-1, 1, 1, 1)
+    return (weight.double() * factor.view(across)).float(), (shift - mean * factor).float()
 
 
 @contextmanager

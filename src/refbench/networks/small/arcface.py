@@ -1,7 +1,8 @@
-"""SCRFD, InsightFace's face detector: boxes and five points of each face, the best score first.
+"""ArcFace: faces found by SCRFD, turned upright by their five points, and InsightFace's 512-number vectors of them.
 
 Everything here follows the `insightface` package to the pixel, rounding included, since ICE-Bench's face scores
-come from it. What it does not do is fail on a picture so long that its short side rounds to nothing.
+come from it. What it does not do is fail on a picture so long that its short side rounds to nothing. The weights are
+for non-commercial research only, so nothing here is a default; `dlib_face` is.
 """
 
 from __future__ import annotations
@@ -124,10 +125,6 @@ def not_overlapping(boxes: Floats) -> list[int]:
         left = others[common / (areas[first] + areas[others] - common) <= MOST_OVERLAP]
     return chosen
 
-
-# ArcFace: faces found by SCRFD, turned upright by their five points, and InsightFace's 512-number vectors of them.
-#
-# The weights are for non-commercial research only, so nothing here is a default; `dlib_face` is.
 
 SIDE = 112
 NUMBERS = 512

@@ -1,4 +1,7 @@
-"""Where text is: from the detector's probability map to quadrilaterals on the picture, their crops and their order."""
+"""Text in a picture, read by PP-OCRv6 small: one model for English, Chinese, Japanese and other Latin scripts.
+
+Lines are recognised one by one: in a batch the padding of a line, and so its score, would depend on its neighbours.
+"""
 
 from __future__ import annotations
 
@@ -96,10 +99,6 @@ def _mean_inside(probability: Floats, quad: Floats) -> float:
     cv2.fillPoly(mask, [(quad - [left, top]).astype(np.int32)], [1])
     return float(cv2.mean(probability[top : bottom + 1, left : right + 1], mask)[0])
 
-
-# Text in a picture, read by PP-OCRv6 small: one model for English, Chinese, Japanese and other Latin scripts.
-#
-# Lines are recognised one by one: in a batch the padding of a line, and so its score, would depend on its neighbours.
 
 _SHORT, _LONG = 736, 2000
 _SLIM, _MARGIN = 4, 3

@@ -1,4 +1,9 @@
-"""Which model for what: the best of each part of the cases, and those that cannot be told from it."""
+"""Which model for what: the best of each part of the cases, and those that cannot be told from it. Strengths and
+weaknesses: where a model is above or below the others, and further so than over all cases.
+
+Against its own mean every model would be weak at what is hard for all of them; against the others alone the best model
+would be strong at everything.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,15 @@ from math import ceil, isfinite
 
 import numpy as np
 
-from refbench.analysis.compare import Comparison, Pair
+from refbench.analysis.compare import Pair
 from refbench.analysis.compare.family import FLIPS_PER_DRAW
 from refbench.report.brief.view import Part, View, summary_of
 from refbench.stats import Array, Design, resample
 from refbench.stats.effect import LEVEL
 from refbench.stats.quantiles import t_quantile
+
+_DEFINED = 0.95
+"""The share of draws with a value that the standard error of a trait needs."""
 
 
 @dataclass(frozen=True)
@@ -82,25 +90,23 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
     other models, whoever comes out first. A sheet is read as a whole, so those of all parts are corrected together:
     in 19 of 20 sheets every line names its truly best model, as the first or as one that cannot be told from it.
     """
-    whole = view.compare(view.overall)
-    adjusted = {frozenset((p.first, p.second)): p.p_adjusted or 0.0 for p in (whole.pairs if whole else ()) if p.p}
-    orders = {id(part): _best_first(view, part) for part in parts}
-    family = sum(max(0, len(order) - 1) for order in orders.values())
-    said = []
-    for part in parts:
-        order = orders[id(part)]
-        # Flips enough that the smallest p there can be, times the family, is below the level.
-        draws = max(view.draws, ceil(1.25 * family / LEVEL / FLIPS_PER_DRAW))
-        found = view.compare(part, next(iter(order)), draws) if len(order) > 1 else None
-        of_part = {
-            frozenset((p.first, p.second)): min(1.0, family * p.p) for p in (found.pairs if found else ()) if p.p
-        }
-        said.append(_verdict(view, part, order, found, of_part))
-    everyone = _best_first(view, view.overall)
+    compared = view.compare(view.overall)
+    pairs = [(pair, pair.p_adjusted or 0.0 if pair.p else 1.0) for pair in (compared.pairs if compared else ())]
+    overall = _verdict(view, view.overall, _best_first(view, view.overall), pairs)
+    orders = [_best_first(view, part) for part in parts]
+    family = sum(max(0, len(order) - 1) for order in orders)
+    # Flips enough that the smallest p there can be, times the family, is below the level.
+    draws = max(view.board.draws, ceil(1.25 * family / LEVEL / FLIPS_PER_DRAW))
+    found = []
+    for part, order in zip(parts, orders, strict=True):
+        compared = view.compare(part, next(iter(order)), draws) if len(order) > 1 else None
+        of_part = compared.pairs if compared else ()
+        corrected = [(pair, min(1.0, family * pair.p) if pair.p else 1.0) for pair in of_part]
+        found.append(_verdict(view, part, order, corrected))
     return Verdicts(
-        overall=_verdict(view, view.overall, everyone, whole, adjusted),
-        parts=tuple(verdict for verdict in said if verdict is not None),
-        n_pairs=len(adjusted),
+        overall=overall,
+        parts=tuple(verdict for verdict in found if verdict is not None),
+        n_pairs=sum(bool(pair.p) for pair, _ in pairs),
         n_of_parts=family,
     )
 
@@ -115,38 +121,41 @@ def _best_first(view: View, part: Part) -> dict[str, float]:
 
 
 def _verdict(
-    view: View,
-    part: Part,
-    values: Mapping[str, float],
-    compared: Comparison | None,
-    adjusted: Mapping[frozenset[str], float],
+    view: View, part: Part, values: Mapping[str, float], pairs: Sequence[tuple[Pair, float]]
 ) -> Verdict | None:
+    """The verdict from the values of the ranked models, best first, and the pairs with their corrected p."""
     if not values:
         return None
     first, *others = values
-    pairs = {frozenset((pair.first, pair.second)): pair for pair in (compared.pairs if compared else ())}
-    sign = view.sign(part.measure)
-    leads = [
-        _lead(pairs[couple], first, sign, adjusted.get(couple, 1.0))
-        for other in others
-        if (couple := frozenset((first, other))) in pairs
-    ]
-    return Verdict(part, first, values[first], tuple(leads))
+    leads = {
+        pair.second if pair.first == first else pair.first: _lead(pair, first, view.sign(part.measure), p)
+        for pair, p in pairs
+        if first in (pair.first, pair.second)
+    }
+    return Verdict(part, first, values[first], tuple(leads[other] for other in others if other in leads))
 
 
-def _lead(pair: Pair, first: str, sign: int, adjusted: float) -> Lead:
+def _lead(pair: Pair, first: str, sign: int, p: float) -> Lead:
     """The pair seen from the first. A gap that is clear the other way round (failures have left another set of cases
     to the pair than to the table) is no lead."""
-    over = pair.second if pair.first == first else pair.first
-    turn = sign if pair.first == first else -sign
+    leading = pair.first == first
+    turn = sign if leading else -sign
     gap = None if pair.gap is None else turn * pair.gap
-    ci95, together = _turned(pair.ci95, turn), _turned(pair.bounds_ci95, turn)
-    chance = adjusted > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
-    sure = not (gap is None or chance or pair.hopeless)
-    ahead, behind = (sure and gap is not None and way * gap > 0 for way in (1, -1))
-    clear, undone, behind = ahead and not pair.undone, pair.undone_by if ahead else "", behind and not pair.undone
-    cases = (pair.wins, pair.ties, pair.losses) if pair.first == first else (pair.losses, pair.ties, pair.wins)
-    return Lead(over, gap, ci95, pair.detectable, clear, behind, undone, together, pair.n_cases, cases)
+    ci95 = _turned(pair.ci95, turn)
+    chance = p > LEVEL or (ci95 is not None and ci95[0] <= 0 <= ci95[1])
+    sure = 0.0 if gap is None or chance or pair.hopeless else gap
+    return Lead(
+        over=pair.second if leading else pair.first,
+        gap=gap,
+        ci95=ci95,
+        detectable=pair.detectable,
+        clear=sure > 0 and not pair.undone,
+        behind=sure < 0 and not pair.undone,
+        undone=pair.undone_by if sure > 0 else "",
+        together=_turned(pair.bounds_ci95, turn),
+        n_cases=pair.n_cases,
+        cases=(pair.wins, pair.ties, pair.losses) if leading else (pair.losses, pair.ties, pair.wins),
+    )
 
 
 def _turned(interval: tuple[float, float] | None, turn: int) -> tuple[float, float] | None:
@@ -154,16 +163,6 @@ def _turned(interval: tuple[float, float] | None, turn: int) -> tuple[float, flo
         return None
     low, high = sorted((turn * interval[0], turn * interval[1]))
     return low, high
-
-
-# Strengths and weaknesses: where a model is above or below the others, and further so than over all cases.
-#
-# Against its own mean every model would be weak at what is hard for all of them; against the others alone the best
-# model
-# would be strong at everything.
-
-_DEFINED = 0.95
-"""The share of draws with a value that a standard error needs."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ def _same_scale(view: View, part: Part) -> bool:
 
 def _values(view: View, parts: Sequence[Part], design: Design) -> list[Array]:
     """For each part, systems x (the value, then each draw of it)."""
-    weights = chain([np.ones((1, len(view.cases)))], resample(design, view.draws, view.seed))
+    weights = chain([np.ones((1, len(view.cases)))], resample(design, view.board.draws, view.board.seed))
     blocks = [summary_of(view, parts, some) for some in weights]
     return [np.concatenate(of_part, axis=1) for of_part in zip(*blocks, strict=True)]
 

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.analysis.compare import Comparison, compare_columns
+from refbench.analysis.compare import Comparison
 from refbench.analysis.precision.variance import Rank, ranking
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
@@ -20,9 +20,7 @@ from refbench.score import digits_of
 from refbench.stats import Array, WeightedMeans
 from refbench.tables.columns import Columns, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import DRAWS, SEED, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
-
-OVERALL = {"level": "overall"}
+from refbench.tables.table import OVERALL, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,10 @@ class View:
     judge: str | None
     result: Result
     """With the scores of this protocol and judge only."""
-    draws: int = DRAWS
-    seed: int = SEED
 
-    @cached_property
+    @property
     def measure(self) -> str:
-        return self.board.result.summary(self.protocol)
+        return self.board.summary[self.protocol]
 
     @property
     def cases(self) -> tuple[AnyCase, ...]:
@@ -85,41 +81,43 @@ class View:
         """The slices of the table by their labels."""
         return {tuple(where.label.items()): where for where in self.aggregate.slices(self.cases)}
 
+    @cached_property
+    def overall(self) -> Part:
+        return Part("overall", "Overall", np.ones(len(self.cases), dtype=np.bool_), self.measure, OVERALL)
+
     def sign(self, measure: str) -> int:
         """What turns a difference into how much better: -1 where less is better."""
         return -1 if measure in self.board.bench.lower else 1
 
     def places(self, part: Part) -> list[Ranked]:
         """The row of each model on a part, best first, and which of them are ranked."""
-        return ranked(self._rows_by_part.get((part.measure, *part.label.items()), ()), self.board.bench.lower)
+        rows = self._rows.get((part.measure, *part.label.items()), ())
+        return ranked(sorted(rows, key=lambda row: row.model), self.board.bench.lower)
 
     @cached_property
-    def _rows_by_part(self) -> dict[tuple[object, ...], list[Row]]:
-        """The rows of this protocol and judge by measure and slice, in the order of the models' names."""
+    def _rows(self) -> dict[tuple[object, ...], list[Row]]:
+        """The rows of this protocol and judge by measure and slice."""
         found: dict[tuple[object, ...], list[Row]] = {}
-        for row in sorted(all_rows(self.board, draws=0), key=lambda row: row.model):
+        for row in all_rows(self.board, draws=0):
             if (row.protocol, row.judge) == (self.protocol, self.judge):
                 found.setdefault((row.metric, *row.slice.items()), []).append(row)
         return found
 
     @cached_property
-    def order(self) -> tuple[Ranked, ...]:
+    def order(self) -> list[Ranked]:
         """The overall row of each model, best first; those without a rank last."""
-        found = [
-            row
-            for row in self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
-            if row.judge == self.judge
-        ]
-        return tuple(ranked(sorted(found, key=lambda row: row.model), self.board.bench.lower))
+        rows = self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
+        mine = sorted((row for row in rows if row.judge == self.judge), key=lambda row: row.model)
+        return ranked(mine, self.board.bench.lower)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
-        return tuple(place.row for place in self.order)
+    def rows(self) -> list[Row]:
+        return [place.row for place in self.order]
 
     @property
-    def ranked(self) -> tuple[Row, ...]:
+    def ranked(self) -> list[Row]:
         """The overall rows of the models that have a rank, best first."""
-        return tuple(place.row for place in self.order if place.rank is not None)
+        return [place.row for place in self.order if place.rank is not None]
 
     @cached_property
     def digits(self) -> int:
@@ -129,18 +127,14 @@ class View:
     @cached_property
     def ranks(self) -> dict[str, Rank]:
         """Where each model stands when the cases are redrawn; empty where that is not known."""
-        if not self.draws:
+        draws, seed = self.board.draws, self.board.seed
+        if not draws:
             return {}
-        found = ranking(self.result, self.protocol, self.judge, measure=self.measure, draws=self.draws, seed=self.seed)
+        found = ranking(self.result, self.protocol, self.judge, measure=self.measure, draws=draws, seed=seed)
         return {rank.model: rank for rank in found}
 
-    def value(self, model: str, part: Part) -> float | None:
-        """A model's value on a part, as the tables have it."""
-        point = self.points(part)
-        system = self.columns.systems.index((model, self.judge))
-        return None if np.isnan(point[system]) else float(point[system])
-
     def points(self, part: Part) -> Array:
+        """The value of each system on a part, as the tables have it."""
         return summary_of(self, [part], np.ones((1, len(self.cases))))[0][:, 0]
 
     def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> Comparison | None:
@@ -150,50 +144,43 @@ class View:
             return None
         kept = [case for case, keep in zip(self.cases, part.members, strict=True) if keep]
         ids = {case.id for case in kept}
-        return compare_columns(
-            narrowed(self.aggregate, part.where),
-            columns_of([score for score in self.result.scores if score.case in ids], kept),
-            kept,
-            benchmark=self.board.bench.name,
-            title=self.board.bench.title,
-            protocol=self.protocol,
+        bench = self.board.bench
+        of_part = replace(bench.protocols[self.protocol], aggregate=narrowed(self.aggregate, part.where))
+        result = replace(
+            self.result,
+            bench=replace(bench, protocols={self.protocol: of_part}),
+            cases=tuple(kept),
+            scores=tuple(score for score in self.result.scores if score.case in ids),
+        )
+        return result.compare(
             metric=part.measure,
             against=against,
-            draws=draws or self.draws,
-            seed=self.seed,
-            lower=self.board.bench.lower,
-            measured=self.board.bench.measured,
-            refusals=self.board.result.refusals,
+            draws=draws or self.board.draws,
+            seed=self.board.seed,
+            by_slice=False,
         )
 
-    @cached_property
-    def overall(self) -> Part:
-        return Part("overall", "Overall", np.ones(len(self.cases), dtype=np.bool_), self.measure, OVERALL)
 
-
-def open_view(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> View:
-    """The board under its first protocol, by the judge that the pages begin with."""
+def open_view(board: Board, protocol: str | None = None, judge: str | None = None) -> View:
+    """The board under a protocol by a judge: by default its first, by the judge that the pages begin with."""
     if not board.protocols:
         raise RefBenchError(f"{', '.join(board.run_names)}: nothing is scored yet, so there is nothing to decide by")
-    protocol = board.protocols[0]
-    return view_of(board, protocol, board.judge_for(protocol), draws=draws, seed=seed)
-
-
-def view_of(board: Board, protocol: str, judge: str | None, *, draws: int, seed: int) -> View:
+    if protocol is None:
+        protocol = board.protocols[0]
+        judge = board.judge_for(protocol)
     scores = tuple(s for s in board.result.scores if (s.protocol, s.judge) == (protocol, judge))
-    return View(board, protocol, judge, replace(board.result, scores=scores), draws, seed)
+    return View(board, protocol, judge, replace(board.result, scores=scores))
 
 
 def narrowed(aggregate: Aggregate, label: Mapping[str, str]) -> Aggregate:
     """The aggregate of one slice of the table, as if it were all there is: comparisons test the overall slice."""
-    level = label["level"]
 
     def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         found = [replace(one, level="overall") for one in aggregate.slices(cases) if one.label == dict(label)]
         return found[:1] or [Slice("overall", {}, np.zeros(len(cases), dtype=np.bool_))]
 
     def summarise(mean: Mean, where: Slice) -> Summary:
-        return aggregate.summarise(mean, replace(where, level=level))
+        return aggregate.summarise(mean, replace(where, level=label["level"]))
 
     return replace(aggregate, slices=slices, summarise=summarise)
 
@@ -218,13 +205,13 @@ def parts_of(view: View) -> list[Part]:
         for where in view.slices.values()
         if where.level != "overall" and where.members.any()
     ]
-    if all(part.kind != "n_refs" for part in found):
+    if all(part.kind != REFERENCES for part in found):
         counts = np.array([len(case.request.pictures) for case in view.cases])
-        found += [Part("n_refs", str(n), counts == n, view.measure, OVERALL) for n in sorted(set(counts.tolist())) if n]
+        numbers = sorted(set(counts[counts > 0].tolist()))
+        found += [Part(REFERENCES, str(n), counts == n, view.measure, OVERALL) for n in numbers]
     found = [part for part in found if sum(other.kind == part.kind for other in found) > 1]
-    everything = view.overall.members
     found += [
-        Part("criterion", measure.name, everything, measure.name, OVERALL)
+        Part("criterion", measure.name, view.overall.members, measure.name, OVERALL)
         for measure in view.aggregate.measures
         if measure.name != view.measure
     ]
@@ -235,9 +222,9 @@ def _title(where: Slice, view: View) -> str:
     """The last name of a slice, which is its own; with those above it where that is not enough to tell it, and with
     the level's where it is a bare number (`subjects 2`; numbers of references are worded on the sheet)."""
     names = names_of(where.label)
-    if where.level != "n_refs" and not any(map(str.isalpha, names[-1])):
+    alike = [one for one in view.slices.values() if names_of(one.label)[-1:] == names[-1:]]
+    if where.level != REFERENCES and not any(map(str.isalpha, names[-1])):
         names[-1] = f"{where.level.replace('_', ' ')} {names[-1]}"
-    alike = [one for one in view.slices.values() if names_of(one.label)[-1:] == names_of(where.label)[-1:]]
     return names[-1] if len(alike) == 1 else " / ".join(names)
 
 
@@ -246,8 +233,8 @@ def parts_with_room(parts: Sequence[Part], slices: int, criteria: int) -> list[P
     largest slices; then the first criteria."""
     levels: dict[str, list[Part]] = {}
     for part in parts:
-        if part.kind != "criterion":
-            levels.setdefault(part.kind, []).append(part)
+        levels.setdefault(part.kind, []).append(part)
+    of_criteria = levels.pop("criterion", [])
     by_size = sorted(levels.values(), key=len)
     found: list[Part] = []
     for of_level in by_size:
@@ -255,5 +242,4 @@ def parts_with_room(parts: Sequence[Part], slices: int, criteria: int) -> list[P
             found += of_level
     if not found and by_size:
         found = sorted(by_size[0], key=lambda part: -part.n_cases)[:slices]
-    found.sort(key=parts.index)
-    return found + [part for part in parts if part.kind == "criterion"][:criteria]
+    return sorted(found, key=parts.index) + of_criteria[:criteria]

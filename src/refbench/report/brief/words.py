@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from refbench.analysis.compare.records import counted
 from refbench.analysis.failures import failure_test
 from refbench.judges.panel import MEAN
 from refbench.report.brief.findings import Lead, Verdict, Verdicts
-from refbench.report.brief.markup import clipped
-from refbench.report.brief.view import Part, View, view_of
+from refbench.report.brief.view import Part, View, open_view
+from refbench.stats.effect import LEVEL
 from refbench.tables.table import Row
 
 _NAMED = 3
 """Names in a row; more are counted."""
-_LEVEL = 0.05
 _MOST_OF = 0.9
 """A model scored on less than this share of what another has is about other cases."""
 _LEANS = 75
@@ -38,62 +38,68 @@ _NOT_THE_MODELS = {
 """Kinds that mean something else where the failure is not the model's own."""
 
 
-def headline(view: View, verdict: Verdict | None) -> str:
-    """The answer in one line."""
-    if verdict is None:
-        return "No model is ranked: none has enough scores" if any_value(view) else "No model has a score yet"
-    if not verdict.leads:
-        return f"{_short(verdict.first)} scores {number(view, verdict.value)}, with nothing to compare it to"
-    if verdict.settled:
-        return f"Choose {_short(verdict.first)}"
-    if all(lead.ci95 is None for lead in verdict.leads) and any(row.n_not_asked for row in view.rows):
-        return "Not enough was asked yet to compare the models"
-    better = [lead.over for lead in verdict.leads if lead.behind]
-    if better:
-        return (
-            f"No single best: {_short(verdict.first)} comes first, but {_short(better[0])} is ahead of it on the cases "
-            "that both have"
-        )
-    if all(lead.clear or lead.undone for lead in verdict.leads):
-        undone = [lead for lead in verdict.leads if lead.undone]
-        what = min(lead.undone for lead in undone)  # "what failed" alone, where that is enough for one of them
-        return f"{_short(verdict.first)} comes first, but {what} could undo its lead over {_listed_models(undone)}"
-    if len(verdict.rivals) == len(verdict.leads):
-        undone = [lead for lead in verdict.leads if lead.undone]
-        if undone:
-            others = _listed_models(lead for lead in verdict.leads if not lead.undone)
-            what = min(lead.undone for lead in undone)
-            return (
-                f"No model stands out: {_short(verdict.first)} comes first, but its lead over {others} may be chance, "
-                f"and {what} could undo that over {_listed_models(undone)}"
-            )
-        return f"No model stands out: these cases cannot tell the {len(verdict.leads) + 1} models apart"
-    if len(verdict.rivals) < _NAMED:
-        names = [_short(name) for name in (verdict.first, *verdict.rivals)]
-        return f"Choose {', '.join(names[:-1])} or {names[-1]}: these cases cannot tell them apart"
-    others = f"{len(verdict.rivals)} of the {len(verdict.leads)} others"
-    return f"No single best: {_short(verdict.first)} comes first, but {others} cannot be told from it"
-
-
-def _listed_models(leads: Iterable[Lead]) -> str:
-    return _listed(_short(lead.over) for lead in leads)
-
-
-def any_value(view: View) -> bool:
-    return any(row.value is not None for row in view.rows)
+def clipped(text: str, most: int) -> str:
+    """At most so many characters, of the beginning and the end, where versions stand."""
+    flat = " ".join(text.split())
+    if len(flat) <= most:
+        return flat
+    end = most // 3
+    return f"{flat[: most - end - 1]}…{flat[-end:]}"
 
 
 def _short(name: str) -> str:
     return clipped(name, 34)
 
 
-def confidence(view: View, said: Verdicts) -> list[str]:
+def any_value(view: View) -> bool:
+    return any(row.value is not None for row in view.rows)
+
+
+def headline(view: View, verdict: Verdict | None) -> str:
+    """The answer in one line."""
+    if verdict is None:
+        return "No model is ranked: none has enough scores" if any_value(view) else "No model has a score yet"
+    first, leads, rivals = _short(verdict.first), verdict.leads, verdict.rivals
+    if not leads:
+        return f"{first} scores {number(view, verdict.value)}, with nothing to compare it to"
+    if verdict.settled:
+        return f"Choose {first}"
+    if all(lead.ci95 is None for lead in leads) and any(row.n_not_asked for row in view.rows):
+        return "Not enough was asked yet to compare the models"
+    for lead in leads:
+        if lead.behind:
+            ahead = f"{_short(lead.over)} is ahead of it on the cases that both have"
+            return f"No single best: {first} comes first, but {ahead}"
+    undone = [lead for lead in leads if lead.undone]
+    what = min((lead.undone for lead in undone), default="")  # "what failed" alone, where that is enough for one
+    if all(lead.clear or lead.undone for lead in leads):
+        return f"{first} comes first, but {what} could undo its lead over {_models(undone)}"
+    if len(rivals) == len(leads) and undone:
+        others = _models(lead for lead in leads if not lead.undone)
+        return (
+            f"No model stands out: {first} comes first, but its lead over {others} may be chance, and {what} could "
+            f"undo that over {_models(undone)}"
+        )
+    if len(rivals) == len(leads):
+        return f"No model stands out: these cases cannot tell the {len(leads) + 1} models apart"
+    if len(rivals) < _NAMED:
+        *names, last = map(_short, (verdict.first, *rivals))
+        return f"Choose {', '.join(names)} or {last}: these cases cannot tell them apart"
+    others = f"{len(rivals)} of the {len(leads)} others"
+    return f"No single best: {first} comes first, but {others} cannot be told from it"
+
+
+def _models(leads: Iterable[Lead]) -> str:
+    return _listed(_short(lead.over) for lead in leads)
+
+
+def confidence(view: View, verdicts: Verdicts) -> list[str]:
     """How sure one may be of the headline."""
-    verdict = said.overall
+    verdict = verdicts.overall
     if verdict is None or verdict.closest is None:
         return []
     first = _short(verdict.first)
-    found = [_over_next(view, first, verdict.closest, said.n_pairs)]
+    found = [_over_next(view, first, verdict.closest, verdicts.n_pairs)]
     if verdict.closest.gap is not None:
         above, level, below = verdict.closest.cases
         found.append(f"Case by case it is better in {above}, level in {level} and worse in {below}.")
@@ -174,64 +180,56 @@ def span(view: View, ci95: tuple[float, float]) -> str:
 def failures(view: View) -> list[str]:
     """What has no score and why, by model, and whether that depends on the model."""
     found = [f"{_short(place.row.model)} is {place.why_not}." for place in view.order if place.why_not][:_NAMED]
-    waiting = [row for row in view.rows if row.n_not_asked]
-    if waiting:
-        found.append(
-            f"Not asked yet: {_listed(f'{_short(r.model)} {r.n_not_asked} of {r.n_expected}' for r in waiting)}."
-        )
+    waiting = [f"{_short(row.model)} {row.n_not_asked} of {row.n_expected}" for row in view.rows if row.n_not_asked]
+    found += [f"Not asked yet: {_listed(waiting)}."] if waiting else []
     lacking = [row for row in view.rows if row.failures]
-    if not lacking and not waiting:
-        return ["Every picture that was asked for has a score.", *found]
     if not lacking:
-        return [*found, "Nothing failed."]
+        return [*found, "Nothing failed."] if waiting else ["Every picture that was asked for has a score.", *found]
     listed = _listed(f"{_short(row.model)} {sum(row.failures.values())} ({_kinds(row)})" for row in lacking)
     found.append(f"{'Pictures' if lacking[0].n_seeds > 1 else 'Cases'} that failed: {listed}.")
-    test = failure_test(view.result, view.protocol, view.judge, seed=view.seed)
-    if test.p is not None and test.p <= _LEVEL:
+    test = failure_test(view.result, view.protocol, view.judge, seed=view.board.seed)
+    if test.p is not None and test.p <= LEVEL:
         found += [
             f"{_short(one.model)} fails {'more' if one.failed > one.expected_if_alike else 'less'} often than chance "
             f"explains ({one.failed} of {one.n_pictures} pictures; {one.expected_if_alike:.1f} if all models were "
             "alike)."
             for one in test.models
-            if one.p is not None and one.p <= _LEVEL
+            if one.p is not None and one.p <= LEVEL
         ][:2]
-    first = view.ranked[0] if view.ranked else None
-    counted_in = [row for row in lacking if row.n_imputed]
-    if counted_in:
+    imputed = [f"{_short(row.model)} {row.n_imputed}" for row in lacking if row.n_imputed]
+    if imputed:
         how = "by the protocol" if view.board.result.refusals == "conditional" else "as the worst value"
-        found.append(f"Counted {how}: {_listed(f'{_short(row.model)} {row.n_imputed}' for row in counted_in)}.")
-    if first is not None and first.bounds is not None and sum(first.failures.values()) > first.n_imputed:
-        low, high = (number(view, end) for end in first.bounds)
-        which = "other failed ones" if first.n_imputed else "failed ones"
-        found.append(
-            f"Had the {which} of {_short(first.model)} all been worst, or all best, it would have {low} to {high}."
-        )
+        found.append(f"Counted {how}: {_listed(imputed)}.")
+    for first in view.ranked[:1]:
+        if first.bounds is not None and sum(first.failures.values()) > first.n_imputed:
+            low, high = (number(view, end) for end in first.bounds)
+            which = f"{'other ' if first.n_imputed else ''}failed ones of {_short(first.model)}"
+            found.append(f"Had the {which} all been worst, or all best, it would have {low} to {high}.")
     return found
 
 
-def _listed(said: Iterable[str]) -> str:
-    listed = list(said)
-    more = f", and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+def _listed(names: Iterable[str]) -> str:
+    named = list(names)
+    more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ", ".join(named[:_NAMED]) + more
 
 
 def _kinds(row: Row) -> str:
     """What kept cases from having a score, the most frequent first; the model's own failures apart from others'."""
-    said: list[tuple[int, str]] = []
+    counts: list[tuple[int, str]] = []
     for kind, n in row.failures.items():
         own = row.own_failures.get(kind, 0)
         name = KINDS.get(kind, kind.replace("_", " "))
-        said += [(own, name)] if own else []
-        said += [(n - own, _NOT_THE_MODELS.get(kind, name))] if n > own else []
-    said.sort(key=lambda place: (-place[0], place[1]))
-    return said[0][1] if len(said) == 1 else ", ".join(f"{n} {kind}" for n, kind in said)
+        counts += [(own, name), (n - own, _NOT_THE_MODELS.get(kind, name))]
+    listed = sorted((-n, name) for n, name in counts if n)
+    return listed[0][1] if len(listed) == 1 else ", ".join(f"{-n} {name}" for n, name in listed)
 
 
-def limits(view: View, said: Verdicts) -> list[str]:
+def limits(view: View, verdicts: Verdicts) -> list[str]:
     """What the numbers do not say."""
     board = view.board
     found = [_judged(view), *_other_judges(view)]
-    closest = said.overall.closest if said.overall else None
+    closest = verdicts.overall.closest if verdicts.overall else None
     size = f"There are {len(view.cases)} cases"
     if closest is not None and closest.detectable is not None:
         size += (
@@ -240,10 +238,10 @@ def limits(view: View, said: Verdicts) -> list[str]:
         )
     found.append(f"{size}. Prompts and subjects unlike these are not covered.")
     found += [*_uneven(view), *_other_protocols(view)]
-    if said.n_pairs:
+    if verdicts.n_pairs:
         found.append(
             '"More than chance explains" is held so strictly that fewer than one in twenty such leaderboards would '
-            f"hold a false claim (Holm's correction, {counted(said.n_pairs, 'pair')} of models)."
+            f"hold a false claim (Holm's correction, {counted(verdicts.n_pairs, 'pair')} of models)."
         )
     seeds = {output.seed for outputs in board.outputs for output in outputs}
     if len(seeds) == 1:
@@ -273,7 +271,7 @@ def _other_judges(view: View) -> list[str]:
     for judge in view.board.judges:
         if judge in (view.judge, None):
             continue
-        rows = view_of(view.board, view.protocol, judge, draws=view.draws, seed=view.seed).ranked
+        rows = open_view(view.board, view.protocol, judge).ranked
         if len(rows) == 1 and len(view.ranked) > 1:
             found.append(f"Judge {judge} has scored {rows[0].model} only.")
         elif len(rows) > 1:
@@ -299,7 +297,7 @@ def _other_protocols(view: View) -> list[str]:
     found = []
     first = view.ranked[0].model if view.ranked else None
     for protocol in view.board.protocols[1:]:
-        rows = view_of(view.board, protocol, view.judge, draws=view.draws, seed=view.seed).ranked
+        rows = open_view(view.board, protocol, view.judge).ranked
         if rows:
             who = f"{rows[0].model} comes first too" if rows[0].model == first else f"{rows[0].model} comes first"
             found.append(f"Read as the released code does ({protocol}), which has faults, {who}.")
@@ -319,7 +317,3 @@ def amount(view: View, value: float, *, rough: bool = False) -> str:
     """A difference on the benchmark's scale; marks and percentages are points."""
     text = f"{float(f'{value:.2g}'):g}" if rough else number(view, value)
     return text if view.digits == 4 else f"{text} points"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -32,7 +32,7 @@ class Marks:
     """By model and case: the kind of failure, or why the measure does not apply."""
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         others = f", one of {len(self.judges)}" if len(self.judges) > 1 else ""
         judge = f", judge {self.judge}{others}" if self.judge else ""
         return f"{self.measure} ({self.protocol}{judge})"
@@ -131,14 +131,14 @@ def choose(
             raise RefBenchError("--disagree needs at least two models")
         key, rule = (
             table.min(axis=0) - table.max(axis=0),
-            f"cases on which the models are furthest apart in {marks.said}",
+            f"cases on which the models are furthest apart in {marks.title}",
         )
     else:
         low = (best is None) != marks.lower
         column = table[list(models).index(of)] if of else mean_of_those_there(table)
         key = column if low else -column
         over = f"for {of}" if of else f"for {models[0]}" if len(models) == 1 else f"on average over {', '.join(models)}"
-        rule = f"cases with the {'lowest' if low else 'highest'} {marks.said} {over}"
+        rule = f"cases with the {'lowest' if low else 'highest'} {marks.title} {over}"
     there = np.flatnonzero(~np.isnan(key))
     if not len(there):
         raise RefBenchError(f"{said[0]}: no case has a value of {marks.measure} here")

@@ -16,7 +16,7 @@ from refbench.failure import Failure
 from refbench.pictures import decode
 from refbench.record import RefBenchError
 from refbench.report.grid.choice import Chosen, Marks, state_of
-from refbench.report.grid.text import Lettering
+from refbench.report.grid.text import TextStyle
 from refbench.report.site.boards import Board, open_boards, picture_root
 from refbench.report.site.pictures import hashes_of
 
@@ -29,7 +29,7 @@ _MOST_LINES = 6
 
 
 @dataclass(frozen=True)
-class Shot:
+class Tile:
     """A picture to show with a word about it, or why there is none to show."""
 
     label: str
@@ -44,7 +44,7 @@ class SheetCell:
     """One model's pictures of a case, and what stands under them."""
 
     title: str
-    shots: tuple[Shot, ...]
+    tiles: tuple[Tile, ...]
     below: str
 
 
@@ -54,7 +54,7 @@ class SheetRow:
 
     case: str
     instruction: str
-    references: tuple[Shot, ...]
+    references: tuple[Tile, ...]
     cells: tuple[SheetCell, ...]
 
 
@@ -69,9 +69,9 @@ class Sheet:
     broken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.title = Lettering(20, self.font, self.missing)
-        self.text = Lettering(15, self.font, self.missing)
-        self.small = Lettering(12, self.font, self.missing)
+        self.title = TextStyle(20, self.font, self.missing)
+        self.text = TextStyle(15, self.font, self.missing)
+        self.small = TextStyle(12, self.font, self.missing)
 
     def pages(self, title: str, caption: str, rows: Sequence[SheetRow], *, paged: bool) -> list[Image.Image]:
         """One long picture, or pages of about the shape of A4."""
@@ -97,8 +97,8 @@ class Sheet:
         more = ", ..." if len(self.missing) > 8 else ""
         return f"{len(self.missing)} characters have no font here and are drawn as empty boxes: {codes}{more}"
 
-    def _words(self, width: int, said: Sequence[tuple[Lettering, str, str]]) -> Image.Image:
-        lines = [(style, line, ink) for style, text, ink in said for line in style.wrap(text, width - 2 * _MARGIN)]
+    def _words(self, width: int, texts: Sequence[tuple[TextStyle, str, str]]) -> Image.Image:
+        lines = [(style, line, ink) for style, text, ink in texts for line in style.wrap(text, width - 2 * _MARGIN)]
         picture = Image.new("RGB", (width, sum(style.line for style, *_ in lines) + 2 * _GAP), _PAPER)
         draw = ImageDraw.Draw(picture)
         y = _GAP
@@ -125,7 +125,7 @@ class Sheet:
             for c, one in enumerate(band):
                 x, y = _MARGIN + (c + 1) * (self.size + _GAP), top + b * cell
                 self.text.draw(draw, (x, y), self.text.fit(one.title, self.size), _INK)
-                self._tiles(picture, draw, (x, y + self.text.line), one.shots, labelled=False)
+                self._tiles(picture, draw, (x, y + self.text.line), one.tiles, labelled=False)
                 for n, line in enumerate(self.small.wrap(one.below, self.size, 2)):
                     at = (x, y + self.text.line + self.size + 2 + n * self.small.line)
                     self.small.draw(draw, at, line, _INK)
@@ -136,28 +136,28 @@ class Sheet:
         picture: Image.Image,
         draw: ImageDraw.ImageDraw,
         at: tuple[int, int],
-        shots: Sequence[Shot],
+        tiles: Sequence[Tile],
         *,
         labelled: bool,
     ) -> None:
         """Pictures in a square of the sheet's size: one alone, up to four by two, up to nine by three, and so on."""
-        side = next(n for n in range(1, 100) if n * n >= len(shots))
+        side = next(n for n in range(1, 100) if n * n >= len(tiles))
         step = self.size // side
         label = self.small.line if labelled else 0
-        for n, shot in enumerate(shots):
+        for n, tile in enumerate(tiles):
             x, y = at[0] + (n % side) * step, at[1] + (n // side) * step
             box = (x, y, x + step - (3 if side > 1 else 0), y + step - label - (3 if side > 1 else 0))
-            self._tile(picture, draw, box, shot)
+            self._tile(picture, draw, box, tile)
             if labelled:
-                self.small.draw(draw, (x, box[3]), self.small.fit(shot.label, box[2] - box[0]), _QUIET)
+                self.small.draw(draw, (x, box[3]), self.small.fit(tile.label, box[2] - box[0]), _QUIET)
 
     def _tile(
-        self, picture: Image.Image, draw: ImageDraw.ImageDraw, box: tuple[int, int, int, int], shot: Shot
+        self, picture: Image.Image, draw: ImageDraw.ImageDraw, box: tuple[int, int, int, int], tile: Tile
     ) -> None:
         width, height = box[2] - box[0], box[3] - box[1]
-        shown: Image.Image | Failure | None = shot.failure
-        if shown is None and shot.path is not None:
-            shown = self._opened(shot.path)
+        shown: Image.Image | Failure | None = tile.failure
+        if shown is None and tile.path is not None:
+            shown = self._opened(tile.path)
         if isinstance(shown, Image.Image):
             shown.thumbnail((width, height), Image.Resampling.LANCZOS)
             picture.paste(_EMPTY, box)
@@ -166,7 +166,7 @@ class Sheet:
         failure = shown
         ink, paper = (_ALARM, _ALARM_PAPER) if failure else (_QUIET, _EMPTY)
         draw.rectangle((*box[:2], box[2] - 1, box[3] - 1), fill=paper, outline=ink)
-        said = [(self.text, failure.kind), (self.small, failure.detail)] if failure else [(self.small, shot.absent)]
+        said = [(self.text, failure.kind), (self.small, failure.detail)] if failure else [(self.small, tile.absent)]
         y = box[1] + 6
         for style, text in said:
             room = max(1, (box[3] - y - 4) // style.line)
@@ -213,17 +213,14 @@ def sheet_bytes(pages: Sequence[Image.Image], path: Path) -> bytes:
     return data.getvalue()
 
 
-# From runs to a sheet of pictures: outputs from the runs, references from where the data lies, values by case.
-
-
 def open_board(runs: Sequence[Path], protocol: str | None) -> Board:
     """The runs as one board: all of the same cases."""
     boards = open_boards(runs, protocol=protocol or "both", draws=0)
     if len(boards) > 1:
         for board in boards:
             board.close()
-        said = "; ".join(f"{', '.join(board.run_names)}: {board.bench.title}" for board in boards)
-        raise RefBenchError(f"a sheet is about one set of cases, and these runs have {len(boards)} ({said})")
+        sets = "; ".join(f"{', '.join(board.run_names)}: {board.bench.title}" for board in boards)
+        raise RefBenchError(f"a sheet is about one set of cases, and these runs have {len(boards)} ({sets})")
     return boards[0]
 
 
@@ -244,42 +241,43 @@ def sheet_rows(
     ]
 
 
-def _reference(board: Board, picture: Picture, root: Path | None) -> Shot:
+def _reference(board: Board, picture: Picture, root: Path | None) -> Tile:
     path = root / picture.name if root is not None else None
     if path is None or not path.is_file():
-        return Shot(picture.role)
+        return Tile(picture.role)
     if hashes_of(picture, board.inputs) - {hashlib.sha256(path.read_bytes()).hexdigest()}:
         other = Failure(kind="unreadable_picture", detail=f"{picture.name} is not the picture that was recorded")
-        return Shot(picture.role, failure=other)
-    return Shot(picture.role, path)
+        return Tile(picture.role, failure=other)
+    return Tile(picture.role, path)
 
 
 def _cell(board: Board, marks: Marks, case: AnyCase, position: int, model: str, seed: int) -> SheetCell:
     number = board.model_numbers[model]
     run = board.runs[board.models[number].run]
-    outputs = [
-        output
-        for who, output in board.outputs_by_case.get(case.id, [])
-        if who == number and output.step is None and output.seed == seed
-    ]
-    if not outputs:
-        shots: tuple[Shot, ...] = (Shot("output", absent="no output is recorded"),)
-        return SheetCell(model, shots, state_of(marks, model, case, position, None))
-    output = outputs[0]
-    if output.failure is not None:
-        shots = (Shot("output", failure=output.failure),)
+    output = next(
+        (
+            output
+            for who, output in board.outputs_by_case.get(case.id, ())
+            if who == number and output.step is None and output.seed == seed
+        ),
+        None,
+    )
+    if output is None:
+        tiles = [Tile("output", absent="no output is recorded")]
+    elif output.failure is not None:
+        tiles = [Tile("output", failure=output.failure)]
     else:
-        shots = tuple(Shot("output", run.blobs.path(p.sha256, p.format)) for p in output.pictures)
-    return SheetCell(model, shots, state_of(marks, model, case, position, output.failure))
+        tiles = [Tile("output", run.blobs.path(p.sha256, p.format)) for p in output.pictures]
+    return SheetCell(model, tuple(tiles), state_of(marks, model, case, position, output.failure if output else None))
 
 
 def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str], seed: int = 0) -> str:
     """What one must know to believe the sheet."""
     seeds = max(board.result.seeds.get(model, 1) for model in models)
     of_seeds = f", mean of {seeds} seeds; the pictures are of seed {seed}" if seeds > 1 else ""
-    said = [
-        f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}.",
-        f"Under each picture: {marks.said} of this case alone{' (lower is better)' if marks.lower else ''}{of_seeds}.",
-        f"RefBench {__version__}; {board.result.measured_by()}; fingerprint {board.result.table.fingerprint}.",
-    ]
-    return " ".join(said)
+    lower = " (lower is better)" if marks.lower else ""
+    return (
+        f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}. "
+        f"Under each picture: {marks.title} of this case alone{lower}{of_seeds}. "
+        f"RefBench {__version__}; {board.result.measured_by()}; fingerprint {board.result.table.fingerprint}."
+    )

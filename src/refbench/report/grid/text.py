@@ -60,7 +60,7 @@ _TOKENS = re.compile(rf"\s+|[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 Font = ImageFont.FreeTypeFont
 
 
-class Lettering:
+class TextStyle:
     """Text in one size. `missing`, shared by all sizes, collects the characters that no font has."""
 
     def __init__(self, size: int, font: Path | None = None, missing: dict[str, None] | None = None) -> None:

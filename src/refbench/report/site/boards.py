@@ -1,6 +1,5 @@
-"""The judges' words of one run, by case: read from the ledgers once, kept in a file, given out chunk by chunk.
-
-Tens of thousands of replies do not fit beside the scores in memory, and pages want a few cases at a time.
+"""Boards: runs of the same cases brought together, so that all their models stand side by side; with what pages need
+of them beside their table: judges' replies, where the pictures lie, and rows by number of references and by tag.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import orjson
@@ -33,6 +32,10 @@ from refbench.tables.result import Result
 from refbench.tables.scoring import benchmark_of, result_of, run_result
 from refbench.tables.table import DRAWS, SEED, Row, Slice, tabulate
 
+MOST_ROWS = 2500
+"""Rows that a first view can hold: about 250 bytes each, and all of it is to stay under 1 MB."""
+REFERENCES, TAG = "n_refs", "tag"
+"""Levels of rows by number of references and by tag."""
 _AT_ONCE = 500
 _PURPOSE = ("model", "judge", "part", "protocol", "seed", "repeat")
 _MOST_WORDS = 400
@@ -40,7 +43,10 @@ _MOST_WORDS = 400
 
 
 class Replies:
-    """All replies of a run, in a temporary file that goes away with this."""
+    """The judges' replies of a run by case, read from the ledgers once and kept in a temporary file.
+
+    Tens of thousands of replies do not fit beside the scores in memory, and pages want a few cases at a time.
+    """
 
     def __init__(self, run: Run) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="refbench-view-")
@@ -121,8 +127,6 @@ def _text_of(request: Mapping[str, Any]) -> str:
     return "\n".join([*system, *said])
 
 
-# Where the pictures of a run's cases lie: what `--data` says, what the run noted, or `$REFBENCH_DATA`.
-
 _LOOKED_AT = 20
 """Cases whose pictures are looked for before a directory is believed to be theirs."""
 
@@ -163,9 +167,6 @@ def _holds(root: Path, cases: Sequence[AnyCase]) -> bool:
     return any((root / name).is_file() for name in named)
 
 
-# Boards: runs of the same cases brought together, so that all their models stand side by side.
-
-
 @dataclass(frozen=True)
 class BoardModel:
     """A model of a board. Its name is the one it has in its run, with the run's where two would be called alike."""
@@ -190,6 +191,8 @@ class Board:
     result: Result
     wordings: tuple[str | None, ...]
     """In whose words the judges of each run were asked; None without a judge."""
+    draws: int = DRAWS
+    seed: int = SEED
     picture_root: Path | None = None
     """Where the pictures of the cases lie; None where that is not known."""
 
@@ -219,10 +222,25 @@ class Board:
     def protocols(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(score.protocol for score in self.result.scores))
 
+    @cached_property
+    def summary(self) -> dict[str, str]:
+        """By protocol: the measure that the leaderboard is sorted by."""
+        return {protocol: self.result.summary(protocol) for protocol in self.protocols}
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """All rows there are, those by number of references and by tag too."""
+        return all_rows(self, self.draws)
+
+    @property
+    def rows_apart(self) -> bool:
+        """Whether there are more rows than a first view can hold."""
+        return len(self.rows) > MOST_ROWS
+
     def judge_for(self, protocol: str) -> str | None:
         """Whose numbers are shown unless another judge is chosen: the mean of the judges where that is the benchmark's
         own number, else the judge who has scored most models, the first of equals."""
-        rows = self.result.rows(protocol=protocol, metric=self.result.summary(protocol), level="overall")
+        rows = self.result.rows(protocol=protocol, metric=self.summary[protocol], level="overall")
 
         def weight(judge: str | None) -> tuple[bool, int, bool]:
             models = sum(row.judge == judge and row.value is not None for row in rows)
@@ -257,6 +275,10 @@ class Board:
     def judge_numbers(self) -> dict[str | None, int]:
         return {judge: number for number, judge in enumerate(self.judges)}
 
+    def numbers(self, of: Row | Score) -> dict[str, int]:
+        """The numbers of its model and its judge."""
+        return {"model": self.model_numbers[of.model], "judge": self.judge_numbers[of.judge]}
+
     @cached_property
     def outputs_by_case(self) -> dict[str, list[tuple[int, Output]]]:
         """The outputs for each case with the number of their model, models in order, steps before what they led to."""
@@ -286,6 +308,15 @@ def _step(output: Output) -> float:
     return float("inf") if output.step is None else output.step
 
 
+class ReadOptions(TypedDict, total=False):
+    """How runs are scored for a board, with the defaults of `open_boards`."""
+
+    protocol: str
+    refusals: str
+    draws: int
+    seed: int
+
+
 def open_boards(
     paths: Sequence[Path],
     *,
@@ -298,17 +329,45 @@ def open_boards(
     runs = [Run.open(path) for path in paths]
     if not runs:
         raise RefBenchError("give at least one run directory to look at")
-    names = _names(runs)
-    together: dict[tuple[str, ...], list[int]] = {}
-    for number, run in enumerate(runs):
-        together.setdefault(_cases_of(run), []).append(number)
+    names = dict(zip(runs, _names(runs), strict=True))
+    together: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        together.setdefault(_cases_of(run), []).append(run)
+    boards = []
     with contextlib.ExitStack() as opened:  # what was opened before something is found wrong is closed again
-        boards = []
-        for place, members in enumerate(together.values()):
-            of_board = [runs[n] for n in members]
-            replies = [opened.enter_context(contextlib.closing(Replies(run))) for run in of_board]
-            called = [names[n] for n in members]
-            boards.append(_board(f"b{place}", of_board, called, replies, protocol, refusals, draws, seed))
+        for number, members in enumerate(together.values()):
+            replies = [opened.enter_context(contextlib.closing(Replies(run))) for run in members]
+            outputs = [run.outputs() for run in members]
+            bench = benchmark_of(members[0])
+            results = [
+                run_result(
+                    run,
+                    bench,
+                    run.cases(bench.case_type),
+                    protocol=protocol,
+                    draws=draws if len(members) == 1 else 0,
+                    seed=seed,
+                    refusals=refusals,
+                    # What was painted and not judged yet is shown too: every score of it is missing, and says so.
+                    systems=[(name, None) for name in sorted({o.model for o in made} - of_run.models)],
+                )
+                for run, of_run, made in zip(members, replies, outputs, strict=True)
+            ]
+            called = [names[run] for run in members]
+            models = _models(results, called)
+            board = Board(
+                id=f"b{number}",
+                runs=tuple(members),
+                run_names=tuple(called),
+                replies=tuple(replies),
+                outputs=tuple(map(tuple, outputs)),
+                models=tuple(models),
+                result=results[0],
+                wordings=tuple(result.wording for result in results),
+                draws=draws,
+                seed=seed,
+            )
+            boards.append(board if len(members) == 1 else replace(board, result=_joined(board, bench, results)))
         opened.pop_all()
     return boards
 
@@ -333,46 +392,6 @@ def _names(runs: Sequence[Run]) -> list[str]:
     return names
 
 
-def _board(
-    board: str,
-    runs: list[Run],
-    names: list[str],
-    replies: list[Replies],
-    protocol: str,
-    refusals: str,
-    draws: int,
-    seed: int,
-) -> Board:
-    bench = benchmark_of(runs[0])
-    outputs = [run.outputs() for run in runs]
-    results = [
-        run_result(
-            run,
-            bench,
-            run.cases(bench.case_type),
-            protocol=protocol,
-            draws=draws if len(runs) == 1 else 0,
-            seed=seed,
-            refusals=refusals,
-            # What was painted and not judged yet is shown too: every score of it is missing, and says so.
-            systems=[(name, None) for name in sorted({o.model for o in made} - said.models)],
-        )
-        for run, said, made in zip(runs, replies, outputs, strict=True)
-    ]
-    models = _models(results, names)
-    found = results[0] if len(runs) == 1 else _joined(bench, runs, names, results, models, draws, seed)
-    return Board(
-        id=board,
-        runs=tuple(runs),
-        run_names=tuple(names),
-        replies=tuple(replies),
-        outputs=tuple(map(tuple, outputs)),
-        models=tuple(models),
-        result=found,
-        wordings=tuple(result.wording for result in results),
-    )
-
-
 def _models(results: Sequence[Result], names: Sequence[str]) -> list[BoardModel]:
     of_runs = [sorted({score.model for score in result.scores}) for result in results]
     counts = Counter(name for models in of_runs for name in models)
@@ -383,42 +402,34 @@ def _models(results: Sequence[Result], names: Sequence[str]) -> list[BoardModel]
     ]
 
 
-def _joined(
-    bench: Benchmark,
-    runs: Sequence[Run],
-    names: Sequence[str],
-    results: Sequence[Result],
-    models: Sequence[BoardModel],
-    draws: int,
-    seed: int,
-) -> Result:
+def _joined(board: Board, bench: Benchmark, results: Sequence[Result]) -> Result:
     """One result of several runs, under a fingerprint of what is true of all of them."""
     here = {case.id for result in results for case in result.cases}
-    cases = [case for case in runs[0].cases(bench.case_type) if case.id in here]
-    called = {(model.run, model.of_run): model.name for model in models}
+    cases = [case for case in board.runs[0].cases(bench.case_type) if case.id in here]
+    called = {(model.run, model.of_run): model.name for model in board.models}
+    parts = [result.table.parts for result in results]
     scores: list[Score] = []
     changes: list[dict[str, Any]] = []
-    notes = _differences([result.table.parts for result in results], names)
+    notes = _differences(parts, board.run_names)
     for number, result in enumerate(results):
         whole = [*result.scores, *_unasked(result, cases)]
         scores += [score.model_copy(update={"model": called[number, score.model]}) for score in whole]
         changes += [{**change, "model": called[number, change["model"]]} for change in result.changes]
-        notes += [f"{names[number]}: {note}" for note in result.notes]
-    parts = [result.table.parts for result in results]
+        notes += [f"{board.run_names[number]}: {note}" for note in result.notes]
     return result_of(
         bench,
         cases,
         scores,
-        subset=runs[0].info.subset,
-        draws=draws,
-        seed=seed,
+        subset=board.runs[0].info.subset,
+        draws=board.draws,
+        seed=board.seed,
         changes=changes,
         notes=notes,
-        settings=_of_all(parts, "settings", names),
-        judges=_of_all(parts, "asked", names),
+        settings=_of_all(parts, "settings", board.run_names),
+        judges=_of_all(parts, "asked", board.run_names),
         measured={name: how for part in parts for name, how in part.get("measured", {}).items()},
         refusals=results[0].refusals,
-        seeds={model.name: results[model.run].seeds[model.of_run] for model in models},
+        seeds={model.name: results[model.run].seeds[model.of_run] for model in board.models},
     )
 
 
@@ -462,19 +473,9 @@ def _of_all(parts: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) 
     return found
 
 
-def with_pictures(board: Board, root: Path | None) -> Board:
-    """The board with the directory in which its cases' pictures lie."""
-    return replace(board, picture_root=root)
-
-
-# Rows by number of references and by tag, for benchmarks that do not table these themselves.
-
-REFERENCES, TAG = "n_refs", "tag"
-
-
-def all_rows(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> list[Row]:
-    """The rows of the board's table, then those of the further levels; without those of measures that concern none
-    of a slice's cases."""
+def all_rows(board: Board, draws: int) -> list[Row]:
+    """The rows of the board's table, then those by number of references and by tag where the benchmark does not table
+    these itself; without those of measures that concern none of a slice's cases."""
     rows = list(board.result.table.rows)
     levels = {row.slice["level"] for row in rows}
     for protocol in board.protocols:
@@ -488,7 +489,7 @@ def all_rows(board: Board, *, draws: int = DRAWS, seed: int = SEED) -> list[Row]
                 [score for score in board.result.scores if score.protocol == protocol],
                 board.cases,
                 draws=draws,
-                seed=seed,
+                seed=board.seed,
             )
     return [row for row in rows if row.value is not None or row.n_expected]
 

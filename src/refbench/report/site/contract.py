@@ -8,7 +8,9 @@ people, models or judges is text and stays text: pages set `textContent`, never 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar, cast
+
+T = TypeVar("T")
 
 INDEX_SIZE = 2000
 """Cases in an `index` chunk: what is needed to filter, sort and search."""
@@ -17,6 +19,17 @@ CASES_SIZE = 25
 
 FLAGS = ("near_source", "near_reference")
 """Bits of `IndexChunk.flags`, lowest first."""
+
+
+def as_view(kind: type[T], record: object, **given: Any) -> T:
+    """A record of the pages: what is given by name, and the rest as the record has it under the same names."""
+
+    def value(name: str) -> Any:
+        if name in given:
+            return given[name]
+        return record[name] if isinstance(record, Mapping) else getattr(record, name)
+
+    return cast("T", {name: value(name) for name in kind.__annotations__})
 
 
 class ModelHead(TypedDict):

@@ -1,4 +1,6 @@
-"""Outputs of a board that are nearly a source or a reference, looked at through the thumbnails."""
+"""Chunk `<board>/failures`: what failed, where, whether it depends on the model, what to look at; and which outputs are
+nearly a source or a reference.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from refbench.analysis.copies import Copy, flag_of
@@ -15,8 +18,10 @@ from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import FLAGS, FailuresChunk
-from refbench.report.site.pictures import Album
-from refbench.tables.table import Row, names_of
+from refbench.report.site.pictures import PictureStore
+from refbench.tables.table import names_of
+
+_MOST_EXAMPLES = 300
 
 
 @dataclass(frozen=True)
@@ -30,11 +35,11 @@ class Copies:
 
 def not_yet(board: Board) -> Copies:
     """What a live page says while the pictures are still being looked at."""
-    said = "" if not any(board.outputs) else "The pictures are still being compared: load the page again in a while."
-    return Copies([{} for _ in board.models], (), said)
+    waiting = "The pictures are still being compared: load the page again in a while." if any(board.outputs) else ""
+    return Copies([{} for _ in board.models], (), waiting)
 
 
-def find_copies(board: Board, album: Album, stopped: Callable[[], bool] = lambda: False) -> Copies:
+def find_copies(board: Board, store: PictureStore, stopped: Callable[[], bool] = lambda: False) -> Copies:
     """Compare every final output with the pictures that its model was given; `stopped` ends it early."""
     bits: list[dict[str, int]] = [{} for _ in board.models]
     counts: list[Counter[str]] = [Counter() for _ in board.models]
@@ -42,20 +47,20 @@ def find_copies(board: Board, album: Album, stopped: Callable[[], bool] = lambda
     problems: list[str] = []
     concerned = [case for case in board.cases if case.request.pictures and case.id in board.outputs_by_case]
 
-    def look(case: AnyCase) -> list[tuple[int, Copy | Failure | None]]:
-        return [] if stopped() else _of_case(board, album, case)
+    def compare(case: AnyCase) -> list[tuple[int, Copy | Failure | None]]:
+        return [] if stopped() else _of_case(board, store, case)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for case, found in zip(concerned, pool.map(look, concerned), strict=True):
-            for model, said in found:
-                if isinstance(said, Failure):
-                    problems.append(said.detail)
+        for case, found in zip(concerned, pool.map(compare, concerned), strict=True):
+            for model, look in found:
+                if isinstance(look, Failure):
+                    problems.append(look.detail)
                     continue
                 counts[model]["checked"] += 1
-                if said is not None:
-                    counts[model][said.flag] += 1
-                    bits[model][case.id] = bits[model].get(case.id, 0) | 1 << FLAGS.index(said.flag)
-                    cases.setdefault((model, said.flag), {})[case.id] = None
+                if look is not None:
+                    counts[model][look.flag] += 1
+                    bits[model][case.id] = bits[model].get(case.id, 0) | 1 << FLAGS.index(look.flag)
+                    cases.setdefault((model, look.flag), {})[case.id] = None
     rows = [
         {"model": model, "flag": flag, "n": counts[model][flag], "of": counts[model]["checked"], "cases": list(ids)}
         for (model, flag), ids in sorted(cases.items())
@@ -64,99 +69,71 @@ def find_copies(board: Board, album: Album, stopped: Callable[[], bool] = lambda
     return Copies(bits, rows, unchecked)
 
 
-def _of_case(board: Board, album: Album, case: AnyCase) -> list[tuple[int, Copy | Failure | None]]:
+def _of_case(board: Board, store: PictureStore, case: AnyCase) -> list[tuple[int, Copy | Failure | None]]:
     """What each final output of the case is nearly equal to; a Failure where that cannot be said."""
-    given: dict[bool, list[Any]] = {True: [], False: []}
-    missing: str | None = None
+    sources: list[Path] = []
+    references: list[Path] = []
+    missing: list[Failure] = []
     for picture in case.request.pictures:
-        shot = album.input_shot(picture, board.picture_root, board.inputs)
-        if shot is None:
-            missing = f"{picture.name} cannot be opened, or is another picture than was used"
+        file = store.input_file(picture, board.picture_root, board.inputs)
+        if file is None:
+            detail = f"{picture.name} cannot be opened, or is another picture than was used"
+            missing = [Failure(kind="unreadable_picture", detail=detail)]
         else:
-            given[picture.role == "source"].append(album.small(shot))
+            (sources if picture.role == "source" else references).append(store.small(file))
     found: list[tuple[int, Copy | Failure | None]] = []
     for model, output in board.outputs_by_case[case.id]:
         if output.step is not None or not output.pictures:
             continue
-        said: list[Copy | Failure | None] = []
+        looks: list[Copy | Failure | None] = []
         for stored in output.pictures:
-            shot = album.output_shot(stored, board.runs[board.models[model].run])
-            if shot is None:
-                said.append(Failure(kind="unreadable_picture", detail=f"{case.id}: the output cannot be opened"))
+            file = store.output_file(stored, board.runs[board.models[model].run])
+            if file is None:
+                looks.append(Failure(kind="unreadable_picture", detail=f"{case.id}: the output cannot be opened"))
             else:
-                said.append(flag_of(album.small(shot), given[True], given[False]))
-        copies = [one for one in said if isinstance(one, Copy)]
-        failures = [one for one in said if isinstance(one, Failure)]
-        if missing is not None and not copies:
-            failures.append(Failure(kind="unreadable_picture", detail=missing))
-        found.append((model, copies[0] if copies else failures[0] if failures else None))
+                looks.append(flag_of(store.small(file), sources, references))
+        copies = [look for look in looks if isinstance(look, Copy)]
+        failures = [look for look in looks if isinstance(look, Failure)]
+        found.append((model, copies[0] if copies else next(iter([*failures, *missing]), None)))
     return found
 
 
-# Chunk `<board>/failures`: what failed, where, whether it depends on the model, and what to look at.
-
-_MOST_EXAMPLES = 300
-
-
-def failures_chunk(
-    board: Board, rows: Sequence[Row], summary: Mapping[str, str], copies: Copies, *, seed: int
-) -> FailuresChunk:
+def failures_chunk(board: Board, copies: Copies) -> FailuresChunk:
     """Failures by kind and by slice, whether they depend on the model, near copies, and examples to look at."""
     return FailuresChunk(
-        by_kind=_by_kind(board, rows),
-        by_slice=_by_slice(board, rows, summary),
-        test=_tests(board, seed),
+        by_kind=[
+            {**board.numbers(row), **_of(row, "protocol", "metric"), "kind": kind, "n": n, "n_expected": row.n_expected}
+            for row in board.rows
+            if row.slice["level"] == "overall"
+            for kind, n in row.failures.items()
+        ],
+        by_slice=[
+            {
+                **board.numbers(row),
+                "protocol": row.protocol,
+                "level": row.slice["level"],
+                "name": " / ".join(names_of(row.slice)),
+                **_of(row, "n_expected", "n_scored", "n_not_asked", "failures"),
+            }
+            for row in board.rows
+            if row.slice["level"] != "overall" and row.metric == board.summary[row.protocol]
+        ],
+        test=[_test(board, protocol, judge) for protocol in board.protocols for judge in board.judges],
         flags=copies.rows,
         unchecked=copies.unchecked,
         examples=_examples(board),
     )
 
 
-def _tests(board: Board, seed: int) -> list[dict[str, Any]]:
-    found = []
-    for protocol in board.protocols:
-        for judge in board.judges:
-            test = failure_test(board.result, protocol, judge, seed=seed)
-            number = board.judge_numbers[judge]
-            # The test is about the summary measure: other measures may have failures where it has none.
-            statement = f"in {test.measure}, {test.statement}"
-            found.append({"protocol": protocol, "judge": number, "statement": statement, "p": test.p})
-    return found
+def _of(record: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
-def _by_kind(board: Board, rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": board.model_numbers[row.model],
-            "judge": board.judge_numbers[row.judge],
-            "protocol": row.protocol,
-            "metric": row.metric,
-            "kind": kind,
-            "n": count,
-            "n_expected": row.n_expected,
-        }
-        for row in rows
-        if row.slice["level"] == "overall"
-        for kind, count in row.failures.items()
-    ]
-
-
-def _by_slice(board: Board, rows: Sequence[Row], summary: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "model": board.model_numbers[row.model],
-            "judge": board.judge_numbers[row.judge],
-            "protocol": row.protocol,
-            "level": row.slice["level"],
-            "name": " / ".join(names_of(row.slice)),
-            "n_expected": row.n_expected,
-            "n_scored": row.n_scored,
-            "n_not_asked": row.n_not_asked,
-            "failures": row.failures,
-        }
-        for row in rows
-        if row.slice["level"] != "overall" and row.metric == summary[row.protocol]
-    ]
+def _test(board: Board, protocol: str, judge: str | None) -> dict[str, Any]:
+    test = failure_test(board.result, protocol, judge, seed=board.seed)
+    # The test is about the summary measure: other measures may have failures where it has none.
+    statement = f"in {test.measure}, {test.statement}"
+    return {"protocol": protocol, "judge": board.judge_numbers[judge], "statement": statement, "p": test.p}
 
 
 def _examples(board: Board) -> list[dict[str, Any]]:
@@ -164,8 +141,7 @@ def _examples(board: Board) -> list[dict[str, Any]]:
     all the measures that one picture has lost to it."""
     found: dict[tuple[str, str, str], dict[tuple[object, ...], dict[str, Any]]] = {}
     for score in board.result.scores:
-        failure = score.failure
-        if failure is None:
+        if (failure := score.failure) is None:
             continue
         alike = found.setdefault((score.protocol, failure.kind, score.model), {})
         place = score.case, score.seed, score.judge, failure.detail
@@ -174,13 +150,11 @@ def _examples(board: Board) -> list[dict[str, Any]]:
         elif len(alike) < _MOST_EXAMPLES:
             alike[place] = {
                 "case": score.case,
-                "model": board.model_numbers[score.model],
-                "judge": board.judge_numbers[score.judge],
+                **board.numbers(score),
                 "protocol": score.protocol,
                 "metrics": [score.metric],
                 "seed": score.seed,
-                "kind": failure.kind,
-                "detail": failure.detail,
+                **_of(failure, "kind", "detail"),
             }
     listed = [list(alike.values()) for alike in found.values()]
     turns = [alike[turn] for turn in range(_MOST_EXAMPLES) for alike in listed if turn < len(alike)]

@@ -1,4 +1,6 @@
-"""Chunk `site`: which boards there are, and what can be chosen on them."""
+"""Chunks `site`, which boards there are and what can be chosen on them, and `<board>/board`, the rows of the table with
+all that the overview and the methods page say about them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from refbench import __version__
-from refbench.analysis.precision.variance import Rank
+from refbench.analysis.precision.variance import Rank, ranking
 from refbench.output import Painting, paintings
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import (
@@ -22,13 +24,11 @@ from refbench.report.site.contract import (
     PublishedSource,
     RowsChunk,
     SiteHead,
+    as_view,
 )
 from refbench.score import digits_of
 from refbench.tables.columns import Columns
 from refbench.tables.table import Aggregate, Ranked, Row, ranked, summaries
-
-MOST_ROWS = 2500
-"""Rows that a first view can hold: about 250 bytes each, and all of it is to stay under 1 MB."""
 
 FAILURE_KINDS = {
     "api_error": "The endpoint answered with an error or could not be reached; the next run tries again.",
@@ -50,50 +50,41 @@ FAILURE_KINDS = {
 """Every kind of failure, in one sentence for a reader of the pages."""
 
 
-def site_head(boards: Sequence[Board], rows: Sequence[Sequence[Row]], *, live: bool) -> SiteHead:
-    """The head of a site, from its boards and all rows of each."""
-    return SiteHead(
-        version=__version__,
-        live=live,
-        boards=[board_head(board, of_board) for board, of_board in zip(boards, rows, strict=True)],
-        failure_kinds=FAILURE_KINDS,
-    )
+def site_head(boards: Sequence[Board], *, live: bool) -> SiteHead:
+    """The head of a site."""
+    heads = [board_head(board) for board in boards]
+    return SiteHead(version=__version__, live=live, boards=heads, failure_kinds=FAILURE_KINDS)
 
 
-def board_head(board: Board, rows: Sequence[Row]) -> BoardHead:
+def board_head(board: Board) -> BoardHead:
     """What can be chosen on a board."""
-    summary = {protocol: board.result.summary(protocol) for protocol in board.protocols}
-    return BoardHead(
-        id=board.id,
+    return as_view(
+        BoardHead,
+        board,
         benchmark=board.bench.name,
         title=board.bench.title,
         paper=board.bench.paper,
         subset=board.runs[0].info.subset,
         n_cases=len(board.cases),
         models=[ModelHead(name=model.name, run=board.run_names[model.run]) for model in board.models],
-        judges=board.judges,
         judge_titles=[board.judge_title(judge) for judge in board.judges],
-        protocols=board.protocols,
-        measures={protocol: _measures(board, protocol, rows, summary[protocol]) for protocol in board.protocols},
-        summary=summary,
+        measures={protocol: _measures(board, protocol) for protocol in board.protocols},
         judge={protocol: board.judge_numbers[board.judge_for(protocol)] for protocol in board.protocols},
-        wording=board.wording,
-        rows_apart=len(rows) > MOST_ROWS,
-        levels=list(dict.fromkeys(row.slice["level"] for row in rows)),
+        levels=list(dict.fromkeys(row.slice["level"] for row in board.rows)),
         fingerprint=board.result.table.fingerprint,
         has_pictures=any(board.outputs) or board.picture_root is not None,
     )
 
 
-def _measures(board: Board, protocol: str, rows: Sequence[Row], summary: str) -> list[MeasureHead]:
+def _measures(board: Board, protocol: str) -> list[MeasureHead]:
     """Those that have a value somewhere, in the benchmark's order; further ones behind them, the summary always."""
     values: dict[str, list[float]] = {}
-    for row in rows:
+    for row in board.rows:
         if row.protocol == protocol and row.value is not None:
             values.setdefault(row.metric, []).append(row.value)
     aggregate = board.bench.protocols[protocol].aggregate
     declared = {measure.name: measure for measure in aggregate.measures}
-    names = [name for name in declared if name in values or name == summary]
+    names = [name for name in declared if name in values or name == board.summary[protocol]]
     names += [name for name in values if name not in declared]
     ranges = _ranges(board, aggregate)
     return [
@@ -132,19 +123,13 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     return found
 
 
-# Chunk `<board>/board`: the rows of the table with all that the overview and the methods page say about them.
-
-Ranks = Mapping[tuple[str, str | None, str], Rank]
-"""By protocol, judge and model: the ranks it could hold, and how often it comes first."""
-
-
-def board_chunk(board: Board, rows: Sequence[Row], summary: Mapping[str, str], ranks: Ranks) -> BoardChunk:
+def board_chunk(board: Board) -> BoardChunk:
     """Everything of the overview and the methods page, but for the rows that a first view can do without."""
-    first = rows if len(rows) <= MOST_ROWS else [row for row in rows if _is_first(row, summary)]
-    places = _places(board, first)
+    rows = [row for row in board.rows if not board.rows_apart or _is_first(board, row)]
+    places, ranks = _places(board, rows), _ranks(board)
     published, sources = _published(board)
     return BoardChunk(
-        rows=[_row(board, row, summary, ranks, places.get(id(row))) for row in first],
+        rows=[_row(board, row, places.get(id(row)), ranks) for row in rows],
         published=published,
         sources=sources,
         changes=board.result.changes,
@@ -158,13 +143,13 @@ def board_chunk(board: Board, rows: Sequence[Row], summary: Mapping[str, str], r
     )
 
 
-def rows_chunk(board: Board, rows: Sequence[Row], summary: Mapping[str, str]) -> RowsChunk:
+def rows_chunk(board: Board) -> RowsChunk:
     """The rows that `board_chunk` leaves out."""
-    return RowsChunk(rows=[_row(board, row, summary, {}, None) for row in rows if not _is_first(row, summary)])
+    return RowsChunk(rows=[_row(board, row) for row in board.rows if not _is_first(board, row)])
 
 
-def _is_first(row: Row, summary: Mapping[str, str]) -> bool:
-    return row.slice["level"] == "overall" or row.metric == summary[row.protocol]
+def _is_first(board: Board, row: Row) -> bool:
+    return row.slice["level"] == "overall" or row.metric == board.summary[row.protocol]
 
 
 def _places(board: Board, rows: Sequence[Row]) -> dict[int, Ranked]:
@@ -176,31 +161,29 @@ def _places(board: Board, rows: Sequence[Row]) -> dict[int, Ranked]:
     return {id(place.row): place for alike in together.values() for place in ranked(alike, board.bench.lower)}
 
 
-def _row(board: Board, row: Row, summary: Mapping[str, str], ranks: Ranks, place: Ranked | None) -> BoardRow:
-    is_summary = row.slice["level"] == "overall" and row.metric == summary[row.protocol]
-    drawn = ranks.get((row.protocol, row.judge, row.model)) if is_summary else None
-    return BoardRow(
-        model=board.model_numbers[row.model],
-        judge=board.judge_numbers[row.judge],
-        protocol=row.protocol,
-        metric=row.metric,
-        slice=row.slice,
-        value=row.value,
-        ci95=row.ci95,
-        bounds=row.bounds,
-        rank=place.rank if place else None,
-        unranked=place.why_not if place else None,
-        rank95=drawn.rank95 if drawn else None,
-        first=drawn.best if drawn else None,
-        n_cases=row.n_cases,
-        n_seeds=row.n_seeds,
-        n_expected=row.n_expected,
-        n_scored=row.n_scored,
-        n_not_asked=row.n_not_asked,
-        n_not_applicable=row.n_not_applicable,
-        n_imputed=row.n_imputed,
-        failures=row.failures,
-        remark=row.remark,
+def _ranks(board: Board) -> dict[tuple[object, ...], Rank]:
+    """By protocol, measure, judge and model: the ranks that each ranked model could hold."""
+    return {
+        (protocol, board.summary[protocol], judge, rank.model): rank
+        for protocol in (board.protocols if board.draws else ())
+        for judge in board.judges
+        for rank in ranking(board.result, protocol, judge, draws=board.draws, seed=board.seed)
+    }
+
+
+def _row(
+    board: Board, row: Row, place: Ranked | None = None, ranks: Mapping[tuple[object, ...], Rank] | None = None
+) -> BoardRow:
+    """A row of the table; one with a place, which is an overall one, has ranks too."""
+    drawn = ranks.get((row.protocol, row.metric, row.judge, row.model)) if place and ranks else None
+    return as_view(
+        BoardRow,
+        row,
+        **board.numbers(row),
+        rank=place and place.rank,
+        unranked=place and place.why_not,
+        rank95=drawn and drawn.rank95,
+        first=drawn and drawn.best,
     )
 
 
@@ -223,14 +206,11 @@ def _published(board: Board) -> tuple[list[PublishedRow], list[PublishedSource]]
     ]
     numbers = {place: number for number, place in enumerate(alike)}
     rows = [
-        PublishedRow(
-            label=value.label,
+        as_view(
+            PublishedRow,
+            value,
             model=by_name.get(value.model) if value.model is not None else None,
             source=numbers[value.judge, value.subset],
-            metric=value.metric,
-            slice=value.slice,
-            value=value.value,
-            table=value.table,
         )
         for value in values
     ]

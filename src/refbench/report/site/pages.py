@@ -1,32 +1,32 @@
-"""A chunk of data as a classic script. Whatever a judge or a file name says, it stays inside a JSON string."""
+"""Every chunk of a site by its name, made when it is asked for: what the writer writes and the server serves."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import orjson
 
 from refbench.record import Record, RefBenchError, clean_text
-from refbench.report.site import statistics
-from refbench.report.site.boards import Board, all_rows, open_boards, picture_root, with_pictures
-from refbench.report.site.cases import CaseGrid, cases_chunk, index_chunk
+from refbench.report.site.boards import Board, ReadOptions, open_boards, picture_root
+from refbench.report.site.cases import CaseValues, cases_chunk, index_chunk
 from refbench.report.site.contract import CASES_SIZE, INDEX_SIZE, AnnotationView
 from refbench.report.site.failures import Copies, failures_chunk, find_copies, not_yet
-from refbench.report.site.overview import MOST_ROWS, board_chunk, rows_chunk, site_head
-from refbench.report.site.pictures import Album, Wanted
+from refbench.report.site.overview import board_chunk, rows_chunk, site_head
+from refbench.report.site.pictures import PictureStore, Wanted
+from refbench.report.site.statistics import agreement_chunk, compare_chunk
 from refbench.runs.annotations import read_annotations
-from refbench.runs.disk import disk_error
-from refbench.tables.table import DRAWS, SEED, Row
+from refbench.runs.disk import disk_error, write_whole
 
 # A script ends at `</script` wherever it stands, and a line at U+2028 and U+2029: as escapes they are text.
 _ESCAPES = {
@@ -39,7 +39,8 @@ _ESCAPES = {
 
 
 def script(name: str, value: Any) -> bytes:
-    """`refbench.put("<name>", <JSON>)`."""
+    """A chunk of data as a classic script, `refbench.put("<name>", <JSON>)`. Whatever a judge or a file name says, it
+    stays inside a JSON string."""
     return b"refbench.put(" + _json(name) + b", " + _json(value) + b");\n"
 
 
@@ -64,46 +65,33 @@ def _clean(value: Any) -> Any:
     return value
 
 
-# Every chunk of a site by its name, made when it is asked for: what the writer writes and the server serves.
-
-_NAME = re.compile(r"(b\d+)/(board|rows|compare|failures|agreement|(?:index|cases)/(\d+))")
+_MARK = ".refbench-site"
+_INDEX = "index.html"
 
 
 class BoardPages:
     """The chunks of one board."""
 
-    def __init__(self, board: Board, album: Album, *, draws: int, seed: int, live: bool) -> None:
+    def __init__(self, board: Board, store: PictureStore, *, live: bool) -> None:
         self.board = board
         self.live = live
+        self.store = store
         self._copies: Copies | None = None
-        self.album = album
-        self.draws = draws
-        self.seed = seed
 
     @cached_property
-    def rows(self) -> list[Row]:
-        return all_rows(self.board, draws=self.draws, seed=self.seed)
-
-    @cached_property
-    def summary(self) -> dict[str, str]:
-        return {protocol: self.board.result.summary(protocol) for protocol in self.board.protocols}
-
-    @cached_property
-    def _grid(self) -> CaseGrid:
-        return CaseGrid(self.board, self.summary)
+    def _values(self) -> CaseValues:
+        return CaseValues(self.board)
 
     @property
     def copies(self) -> Copies:
         """The outputs that are nearly copies. Live pages do not wait for them: `compare_pictures` sets them."""
-        if self._copies is None:
-            if self.live:
-                return not_yet(self.board)
-            self.compare_pictures()
-            assert self._copies is not None
-        return self._copies
+        if self._copies is None and self.live:
+            return not_yet(self.board)
+        return self._copies or self.compare_pictures()
 
-    def compare_pictures(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        self._copies = find_copies(self.board, self.album, stopped)
+    def compare_pictures(self, stopped: Callable[[], bool] = lambda: False) -> Copies:
+        self._copies = find_copies(self.board, self.store, stopped)
+        return self._copies
 
     def names(self) -> Iterator[str]:
         """What this board's chunks are called, behind the board's name; cases first, since thumbnails are made for
@@ -112,25 +100,22 @@ class BoardPages:
         yield from (f"cases/{k}" for k in range(math.ceil(n / CASES_SIZE)))
         yield from (f"index/{k}" for k in range(math.ceil(n / INDEX_SIZE)))
         yield from ("board", "compare", "failures", "agreement")
-        if len(self.rows) > MOST_ROWS:
+        if self.board.rows_apart:
             yield "rows"
 
     def chunk(self, name: str) -> Mapping[str, Any]:
+        """A chunk by its name; a name that no chunk has is a KeyError."""
+        if name not in set(self.names()):
+            raise KeyError(name)
         kind, _, number = name.partition("/")
-        if kind == "board":
-            ranks = statistics.ranks_of(self.board, draws=self.draws, seed=self.seed)
-            return board_chunk(self.board, self.rows, self.summary, ranks)
-        if kind == "rows":
-            return rows_chunk(self.board, self.rows, self.summary)
-        if kind == "compare":
-            return statistics.compare_chunk(self.board, draws=self.draws, seed=self.seed)
-        if kind == "failures":
-            return failures_chunk(self.board, self.rows, self.summary, self.copies, seed=self.seed)
-        if kind == "agreement":
-            return statistics.agreement_chunk(self.board)
+        if kind == "cases":
+            return cases_chunk(self.board, self.store, int(number))
         if kind == "index":
-            return index_chunk(self.board, self._grid, self.copies.bits, int(number))
-        return cases_chunk(self.board, self.album, int(number))
+            return index_chunk(self.board, self._values, self.copies.bits, int(number))
+        if kind == "failures":
+            return failures_chunk(self.board, self.copies)
+        make = {"board": board_chunk, "rows": rows_chunk, "compare": compare_chunk, "agreement": agreement_chunk}
+        return make[kind](self.board)
 
 
 class Pages:
@@ -139,25 +124,23 @@ class Pages:
     def __init__(
         self,
         runs: Sequence[Path],
-        album: Album,
+        store: PictureStore,
         *,
         data: Path | None = None,
-        protocol: str = "both",
-        refusals: str = "conditional",
-        draws: int = DRAWS,
-        seed: int = SEED,
         live: bool = False,
+        **options: Unpack[ReadOptions],
     ) -> None:
         self.live = live
         with contextlib.ExitStack() as opened:
-            boards = open_boards(runs, protocol=protocol, refusals=refusals, draws=draws, seed=seed)
+            boards = open_boards(runs, **options)
             for board in boards:
                 opened.callback(board.close)
-            boards = [_found(board, data) for board in boards]
-            if data is not None and all(board.picture_root is None for board in boards):
+            roots = [picture_root(board.runs, board.bench, board.cases, data) for board in boards]
+            if data is not None and not any(roots):
                 raise RefBenchError(f"--data {data} holds none of the cases' pictures: give the directory of the data")
             opened.pop_all()
-        self.boards = {board.id: BoardPages(board, album, draws=draws, seed=seed, live=live) for board in boards}
+        boards = [replace(board, picture_root=root) for board, root in zip(boards, roots, strict=True)]
+        self.boards = {board.id: BoardPages(board, store, live=live) for board in boards}
 
     def names(self) -> Iterator[str]:
         """Every chunk there is."""
@@ -168,26 +151,18 @@ class Pages:
     def chunk(self, name: str) -> Any:
         """A chunk by its name; a name that no chunk has is a KeyError."""
         if name == "site":
-            boards = list(self.boards.values())
-            return site_head([pages.board for pages in boards], [pages.rows for pages in boards], live=self.live)
+            return site_head([pages.board for pages in self.boards.values()], live=self.live)
         if name == "annotations":
             return self.annotations()
-        match = _NAME.fullmatch(name)
-        if match is None or match[1] not in self.boards:
-            raise KeyError(name)
-        pages = self.boards[match[1]]
-        if match[3] is not None:
-            size = INDEX_SIZE if match[2].startswith("index") else CASES_SIZE
-            if int(match[3]) * size >= len(pages.board.cases) or match[3] != str(int(match[3])):
-                raise KeyError(name)
-        return pages.chunk(match[2])
+        board, _, of_board = name.partition("/")
+        return self.boards[board].chunk(of_board)
 
     def annotations(self) -> list[AnnotationView]:
         """What people noted, as it stands in the runs now."""
         return [
-            AnnotationView(board=name, case=said.case, star=said.star, tags=said.tags, comment=said.comment)
+            AnnotationView(board=name, case=note.case, star=note.star, tags=note.tags, comment=note.comment)
             for name, pages in self.boards.items()
-            for said in read_annotations(*(run.path for run in pages.board.runs)).standing.values()
+            for note in read_annotations(*(run.path for run in pages.board.runs)).standing.values()
         ]
 
     def close(self) -> None:
@@ -195,31 +170,20 @@ class Pages:
             pages.board.close()
 
 
-def _found(board: Board, data: Path | None) -> Board:
-    return with_pictures(board, picture_root(board.runs, board.bench, board.cases, data))
+class Written(Record):
+    """What was written from runs, and which pictures it had to do without."""
 
-
-# The static site: a folder that opens from the file system, without a server or a network.
-#
-# It is written in place, chunk by chunk: the page that opens it comes last, so a site that was not finished does not
-# look like one, and pictures of an earlier site are used again.
-
-_MARK = ".refbench-site"
-_INDEX = "index.html"
-
-
-class WrittenSite(Record):
-    """Where the site is, what it holds, and which pictures it had to do without."""
-
-    index: Path
-    cases: int
-    chunks: int
-    pictures: int
-    bytes: int
+    path: Path
+    """The file to open."""
     absent: tuple[str, ...]
     """Names of case pictures that were not at hand."""
     broken: dict[str, str]
     """Pictures that cannot be shown, with the reason."""
+    boards: int
+    cases: int = 0
+    chunks: int = 0
+    pictures: int = 0
+    bytes: int = 0
 
 
 def write_site(
@@ -227,69 +191,56 @@ def write_site(
     out: Path,
     *,
     data: Path | None = None,
-    protocol: str = "both",
-    refusals: str = "conditional",
     pictures: Wanted = "full",
-    draws: int = DRAWS,
-    seed: int = SEED,
-    said: Callable[[str], None] = lambda text: None,
-) -> WrittenSite:
-    """Write the pages of the runs into `out`: a new or empty folder, or an earlier site. `said` hears of progress."""
+    report: Callable[[str], None] = lambda text: None,
+    **options: Unpack[ReadOptions],
+) -> Written:
+    """Write the pages of the runs into `out`: a new or empty folder, or an earlier site. `report` hears of progress.
+
+    The static site opens from the file system, without a server or a network. It is written in place, chunk by chunk:
+    the page that opens it comes last, so a site that was not finished does not look like one, and pictures of an
+    earlier site are used again.
+    """
     _check(out)
-    album = Album(pictures, out)
-    said("scoring the runs")
-    pages = Pages(runs, album, data=data, protocol=protocol, refusals=refusals, draws=draws, seed=seed)
-    try:
+    report("scoring the runs")
+    with closing(PictureStore(pictures, out)) as store, closing(Pages(runs, store, data=data, **options)) as pages:
+        names = list(pages.names())
         try:
             _take(out)
-            names = list(pages.names())
             for number, name in enumerate(names, 1):
-                path = out / "data" / f"{name}.js"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(script(name, pages.chunk(name)))
+                _write(out / "data" / f"{name}.js", script(name, pages.chunk(name)))
                 if number % 20 == 0:
-                    said(f"{number} of {len(names)} chunks")
-        finally:
-            pages.close()
-            album.close()
-        _prune(out, album.written)
-        for name, source in assets():
-            if name != _INDEX:
-                target = out / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read_bytes())
-        # Last: without it nobody takes the folder for a site.
-        part = out / f".part-{_INDEX}"
-        part.write_bytes(_asset(_INDEX).read_bytes())
-        part.replace(out / _INDEX)
-    except OSError as error:
-        raise disk_error(error, out) from error
-    return WrittenSite(
-        index=out / _INDEX,
+                    report(f"{number} of {len(names)} chunks")
+            _prune(out, store.written)
+            files = {name: source.read_bytes() for name, source in assets()}
+            index = files.pop(_INDEX)
+            for name, content in files.items():
+                _write(out / name, content)
+            write_whole(out / _INDEX, index)  # last: without it nobody takes the folder for a site
+        except OSError as error:
+            raise disk_error(error, out) from error
+    return Written(
+        path=out / _INDEX,
+        absent=tuple(sorted(store.absent)),
+        broken=dict(sorted(store.broken.items())),
+        boards=len(pages.boards),
         cases=sum(len(of_board.board.cases) for of_board in pages.boards.values()),
         chunks=len(names),
-        pictures=len(album.thumbs),
+        pictures=len(store.thumbs),
         bytes=sum(file.stat().st_size for file in out.rglob("*") if file.is_file()),
-        absent=tuple(sorted(album.absent)),
-        broken=dict(sorted(album.broken.items())),
     )
 
 
 def assets() -> Iterator[tuple[str, Traversable]]:
-    """The files of the pages, by their paths in a site."""
-    yield from _files(resources.files("refbench.report.site") / "assets", "")
+    """The files of the pages, by their names."""
+    for entry in (resources.files("refbench.report.site") / "assets").iterdir():
+        if not entry.name.startswith("."):
+            yield entry.name, entry
 
 
-def _files(folder: Traversable, inside: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _files(entry, f"{inside}{entry.name}/")
-        elif not entry.name.startswith("."):
-            yield f"{inside}{entry.name}", entry
-
-
-def _asset(name: str) -> Traversable:
-    return resources.files("refbench.report.site") / "assets" / name
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def _check(out: Path) -> None:

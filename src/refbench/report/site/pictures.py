@@ -29,10 +29,12 @@ _QUALITY = 82
 _SHOWN_BY_BROWSERS = frozenset({"png", "jpeg", "webp", "gif", "bmp"})
 
 Wanted = Literal["full", "thumbs"]
+Recorded = Mapping[str, Collection[str]]
+"""Hashes that runs noted when they opened the pictures of the cases, by name."""
 
 
 @dataclass(frozen=True)
-class Shot:
+class PictureFile:
     """A picture that can be shown: where it lies, what it is, and how large it is when upright."""
 
     path: Path
@@ -57,7 +59,7 @@ class Shot:
             return Failure(kind="unreadable_picture", detail=f"{self.path.name}: {error.strerror}")
 
 
-class Album:
+class PictureStore:
     """Every picture that chunks have named so far, by the paths under which pages ask for them.
 
     With a folder, pictures are put there when they are first named; a live server has none, and makes thumbnails when
@@ -69,70 +71,68 @@ class Album:
         self.folder = folder
         self.written: set[str] = set()
         """Names of the files in the folder that this site needs."""
-        self.thumbs: dict[str, Shot] = {}
-        self.full: dict[str, Shot] = {}
+        self.thumbs: dict[str, PictureFile] = {}
+        self.full: dict[str, PictureFile] = {}
         self.broken: dict[str, str] = {}
         """Pictures that cannot be shown, with the reason, by their names."""
         self.absent: set[str] = set()
         """Names of pictures that are not at hand."""
-        self._known: dict[Path, Shot | Failure] = {}
+        self._known: dict[Path, PictureFile | Failure] = {}
         self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="refbench-pictures")
 
     def warm(self, paths: Iterable[Path]) -> None:
         """Look at many pictures at once, in threads; what is asked for afterwards is known."""
-        list(self._pool.map(self._shot, dict.fromkeys(path for path in paths if path not in self._known)))
+        list(self._pool.map(self._file_at, dict.fromkeys(path for path in paths if path not in self._known)))
 
-    def inputs(
-        self, pictures: Sequence[Picture], root: Path | None, recorded: Mapping[str, Collection[str]]
-    ) -> list[PictureView]:
+    def inputs(self, pictures: Sequence[Picture], root: Path | None, recorded: Recorded) -> list[PictureView]:
         """Pictures of a case. Those that are not at hand, or are not the ones that were used, stay empty."""
         return [
-            self._view(picture.role, picture.name, self.input_shot(picture, root, recorded)) for picture in pictures
+            self._view(picture.role, picture.name, self.input_file(picture, root, recorded)) for picture in pictures
         ]
 
     def outputs(self, pictures: Sequence[StoredPicture], run: Run, name: str) -> list[PictureView]:
         """Pictures that a model made, from the run's blobs."""
         names = [name if len(pictures) == 1 else f"{name} {number}" for number in range(1, len(pictures) + 1)]
         return [
-            self._view("output", said, self.output_shot(picture, run))
+            self._view("output", said, self.output_file(picture, run))
             for said, picture in zip(names, pictures, strict=True)
         ]
 
-    def small(self, shot: Shot) -> Path:
+    def small(self, file: PictureFile) -> Path:
         """A file that shows the picture at the size of a thumbnail, or the picture itself where none is kept."""
-        kept = self.folder / shot.thumb if self.folder is not None else _cached(shot)
-        if kept is None or (not kept.is_file() and isinstance(thumbnail(shot), Failure)) or not kept.is_file():
-            return shot.path
+        kept = self.folder / file.thumb if self.folder is not None else _cached(file)
+        if kept is None or (not kept.is_file() and isinstance(thumbnail(file), Failure)) or not kept.is_file():
+            return file.path
         return kept
 
     def close(self) -> None:
         self._pool.shutdown()
 
-    def input_shot(self, picture: Picture, root: Path | None, recorded: Mapping[str, Collection[str]]) -> Shot | None:
+    def input_file(self, picture: Picture, root: Path | None, recorded: Recorded) -> PictureFile | None:
         """A picture of a case, if it is at hand, can be shown, and is the one that was used: `recorded` has the hashes
         that runs noted when they opened it, by name."""
         path = root / picture.name if root is not None else None
         if path is None or not path.is_file():
             self.absent.add(picture.name)
             return None
-        return self._same(picture.name, self._shot(path), hashes_of(picture, recorded))
+        return self._same(picture.name, self._file_at(path), hashes_of(picture, recorded))
 
-    def output_shot(self, picture: StoredPicture, run: Run) -> Shot | None:
+    def output_file(self, picture: StoredPicture, run: Run) -> PictureFile | None:
         """A picture that a model made, if its blob is there and whole."""
         path = run.blobs.path(picture.sha256, picture.format)
-        return self._same(path.name, self._shot(path), {picture.sha256})
+        return self._same(path.name, self._file_at(path), {picture.sha256})
 
-    def _same(self, name: str, shot: Shot | Failure, hashes: Collection[str]) -> Shot | None:
+    def _same(self, name: str, file: PictureFile | Failure, hashes: Collection[str]) -> PictureFile | None:
         """The picture, if it can be shown and is the one that was recorded: another one would be a wrong answer."""
-        if isinstance(shot, Failure):
-            self.broken[name] = shot.detail
+        if isinstance(file, Failure):
+            self.broken[name] = file.detail
             return None
-        if any(sha256 != shot.sha256 for sha256 in hashes):
+        if any(sha256 != file.sha256 for sha256 in hashes):
             self.broken[name] = "it is not the picture that was recorded: its content has another hash"
             return None
-        return shot
+        return file
 
-    def _shot(self, path: Path) -> Shot | Failure:
+    def _file_at(self, path: Path) -> PictureFile | Failure:
         known = self._known.get(path)
         if known is None:
             facts = read_facts(path)
@@ -140,19 +140,19 @@ class Album:
                 known = facts
             else:
                 size = (facts.width, facts.height) if facts.orientation < 5 else (facts.height, facts.width)
-                known = Shot(path, facts.sha256, facts.format, *size)
+                known = PictureFile(path, facts.sha256, facts.format, *size)
                 if self.folder is not None and not self._keep(known, self.folder):
                     known = Failure(kind="unreadable_picture", detail="its pixels cannot be decoded")
             self._known[path] = known
         return known
 
-    def _keep(self, shot: Shot, folder: Path) -> bool:
+    def _keep(self, file: PictureFile, folder: Path) -> bool:
         """Put the thumbnail and the file into the folder, each once; False where the picture cannot be decoded."""
-        wishes = [(shot.thumb, thumbnail)] + ([(shot.full, full_picture)] if self.wanted == "full" else [])
+        wishes = [(file.thumb, thumbnail)] + ([(file.full, full_picture)] if self.wanted == "full" else [])
         for name, make in wishes:
             path = folder / name
             if not path.exists():  # of an earlier site: same name, same bytes
-                data = make(shot)
+                data = make(file)
                 if isinstance(data, Failure):
                     return False
                 try:
@@ -162,29 +162,29 @@ class Album:
             self.written.add(name)
         return True
 
-    def _view(self, role: str, name: str, shot: Shot | None) -> PictureView:
-        if shot is None:
+    def _view(self, role: str, name: str, file: PictureFile | None) -> PictureView:
+        if file is None:
             return PictureView(role=role, name=name, thumb="", full="", width=0, height=0)
-        self.thumbs[shot.thumb] = shot
-        full = shot.thumb
+        self.thumbs[file.thumb] = file
+        full = file.thumb
         if self.wanted == "full":
-            full = shot.full
-            self.full[full] = shot
-        return PictureView(role=role, name=name, thumb=shot.thumb, full=full, width=shot.width, height=shot.height)
+            full = file.full
+            self.full[full] = file
+        return PictureView(role=role, name=name, thumb=file.thumb, full=full, width=file.width, height=file.height)
 
 
-def hashes_of(picture: Picture, recorded: Mapping[str, Collection[str]]) -> set[str]:
+def hashes_of(picture: Picture, recorded: Recorded) -> set[str]:
     """Every hash that a picture of a case must have: what its benchmark says, and what the runs noted."""
     return {*recorded.get(picture.name, ()), *([picture.sha256] if picture.sha256 else [])}
 
 
-def thumbnail(shot: Shot) -> bytes | Failure:
+def thumbnail(file: PictureFile) -> bytes | Failure:
     """A JPEG of at most THUMB pixels, from the user's cache or made now and put there."""
-    place = _cached(shot)
+    place = _cached(file)
     if place is not None:
         with contextlib.suppress(OSError):
             return place.read_bytes()
-    pixels = shot.pixels()
+    pixels = file.pixels()
     if isinstance(pixels, Failure):
         return pixels
     height, width = pixels.shape[:2]
@@ -198,14 +198,14 @@ def thumbnail(shot: Shot) -> bytes | Failure:
     return data
 
 
-def full_picture(shot: Shot) -> bytes | Failure:
+def full_picture(file: PictureFile) -> bytes | Failure:
     """The file as it is, or as PNG where browsers do not show its format."""
-    if shot.format in _SHOWN_BY_BROWSERS:
+    if file.format in _SHOWN_BY_BROWSERS:
         try:
-            return shot.path.read_bytes()
+            return file.path.read_bytes()
         except OSError as error:
-            return Failure(kind="unreadable_picture", detail=f"{shot.path.name}: {error.strerror}")
-    pixels = shot.pixels()
+            return Failure(kind="unreadable_picture", detail=f"{file.path.name}: {error.strerror}")
+    pixels = file.pixels()
     return pixels if isinstance(pixels, Failure) else encode(pixels, "png")
 
 
@@ -216,9 +216,9 @@ def _reduced(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     return resize(pixels, (max(1, pixels.shape[1] // factor), max(1, pixels.shape[0] // factor)), "box")
 
 
-def _cached(shot: Shot) -> Path | None:
+def _cached(file: PictureFile) -> Path | None:
     folder = cache_folder()
-    return None if folder is None else folder.parent / "thumbs" / shot.sha256[:2] / f"{shot.sha256}-{THUMB}.jpg"
+    return None if folder is None else folder.parent / "thumbs" / file.sha256[:2] / f"{file.sha256}-{THUMB}.jpg"
 
 
 def _put(place: Path, data: bytes) -> None:

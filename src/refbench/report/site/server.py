@@ -1,4 +1,6 @@
-"""A site whose chunks are made when a page asks for them, and made anew when the runs have grown since."""
+"""The live pages: a site whose chunks are made when a page asks for them, and a server on loopback that answers only to
+who has its token, and only to pages of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Unpack
 
 import orjson
 from aiohttp import web
@@ -15,11 +18,11 @@ from pydantic import ValidationError
 
 from refbench.failure import Failure
 from refbench.record import RefBenchError
+from refbench.report.site.boards import ReadOptions
 from refbench.report.site.pages import Pages, assets, script
-from refbench.report.site.pictures import Album, Shot, Wanted, full_picture, thumbnail
+from refbench.report.site.pictures import PictureFile, PictureStore, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
-from refbench.tables.table import DRAWS, SEED
 
 _SLOW = ("/compare", "/agreement")
 """Chunks that are made beside the others; they read the board, and no file that a refresh closes."""
@@ -28,22 +31,13 @@ _MOST_KEPT = 64
 
 
 class LiveSite:
-    """What a server serves. A page that is loaded looks for news in the runs first."""
+    """A site whose chunks are made anew when the runs have grown: a page that is loaded looks for news first."""
 
-    def __init__(
-        self,
-        runs: Sequence[Path],
-        *,
-        data: Path | None = None,
-        protocol: str = "both",
-        refusals: str = "conditional",
-        pictures: Wanted = "full",
-        draws: int = DRAWS,
-        seed: int = SEED,
-    ) -> None:
-        self.album = Album(pictures)
+    def __init__(self, runs: Sequence[Path], *, data: Path | None = None, **options: Unpack[ReadOptions]) -> None:
+        self.store = PictureStore()
         self._runs = list(runs)
-        self._options = {"data": data, "protocol": protocol, "refusals": refusals, "draws": draws, "seed": seed}
+        self._data = data
+        self._options = options
         self._lock = threading.Lock()
         self._slow = threading.Lock()
         self._closed = False
@@ -79,7 +73,7 @@ class LiveSite:
         self._closed = True
         with self._lock:
             self._current[0].close()
-            self.album.close()
+            self.store.close()
 
     def _refresh(self) -> None:
         state = self._state_now()
@@ -92,7 +86,7 @@ class LiveSite:
 
     def _opened(self) -> tuple[Pages, dict[str, bytes]]:
         """The runs as they are now, and a place for the chunks that are made from them."""
-        pages = Pages(self._runs, self.album, live=True, **self._options)  # type: ignore[arg-type]
+        pages = Pages(self._runs, self.store, data=self._data, live=True, **self._options)
         kept: dict[str, bytes] = {}
         # Opening every picture takes long, and nobody should wait for it: flags come with a later loading of the page.
         work = threading.Thread(target=self._compare_pictures, args=(pages, kept), name="refbench-copies", daemon=True)
@@ -245,11 +239,11 @@ class Server:
 
     async def _picture(self, request: web.Request) -> web.Response:
         kind, name = request.match_info["kind"], request.match_info["name"]
-        shots: Mapping[str, Shot] = self.site.album.thumbs if kind == "thumbs" else self.site.album.full
-        shot = shots.get(f"{kind}/{name}")
-        if shot is None:  # only what a chunk has named is served: a path never reaches the file system
+        files: Mapping[str, PictureFile] = self.site.store.thumbs if kind == "thumbs" else self.site.store.full
+        file = files.get(f"{kind}/{name}")
+        if file is None:  # only what a chunk has named is served: a path never reaches the file system
             raise web.HTTPNotFound
-        data = await asyncio.to_thread(thumbnail if kind == "thumbs" else full_picture, shot)
+        data = await asyncio.to_thread(thumbnail if kind == "thumbs" else full_picture, file)
         if isinstance(data, Failure):
             raise web.HTTPNotFound
         response = _response(name, data)

@@ -1,4 +1,4 @@
-"""Chunks `compare` and `agreement`, and ranks: what the analyses say about a board, for the pages."""
+"""Chunks `<board>/compare` and `<board>/agreement`: what the analyses say about a board."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 from refbench.analysis.agree.rows import agreement_rows
 from refbench.analysis.compare.runs import compare_result
-from refbench.analysis.precision.variance import Variance, ranking, variances
+from refbench.analysis.precision.variance import Variance, variances
 from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
-from refbench.report.site.contract import AgreementChunk, CompareChunk, GapRow
-from refbench.report.site.overview import Ranks
+from refbench.report.site.contract import AgreementChunk, CompareChunk, GapRow, as_view
 from refbench.score import Score
 from refbench.tables.scoring import run_draws
 
@@ -24,25 +23,13 @@ _LIMITS = (
 )
 
 
-def ranks_of(board: Board, *, draws: int, seed: int) -> Ranks:
-    """The ranks that each ranked model could hold, under every protocol and judge."""
-    if not draws:
-        return {}
-    return {
-        (protocol, judge, rank.model): rank
-        for protocol in board.protocols
-        for judge in board.judges
-        for rank in ranking(board.result, protocol, judge, draws=draws, seed=seed)
-    }
-
-
-def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
+def compare_chunk(board: Board) -> CompareChunk:
     """All pairs of models under every protocol and judge, in the summary measure."""
     pairs: list[GapRow] = []
     limits: list[str] = list(_LIMITS)
     for protocol, judge in _families(board):
         try:
-            found = compare_result(board.result, protocol, judge, draws=draws, seed=seed)
+            found = compare_result(board.result, protocol, judge, draws=board.draws, seed=board.seed)
         except RefBenchError as error:
             limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
             continue
@@ -51,26 +38,19 @@ def compare_chunk(board: Board, *, draws: int, seed: int) -> CompareChunk:
             if pair.gap is None:
                 limits.append(f"{pair.first} and {pair.second} ({protocol}, {judge or 'no judge'}): {pair.failure}")
                 continue
+            drivers = pair.drivers[:_MOST_DRIVERS]
             pairs.append(
-                GapRow(
+                as_view(
+                    GapRow,
+                    pair,
                     first=board.model_numbers[pair.first],
                     second=board.model_numbers[pair.second],
                     judge=board.judge_numbers[judge],
                     protocol=protocol,
                     metric=found.metric,
-                    gap=pair.gap,
-                    ci95=pair.ci95,
-                    p=pair.p,
-                    p_adjusted=pair.p_adjusted,
-                    resolved=bool(pair.resolved),
                     undone=pair.undone_by if pair.only_failures else "",
-                    effect=pair.effect,
                     n=pair.n_cases,
-                    sentence=pair.sentence,
-                    drivers=[
-                        {"slice": dict(one.slice), "gap": one.gap, "share": one.share, "n": one.n_cases}
-                        for one in pair.drivers[:_MOST_DRIVERS]
-                    ],
+                    drivers=[{"slice": d.slice, "gap": d.gap, "share": d.share, "n": d.n_cases} for d in drivers],
                 )
             )
     return CompareChunk(pairs=pairs, limits=limits)

@@ -1,4 +1,5 @@
-"""Workers that are asked in JSON lines: kept alive from request to request, started again after every death.
+"""Workers that are asked in JSON lines: kept alive from request to request, started again after every death; what they
+are told and reply; and the options that `python:` and `command:` share.
 
 The protocol is in docs/python-models.md. Everything a worker prints that is no part of it goes to the log.
 """
@@ -7,22 +8,33 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import orjson
 
+from refbench.calls.pool import Job
 from refbench.calls.process import Process
 from refbench.failure import Failure, FailureKind
 from refbench.models.model import Commission, Painted
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
+from refbench.specs import Spec, model_options
 
 _GRACE_S = 5.0
 _STARTS = 2  # a death while loading may be another's fault, but only once
 _BRACES = 32  # beginnings of an object that are tried in a line of noise
+_SILENT = frozenset(
+    {"gpus", "workers", "timeout", "load_timeout", "log", "version", "batch"}
+    | {"family", "open_weights", "max_references", "max_pictures", "roles", "price"}
+)
+
+PaintJob: TypeAlias = Job[tuple[Commission, int], Painted]
+"""A request and its seed on their way to a worker."""
 
 
 class LinesWorker:
@@ -160,8 +172,6 @@ def is_reply(found: Mapping[str, Any]) -> bool:
     return "pictures" in found or ("error" in found and "kind" in found)
 
 
-# A request as a worker or a command reads it, and its reply as we read that: the words of the JSON-lines protocol.
-
 _KINDS = frozenset(kind for kinds in get_args(FailureKind) for kind in get_args(kinds))
 
 
@@ -219,3 +229,57 @@ def _picture(one: Any, folder: Path) -> Any:
         except binascii.Error as error:
             return Failure(kind="unreadable_picture", detail=f"the picture is no base64: {error}")
     return one
+
+
+def lines_workers(spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> list[LinesWorker]:
+    """The workers of a spec, not started yet: one for each place that its options name."""
+    options = model_options(spec)
+    return [
+        LinesWorker(
+            argv,
+            {**env, **place},
+            name=spec.name,
+            timeout=options["timeout"],
+            load_timeout=options["load_timeout"],
+            log=log_of(spec),
+        )
+        for place in environments(spec)
+    ]
+
+
+def removed_meanwhile(folder: Path) -> Failure:
+    """Why a request has no result whose folder is not there any more."""
+    told = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
+    return Failure(kind="worker_died", detail=told)
+
+
+def environments(spec: Spec) -> list[dict[str, str]]:
+    """One environment for each worker: `gpus=4` (the first four), `gpus=0,2` (those), `workers` on each of them."""
+    options = model_options(spec)
+    each, text = options["workers"], options["gpus"]
+    if text is None:
+        return [{} for _ in range(each)]
+    seen = [part.strip() for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part.strip()]
+    if re.fullmatch(r"\d+", text) and int(text) > 0:
+        if seen and int(text) > len(seen):
+            raise RefBenchError(f"--model {spec.name}: gpus={text}, but CUDA_VISIBLE_DEVICES has {len(seen)}")
+        devices = seen[: int(text)] if seen else [str(n) for n in range(int(text))]
+    elif re.fullmatch(r"[\w-]+(,[\w-]+)+,?", text) or text.endswith(","):
+        devices = [part for part in text.split(",") if part]
+    else:
+        raise RefBenchError(f"--model {spec.name}: gpus={text} must be how many, or which (gpus=0,2; one alone: 3,)")
+    return [{"CUDA_VISIBLE_DEVICES": device} for device in devices for _ in range(each)]
+
+
+def log_of(spec: Spec) -> Path | None:
+    """Where to what workers print is appended."""
+    log = model_options(spec)["log"]
+    path = Path(log) if log else None
+    if path is not None and not path.parent.is_dir():
+        raise RefBenchError(f"--model {spec.name}: log={path}: there is no directory {path.parent}")
+    return path
+
+
+def settings(spec: Spec) -> dict[str, str]:
+    """The options that change pictures, as `canonical` tells them."""
+    return {key: value for key, value in sorted(spec.options.items()) if key not in _SILENT}

@@ -1,33 +1,34 @@
-"""A user's callable: found by name, made once, called with requests, and whatever it raises told as a Failure."""
+"""Functions that users write: found by name, made once, and called with a request, with or without a number."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import sys
 import threading
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.failure import Failure, redact
-from refbench.models.model import Commission, Painted
-from refbench.models.returned import painted
+from refbench.failure import redact
 from refbench.record import RefBenchError
 
 Call: TypeAlias = Callable[[Any, Any], Any]
-"""From a request and a seed, or from lists of them."""
+"""From a request and a number (a seed, a repeat), or from lists of them."""
 
+_WHOLE = 1 << 20  # bytes: larger files are weights, of which samples tell
+_SAMPLE = 1 << 16
 _LONGEST = 500  # characters of an error's message in a Failure
 _HERE = threading.local()
 _AS = {"int": int, "float": float, "str": str}
 
 
-def found(what: str) -> Any:
+def load_object(what: str) -> Any:
     """The object that `package.module:name` or `./file.py:name` means."""
     place, _, name = what.rpartition(":")
     if not place or not name:
@@ -39,9 +40,9 @@ def found(what: str) -> Any:
         raise RefBenchError(f"{place} has no {name} ({error})") from error
 
 
-def made(what: str, options: Mapping[str, str]) -> Any:
+def make_object(what: str, options: Mapping[str, str]) -> Any:
     """What the factory makes with the options, or the callable itself where a callable is named in place of one."""
-    thing = found(what)
+    thing = load_object(what)
     if not callable(thing):
         raise RefBenchError(f"{what} is a {type(thing).__name__} and cannot be called")
     signature = _signature(thing)
@@ -56,16 +57,16 @@ def made(what: str, options: Mapping[str, str]) -> Any:
             f"{what}{signature or ''} cannot be called with {dict(options) or 'nothing'}: {error}"
         ) from error
     try:
-        return awaited(thing(**arguments))
+        return finished(thing(**arguments))
     except (RefBenchError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise RefBenchError(f"{what} cannot be made: {said(error)}") from error
+        raise RefBenchError(f"{what} cannot be made: {error_text(error)}") from error
 
 
-def called(thing: Any, what: str) -> tuple[Call, bool]:
-    """How to call what was made, its `generate` or itself, with (request, seed) or (request); whether to await it."""
-    for candidate in (getattr(thing, "generate", None), thing):
+def how_to_call(thing: Any, what: str, method: str = "generate") -> tuple[Call, bool]:
+    """How to call what was made, its `method` or itself, with (request, number) or (request); whether to await it."""
+    for candidate in (getattr(thing, method, None), thing):
         style = _style(candidate) if callable(candidate) else None
         if style is not None:
             inner = getattr(candidate, "__call__", None)  # noqa: B004 - of objects with an async __call__
@@ -73,46 +74,75 @@ def called(thing: Any, what: str) -> tuple[Call, bool]:
     raise RefBenchError(f"{what} gives a {type(thing).__name__}, which cannot be called with (request, seed)")
 
 
-def paint(call: Call, rows: Sequence[tuple[Commission, int]], *, batch: bool) -> list[Painted]:
-    """One answer for each row; a batch that raises is halved until those that raise stand alone."""
-    if not batch:
-        return [_one(call, *row) for row in rows]
-    start = time.perf_counter()
+def source_file(what: str, where: str) -> Path:
+    """The file that a function's name means. Nothing is imported; `where` begins the error."""
+    place, _, name = what.rpartition(":")
+    if not place or not name:
+        raise RefBenchError(f"{where}: write it as python:package.module:factory or python:./file.py:factory")
+    if place.endswith(".py"):
+        path = Path(place).expanduser()
+        if not path.is_file():
+            raise RefBenchError(f"{where}: there is no file {path}")
+        return path
+    folders: list[str] = [str(Path.cwd()), *(entry for entry in sys.path if isinstance(entry, str))]
+    found: importlib.machinery.ModuleSpec | None = None
+    parts = place.split(".")
+    for number in range(1, len(parts) + 1):
+        dotted = ".".join(parts[:number])
+        found = importlib.machinery.PathFinder.find_spec(dotted, folders) or _by_hook(
+            dotted, folders, first=number == 1
+        )
+        if found is None:
+            raise RefBenchError(f"{where}: there is no module {dotted} here; is it installed?")
+        folders = list(found.submodule_search_locations or [])
+    if found is None or found.origin is None or not Path(found.origin).is_file():
+        raise RefBenchError(f"{where}: {place} is no module of Python source")
+    return Path(found.origin)
+
+
+def _by_hook(dotted: str, where: list[str] | None, *, first: bool) -> importlib.machinery.ModuleSpec | None:
+    """Modules that only an import hook finds, as those of editable installs."""
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        found = find(dotted, None if first else where) if find is not None else None
+        if found is not None:
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def identity_of(call: Any, version: str) -> dict[str, str]:
+    """What tells one state of a function from another: its name, and what its author says, else its source."""
+    thing = call if hasattr(call, "__qualname__") else type(call)
+    named = {"what": f"{getattr(thing, '__module__', '')}:{thing.__qualname__}"}
+    if version:
+        return {**named, "version": version}
     try:
-        values = awaited(call([row[0] for row in rows], [row[1] for row in rows]))
-        if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
-            raise TypeError(f"a {type(values).__name__} came back for {len(rows)} requests, not a list")
-        if len(values) != len(rows):
-            raise ValueError(f"{len(values)} results came back for {len(rows)} requests")
-        seconds = (time.perf_counter() - start) / len(rows)
-        return [painted(v, row[0].n_pictures, seconds=seconds) for v, row in zip(values, rows, strict=True)]
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # noqa: BLE001 - a library's sys.exit and a panic in Rust are no Exception
-        failure = failed(error)
-    # Out of the except clause, whose error would keep the batch's tensors alive: halves may have to fit in memory.
-    if len(rows) == 1:
-        return [Painted(failure=failure, seconds=time.perf_counter() - start)]
-    half = len(rows) // 2
-    return paint(call, rows[:half], batch=True) + paint(call, rows[half:], batch=True)
+        source = inspect.getsource(call if inspect.isroutine(call) else type(call))
+    except (OSError, TypeError):
+        return named
+    return {**named, "source": hashlib.sha256(source.encode()).hexdigest()[:16]}
 
 
-def failed(error: BaseException) -> Failure:
-    """What an error in the user's function means; one after which no GPU call succeeds is raised again."""
-    if "CUDA error" in str(error) or "HIP error" in str(error):
-        raise error
-    # Whether the exception or the kernel comes first is chance, so both are one kind.
-    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return Failure(kind="worker_died" if full else "missing_output", detail=f"the function raised {said(error)}")
+def digest(path: Path) -> str:
+    """A hash of a file's content; of a large one its size and three samples."""
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        if size <= _WHOLE:
+            return hashlib.sha256(file.read()).hexdigest()[:16]
+        content = hashlib.sha256(str(size).encode())
+        for at in (0, size // 2, size - _SAMPLE):
+            file.seek(at)
+            content.update(file.read(_SAMPLE))
+        return content.hexdigest()[:16]
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Type and message of an error in one line, without what looks like a key."""
     message = redact(" ".join(str(error).split()))
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
 
 
-def awaited(value: Any) -> Any:
+def finished(value: Any) -> Any:
     """The value itself, or what comes of it, in this thread's own event loop: clients stay bound to the one loop."""
     if not inspect.isawaitable(value):
         return value
@@ -130,17 +160,6 @@ def end_loop() -> None:
 
 async def _waited(value: Awaitable[Any]) -> Any:
     return await value
-
-
-def _one(call: Call, commission: Commission, seed: int) -> Painted:
-    start = time.perf_counter()
-    try:
-        value = awaited(call(commission, seed))
-        return painted(value, commission.n_pictures, seconds=time.perf_counter() - start)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # noqa: BLE001
-        return Painted(failure=failed(error), seconds=time.perf_counter() - start)
 
 
 def _style(thing: Any) -> Call | None:
@@ -194,7 +213,7 @@ def _module(place: str) -> Any:
     except (RefBenchError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise RefBenchError(f"{place} cannot be imported: {said(error)}") from error
+        raise RefBenchError(f"{place} cannot be imported: {error_text(error)}") from error
 
 
 def _file_module(path: Path) -> Any:
@@ -212,5 +231,5 @@ def _file_module(path: Path) -> Any:
     except (RefBenchError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise RefBenchError(f"{path} cannot be imported: {said(error)}") from error
+        raise RefBenchError(f"{path} cannot be imported: {error_text(error)}") from error
     return module

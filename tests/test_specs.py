@@ -1,4 +1,4 @@
-"""Specs of wrapped models: in one line, as a table, wrong, and built."""
+"""Specs: in one line, as a table, wrong, wrapped and built."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from refbench.calls import Transport
 from refbench.chat.vlm import VLM
+from refbench.models.build import ModelSetup, make_painter
 from refbench.models.model import Commission, ImageModel, Traits
-from refbench.models.wrappers.tree import Nested, build_model, leaf_of, name_of, parse_model, parse_model_table
 from refbench.record import RefBenchError
 from refbench.specs import Spec
 from support.planner import saying, with_vlm
 from support.recording_model import RecordingModel, write_pictures
 
 
-def nested(text: str) -> Nested:
-    tree = parse_model(text)
-    assert isinstance(tree, Nested)
-    return tree
+def built(spec: Spec, innermost: ImageModel, vlm: VLM, folder: Path) -> ImageModel:
+    setup = ModelSetup(Transport(), lambda asked: vlm, folder, placed=lambda placed, make: innermost)
+    return make_painter(spec, setup)
 
 
 def test_a_plain_spec_stays_a_plain_spec() -> None:
@@ -30,22 +30,23 @@ def test_a_plain_spec_stays_a_plain_spec() -> None:
         "folder:out/{id}.png",
         "command:sh run(1).sh",
     ):
-        assert parse_model(text) == Spec.parse(text, "--model")
+        spec = Spec.parse(text)
+        assert spec.model is None and spec.innermost == spec and f"{spec.kind}:{spec.what}" in text
 
 
 def test_an_agent_in_one_line() -> None:
-    tree = nested("A=ipr(planner=openai:gpt-5?seed=1&price=1,2; model=gemini:nano?x=(a;b); steps=2)")
-    assert tree.spec == Spec(name="A", kind="ipr", what="gemini:nano", options={"steps": "2"})
+    tree = Spec.parse("A=ipr(planner=openai:gpt-5?seed=1&price=1,2; model=gemini:nano?x=(a;b); steps=2)")
+    assert (tree.name, tree.kind, tree.what, tree.options) == ("A", "ipr", "gemini:nano", {"steps": "2"})
     assert tree.vlm == Spec(name="gpt-5", kind="openai", what="gpt-5", options={"seed": "1", "price": "1,2"})
     assert tree.model == Spec(name="nano", kind="gemini", what="nano", options={"x": "(a;b)"})
 
 
 def test_wrappers_nest_and_a_model_may_stand_first_without_its_key() -> None:
-    tree = nested("ablate(cafg(truncate(openai:img); planner=gemini:g); drop=role; role=style)")
-    assert tree.spec.options == {"drop": "role", "role": "style"} and tree.spec.kind == "ablate"
-    assert isinstance(tree.model, Nested) and tree.model.spec.kind == "cafg"
-    assert isinstance(tree.model.model, Nested) and tree.model.model.spec.options == {"policy": "truncate"}
-    assert leaf_of(tree) == Spec.parse("openai:img", "--model")
+    tree = Spec.parse("ablate(cafg(truncate(openai:img); planner=gemini:g); drop=role; role=style)")
+    assert tree.options == {"drop": "role", "role": "style"} and tree.kind == "ablate"
+    assert tree.model is not None and tree.model.kind == "cafg"
+    assert tree.model.model is not None and tree.model.model.options == {"policy": "truncate"}
+    assert tree.innermost == Spec.parse("openai:img")
 
 
 @pytest.mark.parametrize(
@@ -61,14 +62,14 @@ def test_wrappers_nest_and_a_model_may_stand_first_without_its_key() -> None:
     ],
 )
 def test_a_name_says_what_is_wrapped(text: str, name: str) -> None:
-    assert name_of(parse_model(text)) == name
+    assert Spec.parse(text).name == name
 
 
 def test_quotes_keep_semicolons_brackets_and_blanks() -> None:
-    tree = nested('suffix(openai:img; text="Sharp; no ) text, \\"none\\" ")')
-    assert tree.spec.options["text"] == 'Sharp; no ) text, "none" '
-    tree = nested('suffix("command:make.sh ; ( x"; text=a "b;c" d)')
-    assert leaf_of(tree).what == "make.sh ; ( x" and tree.spec.options["text"] == 'a "b;c" d'
+    tree = Spec.parse('suffix(openai:img; text="Sharp; no ) text, \\"none\\" ")')
+    assert tree.options["text"] == 'Sharp; no ) text, "none" '
+    tree = Spec.parse('suffix("command:make.sh ; ( x"; text=a "b;c" d)')
+    assert tree.innermost.what == "make.sh ; ( x" and tree.options["text"] == 'a "b;c" d'
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_quotes_keep_semicolons_brackets_and_blanks() -> None:
 )
 def test_a_wrong_spec_is_one_sentence_with_the_option(text: str, said: str) -> None:
     with pytest.raises(RefBenchError) as error:
-        parse_model(text)
+        Spec.parse(text)
     assert said in str(error.value) and str(error.value).startswith("--model")
 
 
@@ -127,39 +128,39 @@ model = "suffix(openai:img; text=Please.)"
 
 def test_toml_tables_say_the_same_as_one_line() -> None:
     tables = tomllib.loads(TOML)["models"]
-    trees = {name: parse_model_table(table, name) for name, table in tables.items()}
-    assert trees["A"] == parse_model("A=ipr(gemini:nano; planner=openai:gpt-5; steps=3)")
-    assert trees["B"] == parse_model(
+    trees = {name: Spec.from_table(table, name) for name, table in tables.items()}
+    assert trees["A"] == Spec.parse("A=ipr(gemini:nano; planner=openai:gpt-5; steps=3)")
+    assert trees["B"] == Spec.parse(
         "B=ablate(truncate(diffusers:org/repo?steps=20&guidance=3.5); drop=reference; shuffle=yes)"
     )
-    assert trees["C"] == parse_model("C=openai:gpt-image-1?quality=high")
-    assert trees["D"] == parse_model("D=rephrase(suffix(openai:img; text=Please.); vlm=gemini:g; when=always)")
+    assert trees["C"] == Spec.parse("C=openai:gpt-image-1?quality=high")
+    assert trees["D"] == Spec.parse("D=rephrase(suffix(openai:img; text=Please.); vlm=gemini:g; when=always)")
 
 
 @pytest.mark.parametrize(
     "table, said",
     [
-        ({}, "[models.X]: a model is a table with kind"),
-        ({"kind": 3}, "a model is a table with kind"),
+        ({}, "[models.X]: give a table with kind"),
+        ({"kind": 3}, "give a table with kind"),
         ({"kind": "openai"}, "openai needs what"),
         ({"kind": "openai", "what": "x", "bad": [1]}, "[1] is no text and no number"),
         ({"kind": "ipr", "model": "openai:x"}, "give planner="),
         ({"kind": "ipp", "model": "openai:x"}, "did you mean ipr"),
-        ({"kind": "turns", "model": {"what": "x"}}, "a model is a table with kind"),
+        ({"kind": "turns", "model": {"what": "x"}}, "give a table with kind"),
     ],
 )
 def test_a_wrong_table_is_one_sentence_with_its_name(table: dict[str, object], said: str) -> None:
     with pytest.raises(RefBenchError) as error:
-        parse_model_table(table, "X")
+        Spec.from_table(table, "X")
     assert said in str(error.value) and "[models.X]" in str(error.value)
 
 
 def test_a_tree_is_built_from_the_inside_and_runs(tmp_path: Path) -> None:
     leaf = RecordingModel(traits=Traits(max_references=3))
-    tree = parse_model("A=suffix(cafg(truncate(openai:img); planner=openai:tiny; steps=2); text=Nicely.)")
+    tree = Spec.parse("A=suffix(cafg(truncate(openai:img); planner=openai:tiny; steps=2); text=Nicely.)")
 
     async def work(vlm: VLM) -> None:
-        model: ImageModel = build_model(tree, lambda spec: leaf, lambda spec: vlm, tmp_path / "work")
+        model: ImageModel = built(tree, leaf, vlm, tmp_path / "work")
         assert model.name == "A"
         painted = await model.generate(Commission("Mix.", write_pictures(tmp_path, *["style"] * 4)), 0)
         assert painted.failure is None and len(painted.steps) == 1
@@ -191,7 +192,7 @@ def test_every_wrapper_is_an_image_model_that_closes_the_one_inside(text: str, t
     leaf = RecordingModel()
 
     async def work(vlm: VLM) -> ImageModel:
-        return build_model(parse_model(text), lambda spec: leaf, lambda spec: vlm, tmp_path)
+        return built(Spec.parse(text), leaf, vlm, tmp_path)
 
     with saying("") as server:
         model = with_vlm(server, work)

@@ -1,0 +1,80 @@
+"""What can be odd in any benchmark's pictures, and the list of anomalies made of it.
+
+A benchmark declares the kinds it tells of, each with what it does to cases and scores, and adds its own checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any, TypeAlias
+
+from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.case import AnyCase, Picture
+from refbench.failure import Failure
+from refbench.pictures import PictureFacts, read_facts
+
+Oddity: TypeAlias = tuple[str, str, str]
+"""The kind of an anomaly, where it is, and what it is: the place is a case or file, or a part of a case."""
+
+_FORMATS = {"jpg": "jpeg", "tif": "tiff"}
+_COMMON_KINDS = {
+    "wrong_extension": "harmless: the format is taken from the bytes",
+    "unusual_pixels": "palette, greyscale, alpha or CMYK: read as docs/pictures.md says",
+    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
+    "animated_picture": "the first frame counts",
+    "colour_profile": "an ICC profile is ignored",
+}
+
+
+def common_kinds(*names: str) -> dict[str, str]:
+    """Kinds with what they mean in most benchmarks. What a missing or unreadable picture does is each one's own."""
+    return {name: _COMMON_KINDS[name] for name in names}
+
+
+def list_anomalies(
+    dataset: Dataset, release: Iterable[Oddity], of_case: Callable[[Any], Iterable[Oddity]]
+) -> list[Anomaly]:
+    """Those of the release as a whole, by their places, then those of each case, by its parts."""
+    found = [Anomaly(kind=kind, case=place, detail=detail) for kind, place, detail in release]
+    for case in dataset.cases:
+        found += [Anomaly(kind=kind, case=case.id, part=part, detail=detail) for kind, part, detail in of_case(case)]
+    return found
+
+
+def picture_facts(dataset: Dataset, picture: Picture) -> PictureFacts | Failure:
+    """What the picture's header says; a Failure `missing_output` where there is no such file."""
+    path = dataset.path(picture)
+    return read_facts(path) if path.is_file() else Failure(kind="missing_output", detail="not there")
+
+
+def picture_oddities(
+    name: str,
+    facts: PictureFacts | Failure,
+    kinds: Collection[str],
+    *,
+    part: str = "",
+    modes: Collection[str] = ("RGB",),
+) -> Iterator[Oddity]:
+    """What is odd about one picture, of the kinds that the benchmark tells of."""
+    if isinstance(facts, Failure):
+        kind = "missing_picture" if facts.kind == "missing_output" else "unreadable_picture"
+        yield kind, part, f"{name}: {facts.detail}"
+        return
+    extension = PurePosixPath(name).suffix.lower().lstrip(".")
+    checks = {
+        "wrong_extension": (_FORMATS.get(extension, extension) != facts.format, f"{name} is {facts.format}"),
+        "unusual_pixels": (facts.mode not in modes, f"{name}: {facts.mode}"),
+        "rotated_picture": (facts.orientation != 1, f"{name}: orientation {facts.orientation}"),
+        "animated_picture": (facts.animated, name),
+        "colour_profile": (facts.icc, name),
+    }
+    yield from ((kind, part, detail) for kind, (odd, detail) in checks.items() if odd and kind in kinds)
+
+
+def instruction_oddities(case: AnyCase, name: str) -> Iterator[Oddity]:
+    """What is odd about a case's instruction, which the benchmark's files call `name`."""
+    if not case.request.instruction:
+        yield f"empty_{name}", "", ""
+    if "\ufffd" in case.request.instruction:
+        yield f"undecodable_{name}", "", ""
