@@ -23,7 +23,7 @@ from refbench.metrics.metric import Box, Input, Metric, Of, find_metric
 from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, dtype_of, load_network, network_info, why_not
 from refbench.networks.cache import FeatureCache, cache_folder
-from refbench.pictures import PictureFacts, Pixels, decode, facts_of
+from refbench.pictures import PictureFacts, Pixels, decode, facts_of, picture_bytes
 from refbench.record import Record, RefBenchError, content_key
 
 Array: TypeAlias = NDArray[np.uint8]
@@ -114,10 +114,9 @@ class DecodedPictures:
 
 
 def _read(path: Path) -> tuple[bytes, PictureFacts] | Failure:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+    data = picture_bytes(path)
+    if isinstance(data, Failure):
+        return data
     facts = facts_of(data)
     if isinstance(facts, Failure):
         return Failure(kind=facts.kind, detail=f"{path.name}: {facts.detail}")

@@ -16,7 +16,10 @@ from refbench.builders.refblend.split import clusters, sides
 def picture(number: int, looks: int | None = None, subject: str | None = None) -> SourcePicture:
     spread = random.Random(number).getrandbits(64) if looks is None else looks
     sha256 = hashlib.sha256(str(number).encode()).hexdigest()
-    return SourcePicture(f"{number}.png", f"{number}.png", sha256, 9, 9, "png", spread, subject=subject)
+    name = f"{number}.png"
+    return SourcePicture(
+        name=name, path=name, sha256=sha256, width=9, height=9, format="png", looks=spread, subject=subject
+    )
 
 
 def test_the_share_is_met_with_single_pictures_and_never_exceeded() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.documents import read_toml
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.store import Store
-from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
 from refbench.builders.refblend.sources import SourcePicture
 from refbench.builders.refblend.types import Type, read_type

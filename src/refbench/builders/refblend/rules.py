@@ -1,4 +1,5 @@
-"""Rules: which types of references may come together in one sample, as data, and the verdict on a set of types.
+"""Rules: which types of references may come together in one sample, as data, and the verdict on a set of types, with
+its reasons in plain sentences.
 
 Nothing of any paper is in the code: types, matrix, dependencies, sources and exceptions come from TOML (presets.py).
 """
@@ -7,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, set_of
 from refbench.record import Record
@@ -83,16 +83,14 @@ class Rules(Record):
 Kind = Literal["size", "unused", "pair", "need", "deny", "source"]
 
 
-@dataclass(frozen=True)
-class Objection:
+class Objection(NamedTuple):
     """One thing that speaks against a set: a pair, a type without what it needs, or the set as a whole."""
 
     kind: Kind
     types: TypeSet
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a set is allowed, what speaks against it, and the sources that offer it."""
 
     types: TypeSet
@@ -137,9 +135,6 @@ def allowed_sets(rules: Rules) -> tuple[TypeSet, ...]:
 def share_of(rules: Rules, allowed: Iterable[TypeSet]) -> Mapping[TypeSet, float]:
     """How often each allowed set is wanted; all equally often where the rules have no proportions."""
     return {one: rules.proportions.get(one, 0.0) if rules.proportions else 1.0 for one in allowed}
-
-
-# Why a set of types is allowed or forbidden, in plain sentences.
 
 
 def explain(rules: Rules, types: Sequence[Type]) -> tuple[bool, list[str]]:

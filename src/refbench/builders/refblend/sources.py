@@ -14,7 +14,7 @@ from pathlib import Path
 
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.layouts import Layout
-from refbench.builders.refblend.tables import TABLES, Box, Label, Person, coco_labels, dataset_files, labels
+from refbench.builders.refblend.tables import TABLES, Annotations, Label, coco_labels, dataset_files, labels
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
@@ -26,8 +26,8 @@ _CAPTION = 2000
 """Bytes of a text file beside a picture; a longer one is no caption."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePicture:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePicture(Annotations):
     """A picture that can be used. `name` is what its source calls it."""
 
     name: str
@@ -37,12 +37,6 @@ class SourcePicture:
     height: int
     format: str
     looks: int
-    caption: str | None = None
-    subject: str | None = None
-    style: str | None = None
-    people: tuple[Person, ...] = ()
-    boxes: tuple[Box, ...] = ()
-    licence: str = ""
 
     @property
     def id(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from refbench.builders.kit.documents import read_json
 from refbench.builders.refblend.layouts import SPELLINGS, Layout
 from refbench.record import RefBenchError, clean_text
 
@@ -28,12 +29,10 @@ Person = tuple[tuple[float, float, float], ...]
 Box = tuple[float, float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """What a row says of a picture. `picture` is a path as written, or the bytes themselves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """What a source says of a picture."""
 
-    where: str
-    picture: str | bytes | None = None
     caption: str | None = None
     subject: str | None = None
     style: str | None = None
@@ -41,6 +40,14 @@ class Label:
     """x, y and visibility (0 is not seen) of COCO's 17 joints, in pixels."""
     boxes: tuple[Box, ...] = ()
     licence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label(Annotations):
+    """A row about a picture. `picture` is a path as written, or the bytes themselves."""
+
+    where: str
+    picture: str | bytes | None = None
     wrong: tuple[str, ...] = ()
     """What could not be read, field by field."""
 
@@ -52,12 +59,12 @@ def labels(path: Path, layout: Layout, root: Path) -> Iterator[Label]:
         if isinstance(row, Mapping):
             yield _label(f"{name}, {place}", row, layout)
         else:
-            yield Label(f"{name}, {place}", wrong=("it is no JSON object",))
+            yield Label(where=f"{name}, {place}", wrong=("it is no JSON object",))
 
 
 def coco_labels(path: Path) -> Iterator[Label]:
     """The pictures of an annotation file in COCO's form, with the keypoints and boxes of all their people."""
-    said = _json(path)
+    said = read_json(path)
     if not isinstance(said, dict) or not isinstance(said.get("images"), list):
         raise RefBenchError(f"{path} is not in COCO's form: it has no list of images")
     of_picture: dict[Any, list[Mapping[str, Any]]] = {}
@@ -91,20 +98,19 @@ def _label(where: str, row: Mapping[str, Any], layout: Layout) -> Label:
     if not isinstance(picture, str | bytes) or not picture:
         wrong.append("it names no picture")
         picture = None
-    people = _people(values["people"], wrong)
     boxes = _boxes(values["boxes"], wrong) or tuple(
         (x, y, x + width, y + height) for x, y, width, height in _boxes(values["boxes_xywh"], wrong, corners=False)
     )
     return Label(
-        where,
-        picture.strip() if isinstance(picture, str) else picture,
-        _text(values["caption"]),
-        _text(values["subject"]),
-        _text(values["style"]),
-        people,
-        boxes,
-        _text(values["licence"]) or "",
-        tuple(wrong),
+        where=where,
+        picture=picture.strip() if isinstance(picture, str) else picture,
+        caption=_text(values["caption"]),
+        subject=_text(values["subject"]),
+        style=_text(values["style"]),
+        people=_people(values["people"], wrong),
+        boxes=boxes,
+        licence=_text(values["licence"]) or "",
+        wrong=tuple(wrong),
     )
 
 
@@ -171,7 +177,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     if suffix in (".parquet", ".arrow"):
         yield from ((f"row {number}", row) for number, row in enumerate(_arrow_rows(path, suffix), 1))
     elif suffix == ".json":
-        said = _json(path)
+        said = read_json(path)
         if isinstance(said, dict):
             said = next((part for part in said.values() if isinstance(part, list)), None)
         if not isinstance(said, list):
@@ -197,15 +203,6 @@ def _object(line: str) -> Any:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON: {error}") from error
 
 
 def _arrow_rows(path: Path, suffix: str) -> Iterator[Any]:
