@@ -166,11 +166,11 @@ def kid(
         raise RefBenchError(f"{name} needs at least two pictures a side")
     rng = np.random.default_rng(seed)
     whole = [side for side, vectors in (("output", output), ("reference", reference)) if len(vectors) == size]
-    found = np.empty(1 if len(whole) == 2 else subsets)
-    for draw in range(len(found)):
+    distances = np.empty(1 if len(whole) == 2 else subsets)
+    for draw in range(len(distances)):
         ours = output[rng.choice(len(output), size, replace=False)]
         theirs = reference[rng.choice(len(reference), size, replace=False)]
-        found[draw] = mmd_squared(ours, theirs)
+        distances[draw] = mmd_squared(ours, theirs)
     remark = f"subsets of {size} pictures" if size < subset_size or whole else ""
     if len(whole) == 2:
         remark = f"of all {size} pictures at once, so there is no spread to estimate"
@@ -178,11 +178,11 @@ def kid(
         remark += f", which is all of the {whole[0]}'s: the deviation is that of the other side alone"
     return SetValue(
         name=name,
-        value=float(found.mean()),
+        value=float(distances.mean()),
         n_output=len(output),
         n_reference=len(reference),
         features=features,
-        spread=float(found.std()) if len(found) > 1 else None,
+        spread=float(distances.std()) if len(distances) > 1 else None,
         remark=remark,
     )
 
@@ -234,9 +234,9 @@ def _vectors(folder: Path, network: str, device: str) -> list[np.ndarray]:
     measurer = Measurer(device=device)
     blocks = []
     for start in range(0, len(paths), _CHUNK):
-        found = measurer.features(network, paths[start : start + _CHUNK])
-        for path, feature in zip(paths[start:], found, strict=False):
+        vectors = measurer.features(network, paths[start : start + _CHUNK])
+        for path, feature in zip(paths[start:], vectors, strict=False):
             if isinstance(feature, Failure):
                 raise RefBenchError(f"{path}: {feature}; a set with a picture missing is another set, so remove it")
-        blocks.append(np.stack([f["vector"] for f in found if not isinstance(f, Failure)]))
+        blocks.append(np.stack([f["vector"] for f in vectors if not isinstance(f, Failure)]))
     return blocks

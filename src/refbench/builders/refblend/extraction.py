@@ -121,10 +121,10 @@ class Extraction:
         self, wanted: Wanted, pixels: Pixels, row: PictureRow
     ) -> list[tuple[Extracted, Mapping[str, float]]] | Failure:
         if wanted.extractor in ("people", "pose", "each_pose"):
-            found = np.array(row.people) if row.people else find_people(pixels, self._device)
-            if isinstance(found, Failure):
-                return found
-            groups = found[:, None] if wanted.extractor == "each_pose" else found[None]
+            seen = np.array(row.people) if row.people else find_people(pixels, self._device)
+            if isinstance(seen, Failure):
+                return seen
+            groups = seen[:, None] if wanted.extractor == "each_pose" else seen[None]
             return [
                 (Extracted(draw_coco(group, pixels.shape, wanted.seed)), {"joints": _joints(group)}) for group in groups
             ]

@@ -73,8 +73,8 @@ class Layout(Record):
         """What the path of a picture says of it; None where it is not a picture of this layout."""
         if not self.path:
             return {}
-        found = re.search(self.path, name)
-        return None if found is None else {key: value for key, value in found.groupdict().items() if value}
+        match = re.search(self.path, name)
+        return None if match is None else {key: value for key, value in match.groupdict().items() if value}
 
 
 def layouts() -> dict[str, Layout]:

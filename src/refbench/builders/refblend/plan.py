@@ -198,12 +198,12 @@ def _table(offers: Iterable[Offer]) -> tuple[list[str], NDArray[np.int64]]:
 
 def _choices(counts: NDArray[np.int64], types: TypeSet, most: Mapping[Type, int]) -> Counts:
     """How many different samples of the set each picture can give, at most MANY."""
-    found: Counts = np.ones(len(counts), np.int64)
+    choices: Counts = np.ones(len(counts), np.int64)
     for kind in types:
         values, place = np.unique(counts[:, _PLACE[kind]], return_inverse=True)
         ways = np.array([count_choices(int(value), most.get(kind, 1)) for value in values], np.int64)
-        found = np.minimum(found * ways[place], MANY) if len(values) else found
-    return found
+        choices = np.minimum(choices * ways[place], MANY) if len(values) else choices
+    return choices
 
 
 def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet, float] | None) -> list[float]:
@@ -211,10 +211,10 @@ def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet,
     for types, share in shares.items():
         if types not in sets and share:
             raise RefBenchError(f"{name_of(types)} is wanted, but {rules.name} forbids it: see refbench blend explain")
-    found = [float(shares.get(types, 0.0)) for types in sets]
-    if not sum(found) > 0:
+    weights = [float(shares.get(types, 0.0)) for types in sets]
+    if not sum(weights) > 0:
         raise RefBenchError(f"no set that {rules.name} allows has a proportion: give some, or plan exhaustively")
-    return found
+    return weights
 
 
 def rounded(shares: Sequence[float], total: int) -> list[int]:
@@ -240,11 +240,11 @@ def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
     while low < high:  # the lowest level that holds the amount
         level = (low + high) // 2
         low, high = (low, level) if int(np.clip(level - load, 0, room).sum()) >= amount else (level + 1, high)
-    found: Counts = np.clip(low - 1 - load, 0, room)
-    open_places = np.flatnonzero((load + found < low) & (found < room))
-    chosen = np.lexsort((luck[open_places],))[: amount - int(found.sum())]
-    found[open_places[chosen]] += 1
-    return found
+    taken: Counts = np.clip(low - 1 - load, 0, room)
+    open_places = np.flatnonzero((load + taken < low) & (taken < room))
+    chosen = np.lexsort((luck[open_places],))[: amount - int(taken.sum())]
+    taken[open_places[chosen]] += 1
+    return taken
 
 
 def dealt(
@@ -279,12 +279,12 @@ def dealt(
 @lru_cache(maxsize=4096)
 def count_choices(candidates: int, most: int) -> int:
     """In how many ways at least 1 and at most `most` of the candidates can be taken, at most MANY."""
-    found = 0
+    count = 0
     for size in range(1, min(candidates, most) + 1):
-        found += comb(candidates, size)
-        if found >= MANY:
+        count += comb(candidates, size)
+        if count >= MANY:
             return MANY
-    return found
+    return count
 
 
 def draw_choices(offered: Sequence[tuple[int, int]], wanted: int, seed: int, *names: object) -> list[Choice]:

@@ -131,11 +131,11 @@ def fault(original: str, rewritten: str, persona: str) -> str:
         not c.isprintable() and c not in _SPACING + original for c in rewritten
     ):
         return "it has characters that cannot be shown"
-    wanted, found = Counter(TOKEN.findall(original)), Counter(TOKEN.findall(rewritten))
-    if wanted != found:
-        lost, added = sorted((wanted - found).elements()), sorted((found - wanted).elements())
-        said = [f"it lacks {', '.join(lost)}"] * bool(lost) + [f"it adds {', '.join(added)[:200]}"] * bool(added)
-        return " and ".join(said)
+    wanted, there = Counter(TOKEN.findall(original)), Counter(TOKEN.findall(rewritten))
+    if wanted != there:
+        lost, added = sorted((wanted - there).elements()), sorted((there - wanted).elements())
+        faults = [f"it lacks {', '.join(lost)}"] * bool(lost) + [f"it adds {', '.join(added)[:200]}"] * bool(added)
+        return " and ".join(faults)
     before, mark, caption = rewritten.partition(CAPTION_MARK)
     if (mark, caption) != original.partition(CAPTION_MARK)[1:]:
         return "what follows caption: is not the same" if mark else "it has lost the caption"

@@ -133,13 +133,13 @@ class Settings:
     @cached_property
     def most_of_type(self) -> Mapping[Type, int]:
         """The most references of a type in a sample, for types of which there may be several."""
-        found = {}
+        numbers = {}
         for text in self.several or ():
             kind, _, most = text.partition("=")
             if not most.isascii() or not most.isdecimal():
                 raise RefBenchError(f"--several {text}: write it as TYPE=N, for example subject=2")
-            found[read_type(kind, f"--several {text}")] = int(most)
-        return found
+            numbers[read_type(kind, f"--several {text}")] = int(most)
+        return numbers
 
     @property
     def source_layout(self) -> Layout:

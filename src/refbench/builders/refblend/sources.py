@@ -96,10 +96,10 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
 
 def _tables(folder: Path, layout: Layout) -> list[Path]:
     if layout.table:
-        found = sorted(folder.glob(layout.table))
-        if not found:
+        tables = sorted(folder.glob(layout.table))
+        if not tables:
             raise RefBenchError(f"{folder} holds no {layout.table}, which its layout wants: check --layout")
-        return found
+        return tables
     if (folder / "dataset_info.json").is_file() or (folder / "dataset_dict.json").is_file():
         return dataset_files(folder)
     # A copy of a repository of pictures in Parquet files; where there are picture files, these are meant.
@@ -172,11 +172,11 @@ def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | 
 
 def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> SourcePicture:
     path = root / found.name
-    said = layout.says(found.name) or {}
+    in_path = layout.says(found.name) or {}
     inside = label is not None and isinstance(label.picture, bytes)
 
     def pick(field: str) -> str | None:
-        return (getattr(label, field) if label else None) or said.get(field)
+        return (getattr(label, field) if label else None) or in_path.get(field)
 
     return SourcePicture(
         name=label.where if inside and label else found.name,

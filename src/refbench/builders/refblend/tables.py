@@ -64,14 +64,14 @@ def labels(path: Path, layout: Layout, root: Path) -> Iterator[Label]:
 
 def coco_labels(path: Path) -> Iterator[Label]:
     """The pictures of an annotation file in COCO's form, with the keypoints and boxes of all their people."""
-    said = read_json(path)
-    if not isinstance(said, dict) or not isinstance(said.get("images"), list):
+    content = read_json(path)
+    if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise RefBenchError(f"{path} is not in COCO's form: it has no list of images")
     of_picture: dict[Any, list[Mapping[str, Any]]] = {}
-    for one in said.get("annotations") or ():
+    for one in content.get("annotations") or ():
         if isinstance(one, Mapping):
             of_picture.setdefault(one.get("image_id"), []).append(one)
-    for image in said["images"]:
+    for image in content["images"]:
         if not isinstance(image, Mapping) or not isinstance(image.get("file_name"), str):
             continue
         mine = of_picture.get(image.get("id"), [])
@@ -130,25 +130,25 @@ def _text(value: Any) -> str | None:
 
 
 def _people(value: Any, wrong: list[str]) -> tuple[Person, ...]:
-    found = _numbers(value)
-    if found is None:
+    numbers = _numbers(value)
+    if numbers is None:
         return ()
-    if found.size % (_JOINTS * 3) or not found.size or len(found.ravel()) > _MOST * _JOINTS * 3:
+    if numbers.size % (_JOINTS * 3) or not numbers.size or len(numbers.ravel()) > _MOST * _JOINTS * 3:
         wrong.append(f"keypoints: x, y and visibility of {_JOINTS} joints are wanted for each person")
         return ()
     return tuple(
-        tuple((float(x), float(y), float(v)) for x, y, v in person) for person in found.reshape(-1, _JOINTS, 3)
+        tuple((float(x), float(y), float(v)) for x, y, v in person) for person in numbers.reshape(-1, _JOINTS, 3)
     )
 
 
 def _boxes(value: Any, wrong: list[str], *, corners: bool = True) -> tuple[Box, ...]:
-    found = _numbers(value)
-    if found is None:
+    values = _numbers(value)
+    if values is None:
         return ()
-    if found.size % 4 or not found.size or found.size > _MOST * 4:
+    if values.size % 4 or not values.size or values.size > _MOST * 4:
         wrong.append("boxes: four numbers are wanted for each")
         return ()
-    rows = [(float(a), float(b), float(c), float(d)) for a, b, c, d in found.reshape(-1, 4)]
+    rows = [(float(a), float(b), float(c), float(d)) for a, b, c, d in values.reshape(-1, 4)]
     good = tuple((a, b, c, d) for a, b, c, d in rows if (c > a and d > b if corners else c > 0 and d > 0))
     if len(good) < len(rows):
         wrong.append(f"boxes: {len(rows) - len(good)} of {len(rows)} have no area")
@@ -165,10 +165,10 @@ def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     if value is None or (isinstance(value, list | tuple) and not value):
         return None
     try:
-        found = np.asarray(value, np.float64)
+        array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         return np.zeros(1)
-    return found if np.isfinite(found).all() and np.abs(found).max(initial=0) < 1e6 else np.zeros(1)
+    return array if np.isfinite(array).all() and np.abs(array).max(initial=0) < 1e6 else np.zeros(1)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
@@ -177,12 +177,12 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     if suffix in (".parquet", ".arrow"):
         yield from ((f"row {number}", row) for number, row in enumerate(_arrow_rows(path, suffix), 1))
     elif suffix == ".json":
-        said = read_json(path)
-        if isinstance(said, dict):
-            said = next((part for part in said.values() if isinstance(part, list)), None)
-        if not isinstance(said, list):
+        content = read_json(path)
+        if isinstance(content, dict):
+            content = next((part for part in content.values() if isinstance(part, list)), None)
+        if not isinstance(content, list):
             raise RefBenchError(f"{path} is no list of rows: give objects in a list")
-        yield from ((f"entry {number}", row) for number, row in enumerate(said, 1))
+        yield from ((f"entry {number}", row) for number, row in enumerate(content, 1))
     else:
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
