@@ -143,8 +143,8 @@ class Job(Record):
 
 
 class Measurement(Record):
-    """A value, or why there is none. `sizes` (width, height) is there when the pictures differ in size, and something
-    had to be resized as the metric's protocol says."""
+    """A value, or why there is none. `sizes` (width, height) is given when the pictures differ in size, and one of them
+    was resized as the metric's protocol says."""
 
     value: float | None = None
     failure: Failure | None = None

@@ -31,7 +31,7 @@ _BLACK = 40
 
 @dataclass(frozen=True)
 class Labels:
-    """A map of labels: 0 is no region, regions are 1 to `count`."""
+    """A map of labels: regions are 1 to `count`, 0 lies outside all of them."""
 
     of: NDArray[np.int32]
     count: int

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from refbench.benchmarks.multiref.cases import type_of_token
 from refbench.builders.kit.documents import read_toml
-from refbench.builders.refblend.rules import SIZES, Cell, Group, Need, Rules, TypeRule, verdict
+from refbench.builders.refblend.rules import Cell, Group, Need, Rules, TypeRule, verdict
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
 from refbench.record import RefBenchError
 
@@ -70,7 +70,7 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
             raise RefBenchError(f"{path}: {key}: no such key, {f'did you mean {near[0]}?' if near else 'remove it'}")
     base = _base(path, said.get("extends"), (*above, path.resolve()))
     file = _File(path, said)
-    types = file.types(base.types if base else {})
+    types = file.types(base.types)
     needs, sources = file.needs(), file.sources()
     allow, deny = file.sets("allow"), file.sets("deny")
     both = sorted(set(allow) & set(deny))
@@ -78,18 +78,16 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
         raise RefBenchError(f"{path}: allow, deny: {name_of(both[0])} is on both lists: remove it from one")
     rules = Rules(
         name=path.stem,
-        about=file.text("about", base.about if base else ""),
-        sizes=file.sizes(base.sizes if base else SIZES),
-        use=set_of(
-            read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use if base else TYPES), "use")
-        ),
+        about=file.text("about", base.about),
+        sizes=file.sizes(base.sizes),
+        use=set_of(read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use), "use")),
         types=types,
-        matrix=file.matrix() if "matrix" in said or base is None else base.matrix,
-        needs={kind: need for kind, need in {**(base.needs if base else {}), **needs}.items() if need.of},
-        sources={name: what for name, what in {**(base.sources if base else {}), **sources}.items() if what},
-        allow=_listed(base.allow if base else (), allow, deny),
-        deny=_listed(base.deny if base else (), deny, allow),
-        proportions=base.proportions if base else {},
+        matrix=file.matrix() if "matrix" in said or not base.matrix else base.matrix,
+        needs={kind: need for kind, need in {**base.needs, **needs}.items() if need.of},
+        sources={name: what for name, what in {**base.sources, **sources}.items() if what},
+        allow=_listed(base.allow, allow, deny),
+        deny=_listed(base.deny, deny, allow),
+        proportions=base.proportions,
     )
     for kind in TYPES:
         if rules.matrix[kind][kind] == "possible" and not types[kind].numbered:
@@ -97,9 +95,9 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     return rules if "proportions" not in said else rules.model_copy(update={"proportions": file.proportions(rules)})
 
 
-def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules | None:
+def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules:
     if extends is None:
-        return None
+        return Rules(name="", types={}, matrix={})
     if not isinstance(extends, str):
         raise RefBenchError(f"{path}: extends: give the name of a preset or a file")
     if extends in presets():

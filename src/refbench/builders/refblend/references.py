@@ -191,7 +191,7 @@ class References:
     async def make(
         self, pictures: Sequence[SourcePicture], executor: Executor, progress: Callable[[int], None] = lambda done: None
     ) -> dict[str, Failure]:
-        """Make what is missing. Returns the pictures of which nothing could be made, by hash, with the reason."""
+        """Make what is missing. Returns the pictures that failed as a whole, by hash, with the reason."""
         failed: dict[str, Failure] = {}
         task = Task(
             name="references",

@@ -27,9 +27,9 @@ class TypeRule(Record):
     path_key: str
     """Its key under `conditions` of the official JSON."""
     placeholder: str = ""
-    """Without the angle brackets; "" for what is said in words, the caption."""
+    """Without the angle brackets; empty for the caption, which is given in words."""
     numbered: str = ""
-    """The placeholder of each of several references, with `{n}` for its number from 1; "" where one is all there is."""
+    """The placeholder of each of several references, `{n}` being its number from 1; empty for types that come once."""
 
     def tokens(self, count: int) -> tuple[str, ...]:
         """The placeholders of so many references of this type."""

@@ -81,7 +81,7 @@ async def marks_of(
 
 
 def too_low(marks: Marks) -> str:
-    """The first axis below the lowest mark that is kept, with the mark; "" where there is none."""
+    """The first axis below the lowest mark that is kept, with the mark; empty when all are kept."""
     return next((f"{axis} {mark}" for axis, mark in marks.items() if mark < LOWEST), "")
 
 

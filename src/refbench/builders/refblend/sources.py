@@ -23,7 +23,7 @@ from refbench.runs.disk import whole_file
 
 _BATCH = 256
 _CAPTION = 2000
-"""Bytes of a text file beside a picture; a longer one is no caption."""
+"""Most bytes of a text file beside a picture that is taken for its caption."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from refbench.record import RefBenchError, clean_text
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")
 _JOINTS, _MOST = 17, 1000
-"""COCO's joints; more people or boxes than this are no annotation of a picture."""
+"""COCO's joints; and the most people or boxes that are taken for the annotation of a picture."""
 csv.field_size_limit(1 << 27)
 
 Person = tuple[tuple[float, float, float], ...]
@@ -156,7 +156,7 @@ def _boxes(value: Any, wrong: list[str], *, corners: bool = True) -> tuple[Box, 
 
 
 def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Nested lists of numbers, or their JSON; None where there is nothing, an odd size where it is no such thing."""
+    """The numbers of nested lists or of their JSON. None when there is nothing; a single 0 when it cannot be read."""
     if isinstance(value, str):
         try:
             value = orjson.loads(value)
@@ -198,7 +198,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _object(line: str) -> Any:
-    """None for a line that is no JSON: one damaged row is not worth the other ten million."""
+    """Returns None for a line that is not valid JSON: one damaged row is not worth the other ten million."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:

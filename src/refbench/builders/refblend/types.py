@@ -25,7 +25,7 @@ def name_of(types: Iterable[Type]) -> str:
 
 
 def read_type(word: str, where: str) -> Type:
-    """The type that a word means, also in the spellings of the released files; `where` is named when there is none."""
+    """The type that a word means, also in the spellings of the released files; an error names `where` it stands."""
     kind = type_of(word)
     if kind is None:
         near = difflib.get_close_matches(word.strip().casefold(), TYPES, n=1)
