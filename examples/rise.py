@@ -8,15 +8,11 @@ Three marks from 1 to 5, weighted 4:3:3. Where the right edit changes the whole 
 apply: it is not asked, it lowers what is expected, and the other two make the total.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from refbench.benchmarks.kit.benchmark import Material
-from refbench.benchmarks.kit.constructor import Total, judge_request, simple_benchmark
-from refbench.case import AnyCase, Case, Picture, Request
-from refbench.chat import ChatRequest
+from refbench.benchmarks.kit import Call, Material, Parts, Total, asks, benchmark, case, rows
+from refbench.case import AnyCase
 from refbench.judges import Contract, Criterion, Scale
 
 ASK = {
@@ -27,33 +23,28 @@ How well does the second picture show that result? 1: not at all. 5: exactly."""
 How much of what it does not touch is as it was in the first picture? 1: nothing. 5: all.""",
     "plausibility": "How real and clean is the second picture, whatever it shows? 1: broken. 5: flawless.",
 }
-CONTRACTS = {axis: Contract("json_object", (Criterion(axis, Scale(1, 5, whole=True)),)) for axis in ASK}
 
 
 def load(root: Path) -> Iterator[AnyCase]:
-    for item in json.loads((root / "items.json").read_text(encoding="utf-8")):
-        request = Request(instruction=item["instruction"], pictures=(Picture(name=item["image"], role="source"),))
-        details = {"answer": item["answer"], "consistency_free": item["consistency_free"]}
-        groups = {"category": item["category"]}
-        yield Case(id=item["index"], request=request, groups=groups, cluster=item["index"], details=details)
+    for row in rows(root / "items.json"):
+        groups, secret = {"category": row["category"]}, {name: row[name] for name in ("answer", "consistency_free")}
+        yield case(row["index"], row["instruction"], {"source": row["image"]}, groups=groups, **secret)
 
 
-def ask(case: AnyCase, material: Material) -> dict[str, ChatRequest]:
-    words = {"instruction": case.request.instruction, "answer": case.details["answer"]}
-    shown = [("Before:", material.inputs[0]), ("After:", material.outputs[0])]
-    return {axis: judge_request(text.format(**words), shown, CONTRACTS[axis]) for axis, text in ASK.items()}
+def call(axis: str) -> Call:
+    @asks(axis, reads=Contract("json_object", (Criterion(axis, Scale(1, 5, whole=True)),)))
+    def ask(case: AnyCase, shown: Material) -> Parts:
+        words = {"instruction": case.request.instruction, "answer": case.details["answer"]}
+        return ["Before:", shown.inputs[0], "After:", shown.output, ASK[axis].format(**words)]
 
-
-def read(case: AnyCase, part: str, reply: str) -> Mapping[str, Any]:
-    return CONTRACTS[part].read(reply)
+    return ask
 
 
 def not_applicable(case: AnyCase) -> dict[str, str]:
     return {"consistency": "the whole picture should change"} if case.details["consistency_free"] else {}
 
 
-MEASURES = {axis: {axis: (1, 5)} for axis in ASK}
 TOTAL = Total("weighted_mean", weights={"reasoning": 4, "consistency": 3, "plausibility": 3})
-BENCHMARK = simple_benchmark(
-    name="rise", load=load, ask=ask, read=read, measures=MEASURES, total=TOTAL, not_applicable=not_applicable
+BENCHMARK = benchmark(
+    name="rise", load=load, judge=[call(axis) for axis in ASK], total=TOTAL, not_applicable=not_applicable
 )

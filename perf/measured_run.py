@@ -18,8 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BENCH = """
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import simple_benchmark
+from refbench.benchmarks.kit import Measured, benchmark
 from refbench.case import Case, Picture, Request
 
 NETWORKS = ("clip_l14_336", "siglip_so400m", "dinov2_giant")
@@ -32,7 +31,7 @@ def load(root):
 def measure(case):
     return [Measured(name, f"image_match@{name}", {"reference": case.request.pictures[0]}) for name in NETWORKS]
 
-BENCHMARK = simple_benchmark(name="speed", load=load, measure=measure, measured={name: (-1, 1) for name in NETWORKS})
+BENCHMARK = benchmark(name="speed", load=load, measure=measure, measured={name: (-1, 1) for name in NETWORKS})
 """
 
 

@@ -21,7 +21,7 @@ from support.judge_server import JudgeServer
 CASES, IN_FLIGHT, MODEL_S, JUDGE_S = 400, 8, 0.3, 0.2
 BENCH = """
 import json
-from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
+from refbench.benchmarks.kit import Call, benchmark
 from refbench.case import Case, Request
 
 def load(root):
@@ -29,12 +29,12 @@ def load(root):
         yield Case(id=f"c{{n}}", request=Request(instruction=f"Paint {{n}}."), cluster=f"c{{n}}", details={{}})
 
 def ask(case, material):
-    return {{"quality": judge_request("Give a mark from 1 to 5 as JSON.", [("", material.outputs[0])])}}
+    return ["", material.output, "Give a mark from 1 to 5 as JSON."]
 
-def read(case, part, reply):
+def read(case, reply):
     return {{"quality": json.loads(reply)["quality"]}}
 
-BENCHMARK = simple_benchmark(name="speed", load=load, ask=ask, read=read, measures={{"quality": {{"quality": (1, 5)}}}})
+BENCHMARK = benchmark(name="speed", load=load, judge=[Call("quality", {{"quality": (1, 5)}}, ask, read)])
 """
 MODEL = """
 import asyncio

@@ -61,7 +61,7 @@ def make_run(folder: Path, n_cases: int, n_models: int) -> Path:
     (folder / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
     text, title = rubric_source("five_criteria")
     bench = own_benchmark(text, title)
-    dataset = bench.load(folder / "cases.jsonl", None)
+    dataset = bench.data.load(folder / "cases.jsonl", None)
     run = Run.create(
         folder / "run", "own", dataset.cases, settings={"rubric": "five_criteria"}, keep={"rubric.md": text}
     )

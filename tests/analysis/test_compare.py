@@ -17,7 +17,8 @@ from refbench.analysis.compare.draws import draw_pairs
 from refbench.analysis.compare.pairing import Pairs, who_meets
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import CORRECTED, PAPER, released_scores
-from refbench.benchmarks.kit.constructor import simple_benchmark
+from refbench.benchmarks.kit import Call
+from refbench.benchmarks.kit import benchmark as declared
 from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaDetails
 from refbench.case import AnyCase, Request
 from refbench.runs.order import fair_order
@@ -67,17 +68,15 @@ def banana() -> tuple[Aggregate, Data]:
         )
         for i in range(10)
     ]
-    return benchmark("multibanana").protocols["corrected"].aggregate, (cases, _drawn(rng, cases, CRITERIA))
+    return benchmark("multibanana").scoring.protocols["corrected"].aggregate, (cases, _drawn(rng, cases, CRITERIA))
 
 
 def geometric() -> tuple[Aggregate, Data]:
     """A total that is a geometric mean, taken case by case."""
-    made = simple_benchmark(
+    made = declared(
         name="tiny",
         load=lambda root: [],
-        ask=lambda case, material: {},
-        read=lambda case, part, reply: {},
-        measures={"j": {"x": (1, 10), "y": (1, 10)}},
+        judge=[Call("j", {"x": (1, 10), "y": (1, 10)}, lambda case, material: [], lambda case, reply: {})],
         total="geometric_mean",
     )
     rng = np.random.default_rng(5)
@@ -85,7 +84,7 @@ def geometric() -> tuple[Aggregate, Data]:
         AnyCase(id=str(i), request=Request(instruction=""), groups={"g": str(i % 2)}, cluster=str(i // 2), details=None)
         for i in range(12)
     ]
-    return next(iter(made.protocols.values())).aggregate, (cases, _drawn(rng, cases, ("x", "y")))
+    return next(iter(made.scoring.protocols.values())).aggregate, (cases, _drawn(rng, cases, ("x", "y")))
 
 
 def _drawn(rng: np.random.Generator, cases: Sequence[AnyCase], metrics: Sequence[str]) -> list[Score]:

@@ -35,13 +35,13 @@ def written(name: str, root: Path) -> Path:
 def drawn(name: str, cases: list[AnyCase], protocol: str) -> list[Score]:
     bench = benchmark(name)
     rng = np.random.default_rng(6)
-    aggregate = bench.protocols[protocol].aggregate
+    aggregate = bench.scoring.protocols[protocol].aggregate
     metrics = dict.fromkeys(
-        [m for p in bench.parts.values() for m in p] + [m for a in aggregate.measures for m in a.parts]
+        [m for p in bench.asking.parts.values() for m in p] + [m for a in aggregate.measures for m in a.parts]
     )
     found = []
     for case in cases:
-        away = bench.not_applicable(case)
+        away = bench.asking.not_applicable(case)
         for model, shift in (("a", 0.2), ("b", 0.0)):
             for metric in metrics:
                 value = float(rng.random() * 0.8 + shift)
@@ -66,7 +66,7 @@ def test_p_of_every_shipped_aggregate_is_that_of_really_swapped_scores(
     loaded = refbench.load(name, written(name, tmp_path / name)).cases
     cases = [case.model_copy(update={"cluster": str(i % CLUSTERS), "stratum": ""}) for i, case in enumerate(loaded)]
     scores = drawn(name, cases, protocol)
-    aggregate = benchmark(name).protocols[protocol].aggregate
+    aggregate = benchmark(name).scoring.protocols[protocol].aggregate
     found = compare_columns(
         aggregate, columns_of(scores, cases), cases, benchmark=name, title=name, protocol=protocol, draws=100
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from refbench import Failure, Score
 from refbench.analysis.compare import Comparison, Pair, compare_columns
-from refbench.benchmarks.kit.constructor import simple_benchmark
+from refbench.benchmarks.kit import Call, benchmark
 from refbench.case import AnyCase, Request
 from refbench.failure import FailureKind
 from refbench.tables.columns import columns_of
@@ -18,15 +18,13 @@ from support.sentences import contradictions, parse
 
 
 def aggregate(low: float | None = 0.0, high: float | None = 10.0) -> Aggregate:
-    made = simple_benchmark(
+    made = benchmark(
         name="tiny",
         load=lambda root: [],
-        ask=lambda case, material: {},
-        read=lambda case, part, reply: {},
-        measures={"j": {"x": (0, 10), "y": (0, 10)}},
+        judge=[Call("j", {"x": (0, 10), "y": (0, 10)}, lambda case, material: [], lambda case, reply: {})],
         total="mean",
     )
-    found = next(iter(made.protocols.values())).aggregate
+    found = next(iter(made.scoring.protocols.values())).aggregate
     if low is None or high is None:
         from dataclasses import replace
 

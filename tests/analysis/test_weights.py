@@ -13,7 +13,8 @@ from refbench.analysis.agree.people import read_scores
 from refbench.analysis.precision.weights import WeightSweep, weight_sweep
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import released_scores
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit import Call, Total
+from refbench.benchmarks.kit import benchmark as declared
 from refbench.benchmarks.multibanana.cases import CRITERIA, MultiBananaDetails
 from refbench.case import AnyCase, Request
 from refbench.failure import Failure
@@ -120,12 +121,10 @@ def test_weights_that_are_none_are_refused_in_a_sentence(creval: Result, text: s
 def test_only_a_weighted_mean_has_weights(rule: Rule) -> None:
     cases = [AnyCase(id=str(n), request=Request(instruction=""), cluster=str(n), details=None) for n in range(20)]
     ends = {"look": (1.0, 5.0), "fit": (1.0, 5.0)}
-    bench = simple_benchmark(
+    bench = declared(
         name="mine",
         load=lambda path: cases,
-        ask=lambda case, material: {},
-        read=lambda case, part, reply: {},
-        measures={"verdict": ends},
+        judge=[Call("verdict", ends, lambda case, material: [], lambda case, reply: {})],
         total=Total(rule, weights={"look": 3.0}),
     )
     rng = np.random.default_rng(3)

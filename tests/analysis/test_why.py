@@ -51,7 +51,9 @@ def of(
         for metric in METRICS
     ]  # fmt: skip
     hashes = {one: {0: sha} for one, sha in (outputs or {}).items()}
-    return account(name, scores, cases, SYSTEM, protocol, benchmark("creval").protocols[protocol].aggregate, hashes)
+    return account(
+        name, scores, cases, SYSTEM, protocol, benchmark("creval").scoring.protocols[protocol].aggregate, hashes
+    )
 
 
 def deltas(found: Why) -> dict[str, float]:
@@ -164,7 +166,7 @@ def test_steps_add_up_whatever_the_aggregate(seed: int, tmp_path_factory: pytest
     rng = np.random.default_rng(seed)
     root = tmp_path_factory.mktemp("data")
     cases = list(refbench.load("multibanana", write_dataset(root, every_task(2)[:14])).cases)
-    aggregate = benchmark("multibanana").protocols["corrected"].aggregate
+    aggregate = benchmark("multibanana").scoring.protocols["corrected"].aggregate
 
     def side(name: str) -> Account:
         chosen = [one for one in cases if rng.random() < 0.7] or cases[:1]

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench.benchmarks import Benchmark, benchmark, names
-from refbench.benchmarks.kit.benchmark import measured_by
+from refbench.benchmarks.kit.definition import measured_by
 from refbench.case import AnyCase
 from refbench.failure import KINDS, Failure
 from refbench.score import Score
 from support import icebench, ideabench, multiref
 
-MEASURING = [name for name in names() if benchmark(name).measuring is not None]
-DERIVING = [name for name in names() if benchmark(name).derived is not None]
+MEASURING = [name for name in names() if benchmark(name).asking.measuring is not None]
+DERIVING = [name for name in names() if benchmark(name).scoring.derived is not None]
 States = dict[str, dict[str, Any]]
 CasesOf = Callable[[str], Sequence[AnyCase]]
 
@@ -29,7 +29,7 @@ def cases_of(tmp_path_factory: pytest.TempPathFactory) -> CasesOf:
     ideabench.write_checkout(root / "ideabench", ideabench.designs(1))
     multiref.write_checkout(root / "multiref", multiref.blends(), multiref.requests(1))
     icebench.write_dataset(root / "icebench", icebench.every_task(1))
-    found = {name: benchmark(name).load(root / name, None).cases for name in {*DERIVING, *MEASURING}}
+    found = {name: benchmark(name).data.load(root / name, None).cases for name in {*DERIVING, *MEASURING}}
     return lambda name: found[name]
 
 
@@ -44,11 +44,11 @@ def score(metric: str, protocol: str, state: dict[str, Any]) -> Score:
 
 
 def derived_scores(bench: Benchmark, case: AnyCase, protocol: str, states: States) -> dict[str, dict[str, Any]]:
-    assert bench.derived is not None
+    assert bench.scoring.derived is not None
     scores = {metric: score(metric, protocol, said) for metric, said in states.items()}
     found = {}
-    for metric, said in bench.derived(case, protocol, scores).items():
-        assert metric in {m for of_part in bench.parts.values() for m in of_part}
+    for metric, said in bench.scoring.derived(case, protocol, scores).items():
+        assert metric in {m for of_part in bench.asking.parts.values() for m in of_part}
         kind = {Failure: "failure", str: "not_applicable"}.get(type(said), "value")
         found[metric] = NOT_ASKED if said is None else {kind: said}
         score(metric, protocol, found[metric])
@@ -67,7 +67,7 @@ def test_what_is_derived_from_any_mixture_of_states_is_one_state(
     turns: list[int],
 ) -> None:
     bench = benchmark(name)
-    metrics = [m for part, of_part in bench.parts.items() if part != "derived" for m in of_part]
+    metrics = [m for part, of_part in bench.asking.parts.items() if part != "derived" for m in of_part]
     mixture = {metric: states[turns[n % len(turns)]] for n, metric in enumerate(metrics)}
     case = cases_of(name)[which % len(cases_of(name))]
     derived_scores(bench, case, "paper" if paper else "corrected", mixture)
@@ -77,10 +77,10 @@ def test_what_is_derived_from_any_mixture_of_states_is_one_state(
 def test_what_is_derived_of_equal_states_is_in_that_state(name: str, cases_of: CasesOf) -> None:
     """A case that the model cannot take concerns nobody, one that was not asked yet has not failed."""
     bench = benchmark(name)
-    metrics = [m for part, of_part in bench.parts.items() if part != "derived" for m in of_part]
+    metrics = [m for part, of_part in bench.asking.parts.items() if part != "derived" for m in of_part]
     for case in cases_of(name):
-        away = bench.not_applicable(case)
-        for protocol in bench.protocols:
+        away = bench.asking.not_applicable(case)
+        for protocol in bench.scoring.protocols:
             for everywhere in ({"not_applicable": "the model cannot take it"}, NOT_ASKED):
                 found = derived_scores(bench, case, protocol, dict.fromkeys(metrics, everywhere))
                 assert all(set(said) in (set(everywhere), {"not_applicable"}) for said in found.values()), found
@@ -91,14 +91,14 @@ def test_what_is_derived_of_equal_states_is_in_that_state(name: str, cases_of: C
 def test_every_measured_part_has_the_direction_that_its_metric_declares(name: str, cases_of: CasesOf) -> None:
     bench = benchmark(name)
     found = measured_by(bench, cases_of(name))
-    assert {part for part, _ in found} <= bench.measured
+    assert {part for part, _ in found} <= bench.asking.measured
     for part, metric in found:
-        assert (metric.better == "lower") == (part in bench.lower), f"{part} by {metric.id}"
+        assert (metric.better == "lower") == (part in bench.scoring.lower), f"{part} by {metric.id}"
 
 
 @pytest.mark.parametrize("name", names())
 def test_lower_names_only_what_the_benchmark_has(name: str) -> None:
     bench = benchmark(name)
-    scores = {metric for of_part in bench.parts.values() for metric in of_part}
-    columns = {measure.name for protocol in bench.protocols.values() for measure in protocol.aggregate.measures}
-    assert bench.lower <= scores | columns
+    scores = {metric for of_part in bench.asking.parts.values() for metric in of_part}
+    columns = {measure.name for protocol in bench.scoring.protocols.values() for measure in protocol.aggregate.measures}
+    assert bench.scoring.lower <= scores | columns

@@ -25,8 +25,7 @@ from support.judge_server import JudgeServer
 
 BENCH = '''
 import json
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
+from refbench.benchmarks.kit import Call, Measured, benchmark
 from refbench.case import Case, Picture, Request
 from refbench.metrics import metric
 from refbench.pictures import Pixels
@@ -51,9 +50,9 @@ def load(root):
         yield Case(id=item["id"], request=Request(instruction="Edit.", pictures=(source,)), cluster=item["id"], details={})
 
 def ask(case, material):
-    return {"quality": judge_request("Give a mark from 1 to 5 as JSON.", [("", material.outputs[0])])}
+    return ["", material.output, "Give a mark from 1 to 5 as JSON."]
 
-def read(case, part, reply):
+def read(case, reply):
     return {"quality": json.loads(reply)["quality"]}
 
 def measure(case):
@@ -61,8 +60,8 @@ def measure(case):
     return [Measured("l1", "l1", {"source": source}), Measured("brightness", "brightness"), *MORE]
 
 MORE = []
-BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"quality": {"quality": (1, 5)}},
-                             measure=measure, measured={"l1": (0, 1), "brightness": (0, 1), **{m.part: (0, 1) for m in MORE}})
+BENCHMARK = benchmark(name="mine", load=load, judge=[Call("quality", {"quality": (1, 5)}, ask, read)],
+                      measure=measure, measured={"l1": (0, 1), "brightness": (0, 1), **{m.part: (0, 1) for m in MORE}})
 '''
 
 
@@ -238,8 +237,8 @@ def test_of_a_distance_less_is_better_everywhere(work: Path) -> None:
     for i in range(6):
         (work / f"a/c{i}.png").write_bytes((work / f"src/c{i}.png").read_bytes())
     result = run(work)
-    assert result.bench.lower == {"l1"}
-    assert score_run(work / "run").bench.lower == {"l1"}
+    assert result.bench.scoring.lower == {"l1"}
+    assert score_run(work / "run").bench.scoring.lower == {"l1"}
     only = run(work, metrics=["l1"], out=work / "only")
     assert [line.model for line in leaderboard(only, dict(OVERALL))] == ["A", "B"]
 

@@ -259,7 +259,7 @@ def measured(work: Path, **more: Any) -> Result:
 
 def test_own_cases_are_measured_by_the_metrics_that_are_named(edits: Path) -> None:
     found = measured(edits, metrics="l1,ssim", out=str(edits / "run"))
-    assert found.bench.lower == {"l1"}
+    assert found.bench.scoring.lower == {"l1"}
     assert found.value(model="same", metric="l1", level="overall") == 0.0
     (row,) = found.rows(model="far", metric="ssim", level="overall")
     assert (row.n_expected, row.n_scored) == (4, 4), "one case has no source: it lowers what is expected"

@@ -185,8 +185,7 @@ def test_pictures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
 
 BENCH = """
 import json
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
+from refbench.benchmarks.kit import Call, Measured, benchmark
 from refbench.case import Case, Picture, Request
 
 def load(root):
@@ -195,13 +194,13 @@ def load(root):
         yield Case(id=f"c{n}", request=Request(instruction=f"paint {n}", pictures=(source,)), cluster=f"c{n}", details={})
 
 def ask(case, material):
-    return {"quality": judge_request("Give a mark from 1 to 5 as JSON.", [("", material.outputs[0])])}
+    return ["", material.output, "Give a mark from 1 to 5 as JSON."]
 
-def read(case, part, reply):
+def read(case, reply):
     return {"quality": json.loads(reply)["quality"]}
 
-BENCHMARK = simple_benchmark(name="mine", load=load, ask=ask, read=read, measures={"quality": {"quality": (1, 5)}},
-                             measure=lambda case: [Measured("l1", "l1", {"source": case.request.pictures[0]})], measured={"l1": (0, 1)}, recorded={"wording": "mine"})
+BENCHMARK = benchmark(name="mine", load=load, judge=[Call("quality", {"quality": (1, 5)}, ask, read)],
+                      measure=lambda case: [Measured("l1", "l1", {"source": case.request.pictures[0]})], measured={"l1": (0, 1)}, recorded={"wording": "mine"})
 """
 
 

@@ -457,8 +457,7 @@ def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
 MYBENCH = '''"""Marks of a judge, read by code of the user's own."""
 import json
 from pathlib import Path
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import judge_request, simple_benchmark
+from refbench.benchmarks.kit import Call, Measured, benchmark
 from refbench.case import Case, Picture, Request
 
 def load(root):
@@ -467,17 +466,17 @@ def load(root):
         yield Case[dict](id=f"case{n}", request=Request(instruction=f"Do {n}.", pictures=pictures), cluster=f"c{n}", details={})
 
 def ask(case, material):
-    return {"marks": judge_request("Mark it from 0 to 10 as JSON.", [("Result:", material.outputs[0])])}
+    return ["Result:", material.output, "Mark it from 0 to 10 as JSON."]
 
-def read(case, part, reply):
+def read(case, reply):
     return {"good": float(json.loads(reply)["visual_quality"]) * FACTOR}
 
 def measure(case):
     return [Measured("l1", "l1", {"source": case.request.pictures[0]})]
 
 FACTOR = 0.5
-BENCHMARK = simple_benchmark(
-    name="mine", load=load, ask=ask, read=read, measures={"marks": {"good": (0, 10)}},
+BENCHMARK = benchmark(
+    name="mine", load=load, judge=[Call("marks", {"good": (0, 10)}, ask, read)],
     measure=measure, measured={"l1": (0, 1)},
 )
 '''

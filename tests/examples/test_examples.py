@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from refbench.benchmarks import benchmark
-from refbench.benchmarks.kit.benchmark import Benchmark, Material, Measured
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit import Benchmark, Call, Material, Measured, Total
+from refbench.benchmarks.kit import benchmark as declared
 from refbench.case import Case, Picture, Request
 from refbench.chat import ChatRequest, ChatText
 from refbench.chat.pictures import SentPicture
@@ -31,13 +31,13 @@ def sent(letter: str) -> SentPicture:
 
 
 def asked(bench: Benchmark, data: Path, number: int) -> dict[str, ChatRequest]:
-    assert bench.judging is not None
-    case = bench.load(data, None).cases[number]
-    return {a.part: a.request for a in bench.judging(data, {}).ask(case, Material((sent("a"),), (sent("b"),)))}
+    assert bench.asking.judging is not None
+    case = bench.data.load(data, None).cases[number]
+    return {a.part: a.request for a in bench.asking.judging(data, {}).ask(case, Material((sent("a"),), (sent("b"),)))}
 
 
 def table(bench: Benchmark, data: Path, replies: dict[str, dict[str, str]]) -> Result:
-    cases = bench.load(data, None).cases
+    cases = bench.data.load(data, None).cases
     evidence = [
         (
             Purpose(case=case, model="A", judge="J", part=part),
@@ -108,7 +108,7 @@ def rise(tmp_path: Path) -> tuple[Benchmark, Path]:
 
 def test_the_answer_reaches_the_judge_and_never_the_model(rise: tuple[Benchmark, Path]) -> None:
     bench, data = rise
-    for case in bench.load(data, None).cases:
+    for case in bench.data.load(data, None).cases:
         assert ANSWER in case.model_dump_json()
         assert "puddle" not in case.request.model_dump_json()
         assert "consistency_free" not in case.request.model_dump_json()
@@ -145,12 +145,10 @@ def test_a_failed_axis_is_not_taken_for_one_that_does_not_apply(rise: tuple[Benc
 
 def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark, Path]) -> None:
     _, data = gedit
-    wild = simple_benchmark(
+    wild = declared(
         name="wild",
-        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).load(root, None).cases,
-        ask=lambda case, material: {},
-        read=lambda case, part, reply: {"mark": 99},
-        measures={"all": {"mark": (0, 10)}},
+        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).data.load(root, None).cases,
+        judge=[Call("all", {"mark": (0, 10)}, lambda case, material: [], lambda case, reply: {"mark": 99})],
     )
     result = table(wild, data, {"k0": {"all": "x"}, "k1": {"all": "x"}, "k2": {"all": "x"}})
     assert {s.failure.kind for s in result.scores if isinstance(s.failure, Failure)} == {"out_of_range"}
@@ -158,12 +156,11 @@ def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark,
 
 def two(total: Total | None = None, lower: tuple[str, ...] | None = ("distance",)) -> Benchmark:
     """A judge that marks how good a picture is and how far from the source, in cases of gedit."""
-    return simple_benchmark(
+    marks = {"quality": (0, 10), "distance": (0, 1)}
+    return declared(
         name="two",
-        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).load(root, None).cases,
-        ask=lambda case, material: {},
-        read=lambda case, part, reply: json.loads(reply),
-        measures={"all": {"quality": (0, 10), "distance": (0, 1)}},
+        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).data.load(root, None).cases,
+        judge=[Call("all", marks, lambda case, material: [], lambda case, reply: json.loads(reply))],
         total=total,
         lower=lower,
     )
@@ -173,7 +170,7 @@ def test_a_total_over_unlike_directions_is_refused_unless_its_author_says_how(ge
     with pytest.raises(RefBenchError, match="of distance less is better"):
         two(Total("mean", range=(0, 1)))
     turned = two(Total("mean", range=(0, 1), turn_lower=True))
-    assert turned.lower == {"distance"}
+    assert turned.scoring.lower == {"distance"}
     replies = {name: {"all": '{"quality": 8, "distance": 0.1}'} for name in ("k0", "k1", "k2")}
     assert table(turned, gedit[1], replies).value(metric="total", level="overall") == pytest.approx((0.8 + 0.9) / 2)
 
@@ -193,8 +190,8 @@ def test_a_total_with_measures_turned_round_has_true_bounds(gedit: tuple[Benchma
 
 
 def test_a_total_over_distances_is_a_distance() -> None:
-    assert two(Total("mean", over=("distance",))).lower == {"distance", "total"}
-    assert two(Total("mean", over=("quality",))).lower == {"distance"}
+    assert two(Total("mean", over=("distance",))).scoring.lower == {"distance", "total"}
+    assert two(Total("mean", over=("quality",))).scoring.lower == {"distance"}
 
 
 def test_measures_and_totals_name_what_is_there() -> None:
@@ -208,14 +205,14 @@ def measuring(**more: Any) -> Benchmark:
     source = Picture(name="a.png", role="source")
     made: dict[str, Any] = {"measure": lambda case: [Measured("far", "lpips", {"source": source})], **more}
     case = Case(id="a", request=Request(instruction="", pictures=(source,)), cluster="a", details={})
-    return simple_benchmark(name="far", load=lambda root: [case], **made)
+    return declared(name="far", load=lambda root: [case], **made)
 
 
 def test_a_measured_part_takes_range_and_direction_from_its_metric(tmp_path: Path) -> None:
     bench = measuring(measured={"far": "lpips"})
-    (far,) = bench.protocols["corrected"].aggregate.measures
-    assert (far.low, far.high, bench.lower) == (0, None, {"far"})
-    assert bench.load(tmp_path, None).cases
+    (far,) = bench.scoring.protocols["corrected"].aggregate.measures
+    assert (far.low, far.high, bench.scoring.lower) == (0, None, {"far"})
+    assert bench.data.load(tmp_path, None).cases
     with pytest.raises(RefBenchError, match=r"measured\['far'\]: no metric is called 'lpisp': did you mean lpips"):
         measuring(measured={"far": "lpisp"})
     with pytest.raises(RefBenchError, match="far has no finite range"):
@@ -224,7 +221,7 @@ def test_a_measured_part_takes_range_and_direction_from_its_metric(tmp_path: Pat
 
 def test_the_author_of_a_benchmark_may_overrule_a_metrics_direction(tmp_path: Path) -> None:
     with pytest.raises(RefBenchError, match="of which lower is better"):
-        measuring(measured={"far": (0, 1)}).load(tmp_path, None)
-    assert measuring(measured={"far": (0, 1)}, lower=("far",)).load(tmp_path, None).cases
+        measuring(measured={"far": (0, 1)}).data.load(tmp_path, None)
+    assert measuring(measured={"far": (0, 1)}, lower=("far",)).data.load(tmp_path, None).cases
     overruled = measuring(measured={"far": "lpips"}, lower=())
-    assert (overruled.lower, len(overruled.load(tmp_path, None).cases)) == (frozenset(), 1)
+    assert (overruled.scoring.lower, len(overruled.data.load(tmp_path, None).cases)) == (frozenset(), 1)

@@ -309,7 +309,7 @@ def marks_reply(parts: Mapping[str, Mapping[str, tuple[float, float]]]) -> Any:
 ONE_FILE = '''
 """A benchmark of one file, with a metric of which less is better."""
 
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit import Call, Total, benchmark
 from refbench.judges import Contract, Criterion, Scale
 
 PARTS = {parts!r}
@@ -323,12 +323,13 @@ def nothing(*args):
     raise AssertionError("a run that is there is not loaded, asked or measured again")
 
 
-BENCHMARK = simple_benchmark(
+BENCHMARK = benchmark(
     name="onefile",
     load=nothing,
-    ask=nothing,
-    read=lambda case, part, reply: CONTRACTS[part].read(reply),
-    measures=PARTS,
+    judge=[
+        Call(part, of_part, nothing, lambda case, reply, part=part: CONTRACTS[part].read(reply))
+        for part, of_part in PARTS.items()
+    ],
     measure=nothing,
     measured={measured!r},
     lower={{"error"}},
@@ -369,7 +370,7 @@ def own_kit(rubric: str) -> Kit:
         books = marks.book(parts, {}, "geometric_mean", over, (0.0, 10.0), minimum=True)
     reply, odd = marks_reply(parts)
     bench = own_benchmark(text, rubric)
-    assert bench.judging is not None
+    assert bench.asking.judging is not None
     return Kit(
         name="own",
         pool=own_pool,
@@ -378,7 +379,7 @@ def own_kit(rubric: str) -> Kit:
         reply=reply,
         better=higher({name: ends_ for of_part in parts.values() for name, ends_ in of_part.items()}),
         odd=odd,
-        settings=dict(bench.judging(scratch(), {}).recorded),
+        settings=dict(bench.asking.judging(scratch(), {}).recorded),
         keep={"rubric.md": text},
     )
 

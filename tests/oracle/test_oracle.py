@@ -187,7 +187,7 @@ def improvable(made: Made) -> list[tuple[int, tuple[Evidence, Purpose]]]:
 def worse(first: Result, second: Result, model: str) -> list[str]:
     """Where a model does worse in the second of two tables that differ in one of its marks, moved for the better."""
     found = []
-    lower = first.bench.lower
+    lower = first.bench.scoring.lower
     rows = {checks.key(row.model_dump()): row for row in second.table.rows}
     for row in first.table.rows:
         after = rows[checks.key(row.model_dump())]
@@ -347,7 +347,7 @@ def test_a_live_run_is_the_oracles_and_pays_nothing_twice(
         models = ["bear", "ant"][: rng.randint(1, 2)]
         for model in models:
             for number, case in enumerate(cases):
-                paint(rng if number else None, folder / model / f"{benchmark(name).output_names(case)[0]}.png")
+                paint(rng if number else None, folder / model / f"{benchmark(name).data.output_names(case)[0]}.png")
         arguments: dict[str, Any] = {
             "data": scratch() / name,
             "models": [f"{model}=folder:{folder / model}" for model in models],

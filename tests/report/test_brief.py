@@ -187,7 +187,7 @@ def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
 
 
 def test_where_less_is_better_the_lowest_is_the_best(board: Board) -> None:
-    bench = replace(board.bench, lower=frozenset({"total"}))
+    bench = replace(board.bench, scoring=replace(board.bench.scoring, lower=frozenset({"total"})))
     found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench))), []).overall
     assert found is not None
     assert found.first == "slate" and found.settled
@@ -402,7 +402,7 @@ def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> Non
 
 
 def test_a_lead_in_a_measure_of_which_less_is_better_is_called_ahead(board: Board) -> None:
-    bench = replace(board.bench, lower=frozenset({"total"}))
+    bench = replace(board.bench, scoring=replace(board.bench.scoring, lower=frozenset({"total"})))
     view = open_view(replace(board, result=replace(board.result, bench=bench)))
     text = " ".join(words.confidence(view, verdicts(view, [])))
     assert re.match(
@@ -462,7 +462,7 @@ def test_the_mean_of_the_judges_comes_first_where_it_is_the_number_of_the_benchm
     both = [*board.result.scores, *other]
     apart = replace(board, result=result_of(board.bench, board.cases, both, draws=0))
     assert (apart.judge_for("corrected"), open_view(apart).judge) == ("another", "another")
-    bench = replace(board.bench, judges_mean=True)
+    bench = replace(board.bench, scoring=replace(board.bench.scoring, judges_mean=True))
     panel = replace(board, result=result_of(bench, board.cases, [*both, *mean_of_judges(both)], draws=0))
     assert open_view(panel).judge == "mean"
     head = board_head(panel)

@@ -32,16 +32,16 @@ Marks = Mapping[str, Sequence[float | None]]
 @pytest.fixture(scope="module")
 def released() -> Result:
     bench = benchmark("creval")
-    assert bench.released is not None
-    cases, scores = bench.released()
+    assert bench.reporting.released is not None
+    cases, scores = bench.reporting.released()
     return result_of(bench, cases, scores, draws=40)
 
 
 def made(marks: Marks, *, bench: Benchmark | None = None, judge: str = "j", protocol: str = "corrected") -> Result:
     """A CREval table of a few cases, whose values are known without computing."""
     bench = bench or benchmark("creval")
-    assert bench.released is not None
-    cases: list[AnyCase] = list(bench.released()[0][:6])
+    assert bench.reporting.released is not None
+    cases: list[AnyCase] = list(bench.reporting.released()[0][:6])
     scores = []
     for model, of_model in marks.items():
         for n, case in enumerate(cases):
@@ -81,7 +81,8 @@ def test_numbers_that_are_printed_alike_are_marked_alike() -> None:
 
 
 def test_where_less_is_better_the_lowest_is_best_and_the_column_says_so() -> None:
-    bench = replace(benchmark("creval"), lower=frozenset({"VQ"}))
+    bench = benchmark("creval")
+    bench = replace(bench, scoring=replace(bench.scoring, lower=frozenset({"VQ"})))
     result = made({"a": (0.1, 0.1, 0.5), "b": (0.2, 0.2, 0.3), "c": (0.3, 0.3, 0.4)}, bench=bench)
     assert marked(result, 2) == {"b": "best", "c": "second", "a": ""}
     text = to_latex(result)
@@ -91,8 +92,8 @@ def test_where_less_is_better_the_lowest_is_best_and_the_column_says_so() -> Non
 
 def test_a_number_about_fewer_parts_is_not_ranked_with_the_others() -> None:
     bench = benchmark("creval")
-    assert bench.released is not None
-    cases = [c for c in bench.released()[0] if c.groups["category"] == "Stylization"][::12]
+    assert bench.reporting.released is not None
+    cases = [c for c in bench.reporting.released()[0] if c.groups["category"] == "Stylization"][::12]
     dimensions = {case.groups["dimension"] for case in cases}
     assert len(dimensions) > 1, "the case list must span several parts of the macro average"
     gone = sorted(dimensions)[0]

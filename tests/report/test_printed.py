@@ -115,7 +115,7 @@ def test_many_measures_have_a_row_each_and_slices_that_share_a_name_are_told_apa
         )
         for n in range(6)
     ]
-    names = [metric for of_part in bench.parts.values() for metric in of_part]
+    names = [metric for of_part in bench.asking.parts.values() for metric in of_part]
     scores = [
         Score(case=case.id, model=model, judge="j", metric=name, protocol=protocol, **_state(case, name, n + 7 * k))
         for k, model in enumerate(("a", "b"))
@@ -156,7 +156,7 @@ def test_a_sheet_says_what_was_not_asked_yet() -> None:
 
 def test_the_direction_of_a_measure_is_said() -> None:
     one = made(models=2)
-    turned = replace(one, bench=replace(one.bench, lower=frozenset({"avg", "VC"})))
+    turned = replace(one, bench=replace(one.bench, scoring=replace(one.bench.scoring, lower=frozenset({"avg", "VC"}))))
     assert "- Lower is better: avg, VC." in to_markdown(turned)
     assert "Lower is better" not in to_markdown(one)
 

@@ -144,7 +144,7 @@ def test_every_table_names_judge_wording_and_protocol(
 def test_ice_benchs_scores_are_the_judges_too_where_its_answers_are_a_part() -> None:
     judges = {
         value.slice.get("task", "overall"): value.judge
-        for value in benchmark("icebench").published()
+        for value in benchmark("icebench").reporting.published()
         if value.metric == "score"
     }
     assert judges["overall"] == judges["Color Editing"] == "Qwen2-VL-72B"

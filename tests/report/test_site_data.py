@@ -315,7 +315,7 @@ def test_the_papers_numbers_are_there_for_models_that_the_run_has_not(
     pages = Pages([tmp_path / "run"], store, draws=0)
     rows = pages.chunk("b0/board")["published"]
     pages.close()
-    assert len(rows) == len(benchmark("creval").published()) and all(row["model"] is None for row in rows)
+    assert len(rows) == len(benchmark("creval").reporting.published()) and all(row["model"] is None for row in rows)
 
 
 def test_without_the_data_references_are_empty_and_the_page_says_so(
@@ -522,7 +522,7 @@ def test_every_shipped_benchmark_lists_its_faults_as_its_docs_do() -> None:
             if not line.startswith("|"):
                 break
             table.append(line)
-        faults = benchmark(name).faults()
+        faults = benchmark(name).reporting.faults()
         assert len(faults) == len(table) and all(f.fault and f.paper and f.corrected for f in faults)
 
 

@@ -231,8 +231,8 @@ async def batch_async(
     async with Transport(timeout=5, policy=RetryPolicy(attempts=3, first=0.01)) as transport:
         specs = [f"{name.upper()}=folder:{work / name}" for name in models]
         setup = set_up("creval", transport, models=specs, judges=judges, data=work / "creval", limit=limit, shard=shard)
-        assert setup.bench.judging is not None
-        judging = setup.bench.judging(setup.dataset.root, setup.settings)
+        assert setup.bench.asking.judging is not None
+        judging = setup.bench.asking.judging(setup.dataset.root, setup.settings)
         run = Run.create(work / out, "creval", setup.dataset.cases, settings=judging.recorded)
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)

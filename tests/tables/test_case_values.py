@@ -15,7 +15,7 @@ from refbench.tables.table import case_values, tabulate
 
 
 def test_a_case_has_the_value_that_a_table_of_it_alone_would_have() -> None:
-    aggregate = benchmark("creval").protocols["paper"].aggregate
+    aggregate = benchmark("creval").scoring.protocols["paper"].aggregate
     cases, scores = released_scores("paper874")
     columns = columns_of(scores, cases)
     found = case_values(aggregate, columns, cases)["avg"]
@@ -31,7 +31,7 @@ def test_a_case_has_the_value_that_a_table_of_it_alone_would_have() -> None:
 def test_a_case_without_a_reference_of_some_type_still_has_an_average() -> None:
     """MultiRef's avg is over ten types, of which a case has two or three; blocks of cases may lack a type altogether."""
     bench = benchmark("multiref")
-    aggregate = bench.protocols["corrected"].aggregate
+    aggregate = bench.scoring.protocols["corrected"].aggregate
     kinds = ("canny", "mask")
     cases = [
         MultiRefCase(
@@ -43,7 +43,7 @@ def test_a_case_without_a_reference_of_some_type_still_has_an_average() -> None:
         )
         for i in range(600)
     ]
-    metrics = [metric for of_part in bench.parts.values() for metric in of_part]
+    metrics = [metric for of_part in bench.asking.parts.values() for metric in of_part]
     scores = [
         Score(
             case=case.id,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refbench import Failure
-from refbench.benchmarks.kit.benchmark import Benchmark
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit import Benchmark, Call, Total, benchmark
 from refbench.case import AnyCase, Case, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output, StoredPicture
@@ -30,21 +29,15 @@ Said = tuple[float, float] | str | Failure | None
 
 
 def pair(rule: Any = "geometric_mean", *, lower: frozenset[str] = frozenset()) -> Benchmark:
-    def read(case: AnyCase, part: str, reply: str) -> Mapping[str, Any]:
+    def read(case: AnyCase, reply: str) -> Mapping[str, Any]:
         marks = reply.split()
         if len(marks) != 2:
             return {}
         return {"follows": float(marks[0]), "looks": float(marks[1])}
 
-    made = simple_benchmark(
-        name="pair",
-        load=lambda root: CASES,
-        ask=lambda case, material: {},
-        read=read,
-        measures={"verdict": {"follows": (0, 10), "looks": (0, 10)}},
-        total=Total(rule),
-    )
-    return replace(made, lower=lower)
+    verdict = Call("verdict", {"follows": (0, 10), "looks": (0, 10)}, lambda case, material: [], read)
+    made = benchmark(name="pair", load=lambda root: CASES, judge=[verdict], total=Total(rule))
+    return replace(made, scoring=replace(made.scoring, lower=lower))
 
 
 def result(
@@ -116,7 +109,9 @@ def test_what_nobody_has_asked_for_yet_is_no_failure() -> None:
 
 def test_a_reply_counts_once_whatever_is_read_from_it_and_a_mean_of_judges_is_no_reply() -> None:
     """Two judges mark two measures of four cases in eight replies, of which one cannot be read."""
-    bench = replace(pair("mean"), judges_mean=True, measured=frozenset({"l1"}), parts={**pair().parts, "l1": ("l1",)})
+    bench = pair("mean")
+    asking = replace(bench.asking, measured=frozenset({"l1"}), parts={**bench.asking.parts, "l1": ("l1",)})
+    bench = replace(bench, asking=asking, scoring=replace(bench.scoring, judges_mean=True))
     evidence = []
     for case in CASES:
         act = Evidence(kind="measure", request={"metric": "l1", "case": case.id}, reply='{"value": 0.5}')
@@ -182,9 +177,10 @@ def test_how_refusals_count_is_in_the_fingerprint() -> None:
 
 def test_without_a_worst_value_there_is_none_and_the_row_says_so() -> None:
     bench = pair("mean")
-    aggregate = bench.protocols["corrected"].aggregate
+    aggregate = bench.scoring.protocols["corrected"].aggregate
     open_ended = replace(aggregate, measures=tuple(replace(m, low=None, high=None) for m in aggregate.measures))
-    bench = replace(bench, protocols={"corrected": replace(bench.protocols["corrected"], aggregate=open_ended)})
+    protocol = replace(bench.scoring.protocols["corrected"], aggregate=open_ended)
+    bench = replace(bench, scoring=replace(bench.scoring, protocols={"corrected": protocol}))
     found = row(result(bench, SAID, [refused("c3")], refusals="worst"))
     assert found.value is None
     assert "no worst value" in (found.remark or "")
@@ -192,7 +188,7 @@ def test_without_a_worst_value_there_is_none_and_the_row_says_so() -> None:
 
 
 def test_a_run_measured_again_half_way_is_no_mixture_of_two_versions() -> None:
-    bench = simple_benchmark(
+    bench = benchmark(
         name="measured", load=lambda root: CASES, measure=lambda case: [], measured={"l1": (0.0, 1.0)}, lower=["l1"]
     )
 

@@ -85,7 +85,7 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     """Test the models that a judge (or none) has scored, on the cases that all of them were asked for, by the share of
     each case's pictures that failed: models with more seeds have more to fail at, and do not fail more often."""
     measure = result.summary(protocol)
-    made_of = next(m for m in result.bench.protocols[protocol].aggregate.measures if m.name == measure)
+    made_of = next(m for m in result.bench.scoring.protocols[protocol].aggregate.measures if m.name == measure)
     chosen = [s for s in result.scores if (s.protocol, s.judge) == (protocol, judge) and s.metric in made_of.parts]
     columns = columns_of(chosen, result.cases)
     # Parts x systems x cases x seeds.

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import Benchmark
+from refbench.benchmarks.kit.definition import Benchmark
 from refbench.record import RefBenchError
 
 _MODULES = {
@@ -27,14 +27,6 @@ _MODULES = {
 
 ENTRY_POINTS = "refbench.benchmarks"
 """The group under which an installed package names its benchmarks."""
-
-# Files that give another benchmark's checkout away, to name it when a wrong directory was given.
-_MARKS = {
-    "creval": "bench/instruction.json",
-    "multibanana": "from_where.csv",
-    "ideabench": "task_split.json",
-    "icebench": "data.jsonl",
-}
 
 
 def names() -> tuple[str, ...]:
@@ -127,7 +119,7 @@ def _module_code(name: str) -> str:
 def _checked(found: object, where: str) -> Benchmark:
     if not isinstance(found, Benchmark):
         what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is a {type(found).__name__}"
-        raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.kit.constructor.simple_benchmark")
+        raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.kit.benchmark")
     return found
 
 
@@ -144,16 +136,17 @@ def resolve_data(bench: Benchmark, data: Path | None) -> Path:
         raise RefBenchError(f"{data} is not there: give --data the directory of a {bench.title} checkout")
     if not data.is_dir():
         raise RefBenchError(f"{data} is a file: give --data the directory of a {bench.title} checkout")
-    if not bench.is_checkout(data):
+    if not bench.data.is_checkout(data):
         for parent in (data.parent, *(child for child in sorted(data.iterdir()) if child.is_dir())):
-            if bench.is_checkout(parent):
+            if bench.data.is_checkout(parent):
                 raise RefBenchError(
                     f"{data} is not the root of a {bench.title} checkout: did you mean --data {parent}?"
                 )
-        for other, mark in _MARKS.items():
-            if other != bench.name and (data / mark).exists():
+        for other in _MODULES:
+            landmark = benchmark(other).data.landmark
+            if other != bench.name and landmark and (data / landmark).exists():
                 raise RefBenchError(
                     f"{data} looks like {other}, not {bench.name}: give --data a {bench.title} checkout"
                 )
-        raise RefBenchError(f"{data} is no {bench.title} checkout: {bench.layout}")
+        raise RefBenchError(f"{data} is no {bench.title} checkout: {bench.data.layout}")
     return data

@@ -35,21 +35,21 @@ def check_command(
 
     own = Path(benchmark).suffix.lower() in (".jsonl", ".csv", ".parquet")
     bench = replace(own_benchmark(None), title="Own cases") if own else find(benchmark)
-    dataset = bench.load(Path(benchmark), subset) if own else load(benchmark, data, subset=subset)
+    dataset = bench.data.load(Path(benchmark), subset) if own else load(benchmark, data, subset=subset)
     grouped: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for anomaly in bench.anomalies(dataset):
+    for anomaly in bench.data.anomalies(dataset):
         grouped[anomaly.kind].append(anomaly.model_dump(exclude={"kind"}))
     counts = {
         "cases": len(dataset.cases),
         "pictures": sum(len(case.request.pictures) for case in dataset.cases),
-        **bench.describe(dataset),
+        **bench.data.describe(dataset),
     }
     found = [
         {
             "kind": kind,
             "count": len(places),
             "cases": len({place["case"] for place in places}),
-            "effect": bench.anomaly_kinds.get(kind, ""),
+            "effect": bench.data.anomaly_kinds.get(kind, ""),
             "places": places,
         }
         for kind, places in grouped.items()

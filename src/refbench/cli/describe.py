@@ -42,7 +42,7 @@ def describe_command(
         "roles": _counts(picture.role for case in dataset.cases for picture in case.request.pictures),
         "groups": {name: dict(counts.most_common()) for name, counts in groups.items()},
         "tags": _counts(tag for case in dataset.cases for tag in case.tags),
-        **find(benchmark).describe(dataset),
+        **find(benchmark).data.describe(dataset),
     }
     if json:
         print(orjson.dumps(said).decode())

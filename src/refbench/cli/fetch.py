@@ -14,7 +14,7 @@ from refbench.cli.options import Json
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
-    from refbench.networks.fetch import Told
+    from refbench.networks.hub import Told
 
 
 def fetch_command(

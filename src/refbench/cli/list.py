@@ -70,15 +70,15 @@ def _benchmarks() -> list[dict[str, str]]:
     found = []
     for name in names():
         bench = benchmark(name)
-        measures = bench.protocols["corrected"].aggregate.measures
+        measures = bench.scoring.protocols["corrected"].aggregate.measures
         found.append(
             {
                 "name": name,
                 "title": bench.title,
                 "paper": bench.paper,
                 "metrics": ", ".join(measure.name for measure in measures),
-                "protocols": ", ".join(bench.protocols),
-                "subsets": ", ".join(bench.subsets),
+                "protocols": ", ".join(bench.scoring.protocols),
+                "subsets": ", ".join(bench.data.subsets),
             }
         )
     return found

@@ -47,7 +47,7 @@ def steps_command(
             name = f"{agent}.{'result' if step == 'result' else f'step{int(step) + 1}'}"
             agents.setdefault(agent, []).append(name)
             specs.append(f"{name}=steps:{run}?model={agent}&step={step}")
-    cases = fair_order(there.cases(benchmark_of(there).case_type))
+    cases = fair_order(there.cases(benchmark_of(there).data.case_type))
     asked = asked_of(there, found, cases)
     if not asked:
         raise RefBenchError(

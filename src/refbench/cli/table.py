@@ -88,11 +88,11 @@ def _result(run: str, protocol: str, subset: str | None, refusals: str, reader: 
     if reader is not None:
         raise RefBenchError(f"--benchmark {reader}: released item scores are read by nobody: give a run directory")
     bench = benchmark(run)
-    if bench.released is None:
+    if bench.reporting.released is None:
         raise RefBenchError(f"no item scores of {bench.title} were released: give a run directory")
-    if subset is not None and subset not in bench.subsets:
-        raise RefBenchError(f"--subset {subset}: {bench.title} has {', '.join(bench.subsets) or 'none'}")
-    cases, scores = bench.released(subset)
+    if subset is not None and subset not in bench.data.subsets:
+        raise RefBenchError(f"--subset {subset}: {bench.title} has {', '.join(bench.data.subsets) or 'none'}")
+    cases, scores = bench.reporting.released(subset)
     theirs = scores[0].protocol
     if protocol not in ("both", theirs):
         raise RefBenchError(f"--protocol {protocol}: the released scores of {bench.title} are of {theirs} only")

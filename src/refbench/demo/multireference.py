@@ -9,9 +9,7 @@ same person's. A model that copies one of its references does well in one and ba
 
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit import Dataset, Measured, Total, benchmark
 from refbench.benchmarks.own import load_cases
 from refbench.benchmarks.own.cases import OwnCase
 from refbench.case import AnyCase, Picture
@@ -46,7 +44,7 @@ def not_applicable(case: AnyCase) -> dict[str, str]:
     return {part: reason for part, reason in reasons.items() if part not in given}
 
 
-BENCHMARK = simple_benchmark(
+BENCHMARK = benchmark(
     name="multireference",
     title="Subjects in front of backgrounds",
     load=load,

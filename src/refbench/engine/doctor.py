@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from refbench.benchmarks import Benchmark, Dataset
-from refbench.benchmarks.kit.benchmark import Material
+from refbench.benchmarks.kit.definition import Material
 from refbench.calls import Transport
 from refbench.calls.prices import FREE
 from refbench.calls.transport import RetryPolicy
@@ -58,7 +58,7 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
 
     Pictures that have to be re-encoded are put into `folder`, which must last until the request is sent.
     """
-    if bench.judging is None:
+    if bench.asking.judging is None:
         return None
     case = max(dataset.cases, key=lambda case: len(case.request.pictures) + len(case.targets))
 
@@ -74,9 +74,9 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
     ready = [picture for picture in (*inputs, *targets) if isinstance(picture, SentPicture)]
     if not ready or len(ready) < len(inputs) + len(targets):
         return None
-    settings = {name: values[0] for name, values in bench.settings.items()}
+    settings = bench.asking.chosen({}, bench.title)
     material = Material(tuple(ready[: len(inputs)]), (ready[0],), tuple(ready[len(inputs) :]))
-    judging = bench.judging(dataset.root, settings)
+    judging = bench.asking.judging(dataset.root, settings)
     if judging.compose is not None:
         material = judging.compose(case, material, store)
     ready += [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]

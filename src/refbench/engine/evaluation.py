@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.benchmarks import Benchmark
-from refbench.benchmarks.kit.benchmark import measured_by
+from refbench.benchmarks.kit.definition import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.vlm import VLM, ChatRequest
@@ -202,7 +202,7 @@ async def evaluate_async(
                             await work.judge(setup.cases)
                 except BaseExceptionGroup as errors:
                     raise first_error(errors) from None
-            for part in bench.measured:
+            for part in bench.asking.measured:
                 left_out = chosen is None or (chosen and part not in chosen)
                 reason = measured_before.get(part, "it was left out by --metrics") if left_out else ""
                 writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
@@ -236,7 +236,7 @@ def evaluate(name: str, **arguments: object) -> Evaluation:
 
 def repairer(bench: Benchmark) -> Repair:
     """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
-    reader = bench.protocols["corrected"].read
+    reader = bench.scoring.protocols["corrected"].read
 
     def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
         if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
@@ -265,7 +265,7 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
     for purpose, evidence in whole_parts(noted()):
         if purpose.case not in by_id:
             continue
-        for name, protocol in bench.protocols.items():
+        for name, protocol in bench.scoring.protocols.items():
             if purpose.protocol in ("", name):
                 read = protocol.read(by_id[purpose.case], purpose, evidence)
                 if any(score.failure is not None and score.failure.kind in kinds for score in read):
@@ -276,7 +276,7 @@ def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozens
 def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
     """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
     measured_by(bench, cases)
-    if tuple(metrics) == ("none",) or (bench.measuring is None and not metrics):
+    if tuple(metrics) == ("none",) or (bench.asking.measuring is None and not metrics):
         return None
     return parts_named(bench, metrics)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refbench.benchmarks import Dataset
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from refbench.benchmarks import Benchmark, Dataset
-from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.engine.changes import Before
@@ -80,7 +80,7 @@ class MeasuringRun:
 
     async def measure(self, cases: Sequence[AnyCase]) -> None:
         """Measure the cases in their order, all models on a case before the next."""
-        if self.bench.measuring is None:
+        if self.bench.asking.measuring is None:
             return
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
@@ -112,19 +112,19 @@ class MeasuringRun:
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
-        assert self.bench.measuring is not None
+        assert self.bench.asking.measuring is not None
         found: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
-                for protocol in self.bench.protocols if not measured.protocol else (measured.protocol,):
+                for protocol in self.bench.scoring.protocols if not measured.protocol else (measured.protocol,):
                     metric = self._metric(measured, protocol)
                     if metric is not None:
                         found[metric.id, protocol] = metric
         return list(found.values())
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
-        assert self.bench.measuring is not None
-        return [m for m in self.bench.measuring(case) if not self.parts or m.part in self.parts]
+        assert self.bench.asking.measuring is not None
+        return [m for m in self.bench.asking.measuring(case) if not self.parts or m.part in self.parts]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
         async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
@@ -188,10 +188,10 @@ class MeasuringRun:
             return [(measured.protocol, measured.protocol)]
         opened = [p for p in self._opened(pictures).values() if isinstance(p, SentPicture)]
         alike = all(decodes_alike(picture.original) for picture in opened)
-        variants = [self._metric(measured, protocol) for protocol in self.bench.protocols]
+        variants = [self._metric(measured, protocol) for protocol in self.bench.scoring.protocols]
         if alike and all(metric is not None and not metric.protocol for metric in variants):
-            return [(next(iter(self.bench.protocols)), "")]
-        return [(protocol, protocol) for protocol in self.bench.protocols]
+            return [(next(iter(self.bench.scoring.protocols)), "")]
+        return [(protocol, protocol) for protocol in self.bench.scoring.protocols]
 
     def _metric(self, measured: Measured, protocol: str) -> Metric | None:
         place = measured.metric, protocol
@@ -302,11 +302,11 @@ def parts_named(bench: Benchmark, names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         part = name
-        if part not in bench.measured:
+        if part not in bench.asking.measured:
             with contextlib.suppress(RefBenchError):
                 part = find_metric(name).id
-        if part not in bench.measured:
-            there = ", ".join(sorted(bench.measured)) or "nothing: leave it out"
+        if part not in bench.asking.measured:
+            there = ", ".join(sorted(bench.asking.measured)) or "nothing: leave it out"
             raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
-        found += [one for one in sorted(bench.measured) if one.partition("#")[0] == part]
+        found += [one for one in sorted(bench.asking.measured) if one.partition("#")[0] == part]
     return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from refbench.analysis.compare import paired_gap
 from refbench.analysis.compare.draws import gain_of, panel_of
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
@@ -146,13 +146,15 @@ async def make_plan(
             metrics=sorted({*columns, *metrics} - {"none"}),
         )
     chosen_metrics(setup.bench, setup.dataset.cases, metrics)
-    assert setup.bench.judging is not None
+    assert setup.bench.asking.judging is not None
     assumptions: list[str] = []
     reply_tokens, seconds = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
     # What is on record is counted and not scaled: the first cases are those that an earlier run began with.
     some = setup.cases if before is not None else setup.cases[:_SAMPLE]
     with tempfile.TemporaryDirectory() as folder:
-        layout = _Layout(setup, setup.bench.judging(setup.dataset.root, setup.settings), seeds, before, Path(folder))
+        layout = _Layout(
+            setup, setup.bench.asking.judging(setup.dataset.root, setup.settings), seeds, before, Path(folder)
+        )
         needs = [_needed(layout, case, repeats, reply_tokens) for case in some]
     if not any(tally.calls for need in needs for tally in need.judges):
         raise RefBenchError("none of the first cases has an output that can be judged: check --model")
@@ -377,12 +379,12 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
         protocol = result.table.rows[0].protocol
         cases, scores = result.cases, [s for s in result.scores if s.protocol == protocol]
         source = f"the scores in {like}"
-    elif bench.released is not None:
-        cases, scores = bench.released(None)
+    elif bench.reporting.released is not None:
+        cases, scores = bench.reporting.released(None)
         protocol, source = scores[0].protocol, "the released item scores"
     else:
         return None
-    aggregate = bench.protocols[protocol].aggregate
+    aggregate = bench.scoring.protocols[protocol].aggregate
     measure = aggregate.measures[-1].name
     systems = list(dict.fromkeys((score.model, score.judge) for score in scores))
     widths = [
@@ -409,7 +411,7 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
         left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
         return float(left**0.5 * reach * shrink)
 
-    models, judges = len(setup.models), 1 if bench.judges_mean else max(len(setup.judges), 1)
+    models, judges = len(setup.models), 1 if bench.scoring.judges_mean else max(len(setup.judges), 1)
     family = max(models * (models - 1) // 2, 1) * judges
     gap_width = planned_width(statistics.median(gaps or [2**0.5 * width for width in widths]), 2)
     hopeless = smallest_p(planned[0]) * family > LEVEL

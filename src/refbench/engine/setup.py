@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
-from refbench.benchmarks.kit.benchmark import Judging
+from refbench.benchmarks.kit.definition import Judging
 from refbench.benchmarks.own import own_benchmark, own_metrics
 from refbench.calls import Transport
 from refbench.case import AnyCase
@@ -88,7 +88,7 @@ def set_up(
     place = place or Here()
     vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
     bench, dataset = find_cases(name, data=data, subset=subset, rubric=rubric, metrics=metrics)
-    if judges and bench.judging is None:
+    if judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
     specs = [one if isinstance(one, ImageModel) else Spec.read(one) for one in _listed(models)]
@@ -97,7 +97,7 @@ def set_up(
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
         raise RefBenchError("give at least one --model")
-    if scored and not judge_specs and bench.measuring is None:
+    if scored and not judge_specs and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(chosen.get("max_side"), chosen.get("quality"))
     ordered = fair_order(dataset.cases)[:limit]
@@ -108,7 +108,7 @@ def set_up(
         make_vlm=vlm,
         folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
         cases=dataset.cases,
-        names=bench.output_names,
+        names=bench.data.output_names,
         path=dataset.path,
         placed=place.model,
     )
@@ -163,28 +163,19 @@ def find_cases(
                 f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
             )
         text, title = rubric_source(rubric) if rubric is not None else (None, "")
-        dataset = own_benchmark(text, title).load(path, subset)
+        dataset = own_benchmark(text, title).data.load(path, subset)
         own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
-    return bench, bench.load(resolve_data(bench, data), subset)
+    return bench, bench.data.load(resolve_data(bench, data), subset)
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
-    chosen = {name: values[0] for name, values in bench.settings.items()}
-    for name, value in given.items():
-        if name in _PICTURE_SETTINGS:
-            if not value.isdigit():
-                raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
-            chosen[name] = value
-            continue
-        allowed = bench.settings.get(name)
-        if allowed is None:
-            raise RefBenchError(f"--set {name}: {bench.title} has the settings {', '.join(bench.settings) or 'none'}")
-        if value not in allowed and "DIR" not in allowed:
-            raise RefBenchError(f"--set {name}={value}: choose {' or '.join(allowed)}")
-        chosen[name] = value
-    return chosen
+    pictures = {name: value for name, value in given.items() if name in _PICTURE_SETTINGS}
+    for name, value in pictures.items():
+        if not value.isdigit():
+            raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
+    return {**bench.asking.chosen({k: v for k, v in given.items() if k not in pictures}, bench.title), **pictures}
 
 
 _PICTURE_SETTINGS = ("max_side", "quality")
@@ -194,7 +185,9 @@ def judging_of(setup: Setup) -> tuple[Judging, dict[str, str]]:
     """How the run judges, and the settings that it records: the same whether a judge comes now or later."""
     bench, settings = setup.bench, setup.settings
     judging = (
-        bench.judging(setup.dataset.root, settings) if bench.judging else Judging(lambda case, material: [], settings)
+        bench.asking.judging(setup.dataset.root, settings)
+        if bench.asking.judging
+        else Judging(lambda case, material: [], settings)
     )
     return judging, {**judging.recorded, **_picture_of(settings)}
 

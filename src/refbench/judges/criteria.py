@@ -65,6 +65,11 @@ class Criterion:
             )
 
     @property
+    def range(self) -> tuple[float, float]:
+        """The ends of a mark; of yes and no 0 and 1."""
+        return (self.kind.low, self.kind.high) if isinstance(self.kind, Scale) else (0.0, 1.0)
+
+    @property
     def label(self) -> str:
         """The name as people write it: `visual_quality` is `Visual quality`."""
         return self.name[0].upper() + self.name[1:].replace("_", " ")

@@ -44,7 +44,7 @@ class RubricPart:
 
     def measures(self) -> dict[str, Range]:
         """The measures that a reply to this part gives, with their ranges."""
-        found = {c.name: _range(c) for c in self.criteria if not isinstance(c.kind, Text)}
+        found = {c.name: c.range for c in self.criteria if not isinstance(c.kind, Text)}
         if self.questions:
             found[self.questions] = (0.0, 1.0)
         if self.combine:
@@ -59,10 +59,6 @@ class RubricPart:
             return {self.questions: self.weight}
         marks = zip(self.criteria, self.weights, strict=True)
         return {c.name: weight for c, weight in marks if not isinstance(c.kind, Text)}
-
-
-def _range(criterion: Criterion) -> Range:
-    return (criterion.kind.low, criterion.kind.high) if isinstance(criterion.kind, Scale) else (0.0, 1.0)
 
 
 # The top of a rubric file: TOML between `+++` lines, checked so that every mistake is one sentence.

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from refbench.analysis.agree.rows import LEVELS, AgreementRow, Figure
 from refbench.analysis.agree.runs import Agreement
-from refbench.benchmarks.ideabench.table import FailureRate
+from refbench.benchmarks.kit.published import FailureRate
 from refbench.report.terminal import console
 from refbench.stats.agreement import FIGURES
 

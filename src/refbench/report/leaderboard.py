@@ -90,7 +90,7 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
             )
         )
     by_row = {id(line.main): line for line in lines}
-    order = ranked([line.main for line in lines], result.bench.lower)
+    order = ranked([line.main for line in lines], result.bench.scoring.lower)
     return [replace(by_row[id(place.row)], place=place) for place in order]
 
 
@@ -160,7 +160,7 @@ def scored(row: Row) -> str:
 def lower_said(result: Result, lines: Sequence[Line]) -> list[str]:
     """Of which of the measures shown less is better."""
     shown = dict.fromkeys(row.metric for line in lines for row in (line.main, *line.others))
-    lower = [name for name in shown if name in result.bench.lower]
+    lower = [name for name in shown if name in result.bench.scoring.lower]
     return [f"Lower is better: {', '.join(lower)}."] if lower else []
 
 
@@ -200,7 +200,7 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
     """What of the parts that enter a measure shown has failed or waits, where the count beside the summary does not
     have it: a measure of its own column, or a part that the summary is content to do without."""
     row = line.main
-    measures = {m.name: m for m in result.bench.protocols[row.protocol].aggregate.measures}
+    measures = {m.name: m for m in result.bench.scoring.protocols[row.protocol].aggregate.measures}
     main = measures.get(row.metric)
     counted = set(main.parts) if main and not main.any_part else set()
     shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]

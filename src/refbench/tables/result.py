@@ -64,7 +64,7 @@ class Result:
         if not judges:
             return None
         if not settings and not parts.get("asked"):
-            return OFFICIAL if self.bench.official_replies else "imported replies"
+            return OFFICIAL if self.bench.asking.official_replies else "imported replies"
         prompts = settings.get("prompts", "")
         words = {
             "own": "own wording",
@@ -73,7 +73,7 @@ class Result:
             "": "the benchmark's wording",
         }
         said = f"rubric {settings['rubric']}" if "rubric" in settings else words.get(prompts, f"wording: {prompts}")
-        usual = {name: values[0] for name, values in self.bench.settings.items() if name != "prompts"}
+        usual = {s.name: s.default for s in self.bench.asking.settings if s.name != "prompts"}
         usual |= dict.fromkeys(("max_side", "quality"), "")
         asked = [f"{name}={settings[name]}" for name in usual if settings.get(name, usual[name]) != usual[name]]
         return ", ".join([said, *asked])
@@ -89,7 +89,7 @@ class Result:
     def judges_said(self) -> str:
         """Who judged, with the model behind each name; the mean of the judges is no judge. "" where nobody did."""
         there, asked = self.table.parts.get("judges", []), self.table.parts.get("asked", {})
-        judges = [name for name in there if not (self.bench.judges_mean and name == MEAN)]
+        judges = [name for name in there if not (self.bench.scoring.judges_mean and name == MEAN)]
         names = [f"{name} ({self._behind(name)})" if name in asked and self._behind(name) != name else name
                  for name in judges]  # fmt: skip
         if len(judges) == len(there) or len(names) < 2:
@@ -131,14 +131,14 @@ class Result:
             said.append("protocol paper")
         if value.subset is not None and value.subset != self.table.parts.get("subset"):
             said.append(f"subset {value.subset}")
-        elif len(self.cases) < (whole := self.bench.published_on.get(value.subset, 0)):
+        elif len(self.cases) < (whole := self.bench.reporting.published_on.get(value.subset, 0)):
             said.append(f"all cases ({len(self.cases)} of {whole} here)")
         return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
     def _papers(self) -> list[PublishedValue]:
         """Numbers of the models in this table, and those of benchmarks of which only numbers were ever released."""
         models = {row.model for row in self.table.rows}
-        values = self.bench.published()
+        values = self.bench.reporting.published()
         released = any(value.model is not None for value in values)
         return [value for value in values if value.model in models or not released]
 
@@ -179,7 +179,7 @@ class Result:
             names = ", ".join(sorted({score.judge or "none" for score in mine}))
             raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
         return compare_columns(
-            self._counting(self.bench.protocols[chosen].aggregate, refusals or self.refusals),
+            self._counting(self.bench.scoring.protocols[chosen].aggregate, refusals or self.refusals),
             columns_of(scores, self.cases),
             self.cases,
             benchmark=self.bench.name,
@@ -191,9 +191,9 @@ class Result:
             draws=draws,
             seed=seed,
             seeds=self.seeds,
-            lower=self.bench.lower,
-            measured=self.bench.measured,
-            mean_of_judges=MEAN if self.bench.judges_mean else None,
+            lower=self.bench.scoring.lower,
+            measured=self.bench.asking.measured,
+            mean_of_judges=MEAN if self.bench.scoring.judges_mean else None,
             refusals=refusals or self.refusals,
             by_slice=by_slice,
         )
@@ -210,7 +210,7 @@ class Result:
         return (
             replace(aggregate, worst=None)
             if self.refusals == "worst"
-            else aggregate.counting_refusals(self.bench.lower)
+            else aggregate.counting_refusals(self.bench.scoring.lower)
         )
 
     def items(self) -> Iterator[dict[str, Any]]:
@@ -249,7 +249,7 @@ class Result:
         columns = columns_of(mine, self.cases)
         found = {}
         for place, seed in enumerate(sorted({score.seed for score in mine})):
-            of_seed = case_values(self.bench.protocols[protocol].aggregate, columns.of_seed(place), self.cases)
+            of_seed = case_values(self.bench.scoring.protocols[protocol].aggregate, columns.of_seed(place), self.cases)
             for (model, judge), values in zip(columns.systems, of_seed.get(measure, ()), strict=False):
                 for case, value in zip(self.cases, values.tolist(), strict=True):
                     if math.isfinite(value):
@@ -290,7 +290,9 @@ class Result:
         """The measure that models are ranked by on a slice, by default on all cases."""
         rows = [row for row in self.table.rows if row.protocol == protocol and dict(row.slice) == where]
         valued = [row.metric for row in rows if row.value is not None]
-        return summary_measure(self.bench.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows])
+        return summary_measure(
+            self.bench.scoring.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows]
+        )
 
     def failed(self, *, missing: bool = False) -> tuple[Counter[str], int]:
         """Replies and measurements that failed under the first protocol of the table by kind, and among how many: those
@@ -330,13 +332,15 @@ class Result:
         """The scores under the first protocol by what they were read from: a judge's reply gives several measures, and
         a measurement stands beside every judge. What is made of other scores, the judges' mean too, is no piece."""
         protocol = self.table.rows[0].protocol if self.table.rows else ""
-        part_of = {metric: part for part, of_part in self.bench.parts.items() for metric in of_part}
+        part_of = {metric: part for part, of_part in self.bench.asking.parts.items() for metric in of_part}
         found: dict[tuple[str, str, int, str | None, str], list[Score]] = {}
         for score in self.scores:
             part = part_of.get(score.metric, score.metric)
-            made = (part == "derived" and self.bench.derived) or (self.bench.judges_mean and score.judge == MEAN)
+            made = (part == "derived" and self.bench.scoring.derived) or (
+                self.bench.scoring.judges_mean and score.judge == MEAN
+            )
             if score.protocol == protocol and score.not_applicable is None and not made:
-                judge = None if part in self.bench.measured else score.judge
+                judge = None if part in self.bench.asking.measured else score.judge
                 found.setdefault((score.case, score.model, score.seed, judge, part), []).append(score)
         return found
 

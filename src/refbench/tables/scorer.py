@@ -52,7 +52,7 @@ def score_evidence(
         for seed in read.seeds(model)
         for score in _of_picture(bench, read, case, name, (model, judge), seed)
     ]
-    return [*scores, *mean_of_judges(scores)] if bench.judges_mean else scores
+    return [*scores, *mean_of_judges(scores)] if bench.scoring.judges_mean else scores
 
 
 def drawn_scores(
@@ -84,7 +84,7 @@ def _of_picture(
 ) -> list[Score]:
     """The scores of one picture: what follows from others follows in each repeat of the judge (a gate is open or
     shut, not half open), and the repeats are averaged then."""
-    repeats = read.repeats_of(protocol, *system, case.id, seed) if bench.derived is not None else []
+    repeats = read.repeats_of(protocol, *system, case.id, seed) if bench.scoring.derived is not None else []
     if len(repeats) < 2:
         return _with_derived(bench, case, protocol, mean_of_repeats(read.scores(protocol, *system, case.id, seed)))
     drawn = [read.scores(protocol, *system, case.id, seed, repeat) for repeat in repeats]
@@ -150,10 +150,10 @@ class _Reading:
         # Without any judge a model still has its measurements.
         expected |= {(model, None): None for model in models if model not in judged}
         self.systems = sorted(expected, key=lambda system: (system[0], system[1] or ""))
-        unasked = bench.not_asked(settings or {})
-        self._away = {case.id: {**bench.not_applicable(case), **unasked} for case in cases}
-        self._metrics = [metric for of_part in bench.parts.values() for metric in of_part]
-        self._are_measured = bench.measured
+        unasked = bench.asking.not_asked(settings or {})
+        self._away = {case.id: {**bench.asking.not_applicable(case), **unasked} for case in cases}
+        self._metrics = [metric for of_part in bench.asking.parts.values() for metric in of_part]
+        self._are_measured = bench.asking.measured
 
     def _read(self, bench: Benchmark, case: AnyCase, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
         repair = purpose.part.endswith("+repair")
@@ -162,7 +162,7 @@ class _Reading:
             # The released scripts never ask again: a repaired reply is for the corrected protocol alone.
             if purpose.protocol not in ("", name) or (repair and name == "paper"):
                 continue
-            for score in bench.protocols[name].read(case, plain, act):
+            for score in bench.scoring.protocols[name].read(case, plain, act):
                 key = name, score.model, score.judge, score.case, score.metric, purpose.seed
                 place = self._found.setdefault(key, {})
                 # Of two acts for one purpose (the judge moved to another address) the one with a reply stands.
@@ -266,9 +266,9 @@ class _Measured:
 
 def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[Score]) -> list[Score]:
     """The scores of a case with those that follow from them in place."""
-    if bench.derived is None:
+    if bench.scoring.derived is None:
         return scores
-    found = bench.derived(case, protocol, {score.metric: score for score in scores})
+    found = bench.scoring.derived(case, protocol, {score.metric: score for score in scores})
     blank: State = {"value": None, "failure": None, "not_applicable": None, "not_asked": False}
     states = {
         name: {**blank, **({"not_asked": True} if said is None else {_KEYS.get(type(said), "value"): said})}

@@ -33,7 +33,7 @@ _COMMIT_EVERY = 500
 def load(name: str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
     """The cases of a benchmark from its official files; `data` defaults to `$REFBENCH_DATA/<benchmark>`."""
     bench = benchmark(name)
-    return bench.load(resolve_data(bench, Path(data) if data is not None else None), subset)
+    return bench.data.load(resolve_data(bench, Path(data) if data is not None else None), subset)
 
 
 def rescore(
@@ -57,7 +57,9 @@ def rescore(
     """
     dataset = load(name, data, subset=subset)
     bench = benchmark(name)
-    found = bench.import_replies(dataset, Path(replies), models, judge)
+    if bench.asking.import_replies is None:
+        raise RefBenchError(f"{bench.title} has no released replies to read from {replies}: judge with refbench run")
+    found = bench.asking.import_replies(dataset, Path(replies), models, judge)
     systems = [(model, found.judge) for model in found.models]
     notes = []
     if found.unknown:
@@ -101,7 +103,7 @@ def score_run(
     """
     run = Run.open(Path(path))
     bench = benchmark_of(run, reader)
-    cases = run.cases(bench.case_type)
+    cases = run.cases(bench.data.case_type)
     return run_result(run, bench, cases, protocol=protocol, draws=draws, seed=seed, refusals=refusals)
 
 
@@ -129,7 +131,7 @@ _MEASURES = "measures "
 
 def note_measured(writer: LedgerWriter, bench: Benchmark) -> None:
     """Keep the names of the parts that a run measures, so that a benchmark which was given them is made again."""
-    for part in sorted(bench.measured):
+    for part in sorted(bench.asking.measured):
         writer.note(_MEASURES + part, "")
 
 
@@ -159,7 +161,7 @@ def run_result(
     asked = replace(asked_of(run, refusals), pictures=_pictures(run, cases))
     left_out = _unmeasured(bench, asked)
     outputs = run.outputs()
-    left_out += [*bench.notes(cases, outputs), *painting(outputs)]
+    left_out += [*bench.reporting.notes(cases, outputs), *painting(outputs)]
     if len(set(asked.seeds.values())) > 1:
         counts = ", ".join(f"{count} of {model}" for model, count in sorted(asked.seeds.items()))
         left_out.append(f"not as many seeds of every model: {counts}")
@@ -187,7 +189,7 @@ def run_result(
 def _unmeasured(bench: Benchmark, asked: Asked) -> list[str]:
     """Parts that were not measured, together where the reason is the same."""
     by_reason: dict[str, list[str]] = {}
-    order = [metric for of_part in bench.parts.values() for metric in of_part]
+    order = [metric for of_part in bench.asking.parts.values() for metric in of_part]
     for part in sorted(asked.unmeasured, key=lambda part: (order.index(part) if part in order else len(order), part)):
         if asked.unmeasured[part]:
             by_reason.setdefault(asked.unmeasured[part], []).append(part)
@@ -219,7 +221,7 @@ def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
     """What a run holds before anything is averaged: the scores of each seed and each repeat."""
     run = Run.open(Path(path))
     bench = benchmark_of(run)
-    cases = _wanted(run, run.cases(bench.case_type))
+    cases = _wanted(run, run.cases(bench.data.case_type))
     chosen = _protocols(bench, protocol)
     return drawn_scores(bench, cases, run.evidence(), chosen, (), run.outputs(), run.info.settings, asked_of(run))
 
@@ -271,8 +273,8 @@ def _result(
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies and no measurements")
     changes: Sequence[dict[str, Any]] = ()
-    if bench.explain_changes and len(chosen) > 1:
-        changes = bench.explain_changes(cases, scores)
+    if bench.reporting.explain_changes and len(chosen) > 1:
+        changes = bench.reporting.explain_changes(cases, scores)
     return result_of(
         bench,
         cases,
@@ -364,19 +366,19 @@ def result_of(
         for name in chosen
         for row in tabulate(
             name,
-            bench.protocols[name].aggregate,
+            bench.scoring.protocols[name].aggregate,
             [score for score in scores if score.protocol == name],
             cases,
             draws=draws,
             seed=seed,
         )
     ]
-    rows += bench.further_rows(rows)
+    rows += bench.scoring.further_rows(rows)
     parts = {
         "benchmark": bench.name,
         "cases": cases_fingerprint(cases),
         "subset": subset,
-        "protocols": {name: dict(bench.protocols[name].versions) for name in chosen},
+        "protocols": {name: dict(bench.scoring.protocols[name].versions) for name in chosen},
         "judges": sorted({score.judge for score in scores if score.judge}),
         "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
         "settings": dict(settings or {}),
@@ -416,10 +418,10 @@ _COUNTED = {
 def _counting_refusals(bench: Benchmark) -> Benchmark:
     """The benchmark with a model's own failures as the worst value of each metric."""
     protocols = {
-        name: replace(protocol, aggregate=protocol.aggregate.counting_refusals(bench.lower))
-        for name, protocol in bench.protocols.items()
+        name: replace(protocol, aggregate=protocol.aggregate.counting_refusals(bench.scoring.lower))
+        for name, protocol in bench.scoring.protocols.items()
     }
-    return replace(bench, protocols=protocols)
+    return replace(bench, scoring=replace(bench.scoring, protocols=protocols))
 
 
 def _digest(scores: Sequence[Score]) -> str:
@@ -445,7 +447,7 @@ def _digest(scores: Sequence[Score]) -> str:
 
 def _protocols(bench: Benchmark, protocol: str) -> tuple[str, ...]:
     if protocol == "both":
-        return tuple(bench.protocols)
-    if protocol not in bench.protocols:
-        raise RefBenchError(f"--protocol {protocol}: choose {', '.join(bench.protocols)} or both")
+        return tuple(bench.scoring.protocols)
+    if protocol not in bench.scoring.protocols:
+        raise RefBenchError(f"--protocol {protocol}: choose {', '.join(bench.scoring.protocols)} or both")
     return (protocol,)

@@ -128,15 +128,14 @@ Has: TypeAlias = Callable[[str, NDArray[np.bool_]], bool]
 
 
 def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
-    """Mean over the slice's cases; where it has parts, the unweighted mean of theirs.
+    """Mean over the slice's cases; where it has parts, the unweighted mean of theirs, down to the last.
 
     Parts in which nothing could be scored are left out, and the row's remark names them: a run stopped early has
     such parts, and its number is about the others.
     """
     if not where.parts:
         return mean(metric, where.members)
-    parts = np.stack([mean(metric, part.members) for part in where.parts])
-    return mean_of_those_there(parts)
+    return mean_of_those_there(np.stack([slice_mean(mean, metric, part) for part in where.parts]))
 
 
 @dataclass(frozen=True)

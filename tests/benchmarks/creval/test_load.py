@@ -16,7 +16,7 @@ from support.checkout import Item, plain_items, write_checkout
 
 
 def kinds(root: Path) -> Counter[str]:
-    return Counter(a.kind for a in benchmark("creval").anomalies(refbench.load("creval", root)))
+    return Counter(a.kind for a in benchmark("creval").data.anomalies(refbench.load("creval", root)))
 
 
 def test_cases_carry_what_the_files_say(checkout: Path) -> None:
@@ -73,7 +73,7 @@ def test_every_anomaly_of_the_release_is_reported(tmp_path: Path) -> None:
         "missing_picture": 1,
         "unreadable_picture": 2,
     }
-    assert set(kinds(root)) <= set(benchmark("creval").anomaly_kinds)
+    assert set(kinds(root)) <= set(benchmark("creval").data.anomaly_kinds)
 
 
 def test_the_anomalies_of_the_real_data_are_those_of_the_release(creval_mini: Path) -> None:

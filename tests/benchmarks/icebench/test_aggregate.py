@@ -42,7 +42,7 @@ def table(cases: Sequence[AnyCase], value: Value, protocol: str = "corrected", *
                     not_applicable=away.get(part),
                 )
             )
-    return tabulate(protocol, benchmark("icebench").protocols[protocol].aggregate, scores, cases, draws=draws)
+    return tabulate(protocol, benchmark("icebench").scoring.protocols[protocol].aggregate, scores, cases, draws=draws)
 
 
 def row(rows: Sequence[Row], metric: str = "score", **where: str) -> Row:
@@ -155,7 +155,7 @@ def test_a_measure_has_rows_only_where_it_applies(tmp_path: Path) -> None:
 
 
 def test_the_score_is_last_and_only_corrected_has_a_partial_one() -> None:
-    protocols = benchmark("icebench").protocols
+    protocols = benchmark("icebench").scoring.protocols
     assert [m.name for m in protocols["corrected"].aggregate.measures][-2:] == ["partial", "score"]
     names = [m.name for m in protocols["paper"].aggregate.measures]
     assert names[-1] == "score"

@@ -28,8 +28,8 @@ def cases(root: Path) -> list[ICECase]:
 
 
 def anomalies(root: Path) -> list[tuple[str, str]]:
-    found = benchmark("icebench").anomalies(refbench.load("icebench", root))
-    assert {a.kind for a in found} <= set(benchmark("icebench").anomaly_kinds)
+    found = benchmark("icebench").data.anomalies(refbench.load("icebench", root))
+    assert {a.kind for a in found} <= set(benchmark("icebench").data.anomaly_kinds)
     return [(a.kind, a.case) for a in found if a.kind not in ALWAYS]
 
 
@@ -169,7 +169,7 @@ def test_a_malformed_line_is_named_with_its_number(tmp_path: Path, line: str, de
     root = write_dataset(tmp_path, [Item("Inpainting")])
     append(root, line)
     (found,) = [
-        a for a in benchmark("icebench").anomalies(refbench.load("icebench", root)) if a.kind == "malformed_line"
+        a for a in benchmark("icebench").data.anomalies(refbench.load("icebench", root)) if a.kind == "malformed_line"
     ]
     assert found.case == "line 2"
     assert detail in found.detail
@@ -188,14 +188,16 @@ def test_of_two_lines_with_one_id_the_last_stays_and_it_is_said(tmp_path: Path) 
     assert cases(root)[0].request.instruction == "Make <SOURCE> blue."
     assert anomalies(root) == [("duplicate_id", again.id)]
     (said,) = [
-        a.detail for a in benchmark("icebench").anomalies(refbench.load("icebench", root)) if a.kind == "duplicate_id"
+        a.detail
+        for a in benchmark("icebench").data.anomalies(refbench.load("icebench", root))
+        if a.kind == "duplicate_id"
     ]
     assert "lines 1 and 3" in said
 
 
 def test_a_part_of_the_release_is_told_from_the_whole(tmp_path: Path) -> None:
     root = write_dataset(tmp_path, [Item("Color Editing")])
-    found = benchmark("icebench").anomalies(refbench.load("icebench", root))
+    found = benchmark("icebench").data.anomalies(refbench.load("icebench", root))
     assert Counter(a.kind for a in found) == {"other_count": 1, "missing_task": 30, "unusual_task_size": 1}
     assert f"{N_CASES:,}" in found[0].detail
 
@@ -271,7 +273,7 @@ def test_there_are_no_subsets(data: Path) -> None:
 
 
 def test_items_are_counted_by_every_group(data: Path) -> None:
-    said = benchmark("icebench").describe(refbench.load("icebench", data))["items"]
+    said = benchmark("icebench").data.describe(refbench.load("icebench", data))["items"]
     assert said["kind"] == {"Creating": 8, "Editing": 54}
     assert said["reference"] == {"No-reference": 48, "Reference": 14}
     assert said["scope"] == {"Controllable": 10, "Global": 24, "Local": 12}

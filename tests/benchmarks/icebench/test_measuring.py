@@ -60,10 +60,10 @@ def test_official_parts_of_each_task(cases: dict[str, ICECase], task: str, parts
 
 def test_every_part_is_expected_or_does_not_apply_and_says_why(cases: dict[str, ICECase]) -> None:
     bench = benchmark("icebench")
-    assert tuple(bench.parts) == PARTS
-    assert bench.measured == set(PARTS) - {QA}
+    assert tuple(bench.asking.parts) == PARTS
+    assert bench.asking.measured == set(PARTS) - {QA}
     for case in cases.values():
-        away = bench.not_applicable(case)
+        away = bench.asking.not_applicable(case)
         measured = {m.part for m in measuring(case)}
         asked = {QA} if QA in TASKS[case.groups["task"]].parts else set()
         assert measured | asked | set(away) == set(PARTS)

@@ -69,11 +69,11 @@ def test_released_names_fall_into_their_groups(category: str, slug: str, group: 
 def test_any_root_is_accepted(tmp_path: Path, place: str) -> None:
     root = write_checkout(tmp_path, designs(1), place=place)
     assert resolve_data(benchmark("ideabench"), root) == root
-    assert len(BENCHMARK.load(root, None).cases) == 7
+    assert len(BENCHMARK.data.load(root, None).cases) == 7
 
 
 def test_a_case_shows_the_model_its_references_and_nothing_else(tmp_path: Path) -> None:
-    dataset = BENCHMARK.load(write_checkout(tmp_path, designs(1)), None)
+    dataset = BENCHMARK.data.load(write_checkout(tmp_path, designs(1)), None)
     case = dataset.by_id()["image_blending_artisic_collage_0001"]
     assert case.request.instruction == "Design image_blending_artisic_collage_0001, please."
     assert [p.name for p in case.request.pictures] == [f"{case.id}/0001.jpg", f"{case.id}/0002.jpg"]
@@ -87,19 +87,19 @@ def test_a_case_shows_the_model_its_references_and_nothing_else(tmp_path: Path) 
 def test_the_automatic_subset_is_the_cases_with_questions_for_a_judge(tmp_path: Path) -> None:
     items = [*designs(1), Design("ticket_generation", "0030", auto=False)]
     root = write_checkout(tmp_path, items)
-    assert len(BENCHMARK.load(root, "all").cases) == len(BENCHMARK.load(root, None).cases) == 8
-    assert len(BENCHMARK.load(root, "auto").cases) == 7
-    counts = BENCHMARK.describe(BENCHMARK.load(root, None))
+    assert len(BENCHMARK.data.load(root, "all").cases) == len(BENCHMARK.data.load(root, None).cases) == 8
+    assert len(BENCHMARK.data.load(root, "auto").cases) == 7
+    counts = BENCHMARK.data.describe(BENCHMARK.data.load(root, None))
     assert counts["questions"] == {"for a judge": 42, "for people": 48}
     assert counts["cases"]["T2I"] == 3
     with pytest.raises(RefBenchError, match="auto, all"):
-        BENCHMARK.load(root, "mllm")
+        BENCHMARK.data.load(root, "mllm")
 
 
 def kinds(root: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for anomaly in BENCHMARK.anomalies(BENCHMARK.load(root, None)):
-        assert anomaly.kind in BENCHMARK.anomaly_kinds
+    for anomaly in BENCHMARK.data.anomalies(BENCHMARK.data.load(root, None)):
+        assert anomaly.kind in BENCHMARK.data.anomaly_kinds
         found.setdefault(anomaly.kind, []).append(anomaly.case)
     return found
 
@@ -114,7 +114,7 @@ def test_flags_decide_the_category_and_conflicts_are_reported(tmp_path: Path) ->
     listed = Design("ticket_generation", "0063")
     flags = Design("poster_generation", "0024", inputs=1, meta={"image_reference": False})
     root = write_checkout(tmp_path, [text, listed, flags])
-    cases = BENCHMARK.load(root, None).by_id()
+    cases = BENCHMARK.data.load(root, None).by_id()
     assert cases[text.name].groups["category"] == "I2I"
     assert cases[text.name].groups["group"] == "text editing"
     assert cases[flags.name].groups["category"] == "T2I"
@@ -139,14 +139,14 @@ def test_what_is_broken_is_left_out_and_named(tmp_path: Path) -> None:
     assert found["question_count"] == [items[2].name]
     assert found["unreadable_human"] == [items[3].name]
     assert found["unreadable_picture"] == [items[4].name]
-    cases = BENCHMARK.load(root, None).by_id()
+    cases = BENCHMARK.data.load(root, None).by_id()
     assert len(cases) == 5
-    assert set(BENCHMARK.not_applicable(cases[items[2].name])) > {"score", "q1#1"}
+    assert set(BENCHMARK.asking.not_applicable(cases[items[2].name])) > {"score", "q1#1"}
 
 
 def test_a_number_for_a_uid_gets_its_zeros_back(tmp_path: Path) -> None:
     root = write_checkout(tmp_path, [Design("poster_generation", "x", meta={"uid": 24, "num_of_cases": 3})])
-    (case,) = BENCHMARK.load(root, None).cases
+    (case,) = BENCHMARK.data.load(root, None).cases
     assert case.details.uid == "0024"
     assert kinds(root)["case_count"] == ["poster_generation"]
 

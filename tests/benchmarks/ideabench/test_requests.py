@@ -14,7 +14,7 @@ from PIL import Image
 from refbench.benchmarks.ideabench.benchmark import BENCHMARK
 from refbench.benchmarks.ideabench.cases import IdeaCase
 from refbench.benchmarks.ideabench.judge import count_card, judging, stitched
-from refbench.benchmarks.kit.benchmark import Asked, Material
+from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.chat import ChatPicture, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.failure import Failure
@@ -29,7 +29,7 @@ class Bench:
     def __init__(self, root: Path, items: list[Design], missing: tuple[int, ...] = ()) -> None:
         self.root = write_checkout(root / "data", items)
         self.out = write_outputs(root / "out", items, missing=missing)
-        self.dataset = BENCHMARK.load(self.root, None)
+        self.dataset = BENCHMARK.data.load(self.root, None)
         self.folder = root / "sent"
 
     def store(self, data: bytes, name: str) -> Path:
@@ -136,7 +136,7 @@ def test_a_question_about_outputs_that_are_not_there_is_not_put(tmp_path: Path) 
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[4]["output_images"] = ["0003.jpg"]
     path.write_text("\n".join(map(json.dumps, lines)))
-    bench.dataset = BENCHMARK.load(bench.root, None)
+    bench.dataset = BENCHMARK.data.load(bench.root, None)
     asked, _ = bench.asked(name)
     for protocol in ("paper", "corrected"):
         settled = one(asked, "q5#1", protocol).settled
@@ -150,7 +150,7 @@ def test_a_reference_that_is_gone_is_left_out_in_paper_and_stops_corrected(tmp_p
     path = bench.root / "dataset" / items[0].name / "auto_eval.jsonl"
     lines = [json.loads(line) | {"input_images": ["0001.jpg", "0002.jpg"]} for line in path.read_text().splitlines()]
     path.write_text("\n".join(map(json.dumps, lines)))
-    bench.dataset = BENCHMARK.load(bench.root, None)
+    bench.dataset = BENCHMARK.data.load(bench.root, None)
     asked, _ = bench.asked(items[0].name)
     assert one(asked, "q1#1", "paper").settled is None
     settled = one(asked, "q1#1", "corrected").settled

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from refbench.benchmarks.ideabench.table import TOTAL, failure_table
+from refbench.benchmarks.ideabench.table import failure_table
+from refbench.benchmarks.kit.published import TOTAL
 from refbench.engine import evaluate
 from refbench.tables.scoring import rescore
 from support.ideabench import Design, designs, write_checkout, write_outputs

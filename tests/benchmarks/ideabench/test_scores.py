@@ -14,7 +14,6 @@ from refbench.benchmarks.ideabench.table import (
     BY_GROUPS,
     CORRECTED,
     PAPER,
-    TOTAL,
     call_score,
     category_from_groups,
     derived,
@@ -25,6 +24,7 @@ from refbench.benchmarks.ideabench.table import (
     published,
     regime_of,
 )
+from refbench.benchmarks.kit.published import TOTAL
 from refbench.case import Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure

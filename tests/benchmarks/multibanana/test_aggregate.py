@@ -38,7 +38,9 @@ def table(cases: Sequence[AnyCase], marks: Mapping[str, Marks], protocol: str, *
         for case in cases
         for criterion, mark in zip(CRITERIA, marks[case.id], strict=True)
     ]
-    return tabulate(protocol, benchmark("multibanana").protocols[protocol].aggregate, scores, cases, draws=draws)
+    return tabulate(
+        protocol, benchmark("multibanana").scoring.protocols[protocol].aggregate, scores, cases, draws=draws
+    )
 
 
 def row(rows: Sequence[Row], metric: str = "total", **where: str) -> Row:
@@ -79,7 +81,7 @@ def test_the_total_weighs_instruction_and_references_three_times(uneven: list[An
 
 
 def test_total_is_the_summary_of_the_leaderboard() -> None:
-    for protocol in benchmark("multibanana").protocols.values():
+    for protocol in benchmark("multibanana").scoring.protocols.values():
         assert [m.name for m in protocol.aggregate.measures] == [*CRITERIA, "total"]
 
 

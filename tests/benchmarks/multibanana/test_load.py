@@ -21,8 +21,8 @@ from support.multibanana import PNG, Set, every_task, write_dataset
 
 
 def anomalies(root: Path) -> list[tuple[str, str]]:
-    found = benchmark("multibanana").anomalies(refbench.load("multibanana", root))
-    assert {a.kind for a in found} <= set(benchmark("multibanana").anomaly_kinds)
+    found = benchmark("multibanana").data.anomalies(refbench.load("multibanana", root))
+    assert {a.kind for a in found} <= set(benchmark("multibanana").data.anomaly_kinds)
     return [(a.kind, a.case) for a in found if a.kind != "missing_task"]
 
 
@@ -81,7 +81,7 @@ def test_the_folder_above_data_will_do(data: Path, tmp_path: Path) -> None:
 
 
 def test_a_clean_copy_has_no_anomaly(data: Path) -> None:
-    assert benchmark("multibanana").anomalies(refbench.load("multibanana", data)) == []
+    assert benchmark("multibanana").data.anomalies(refbench.load("multibanana", data)) == []
 
 
 def test_object_directories_keep_their_own_name_in_the_id(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_unknown_empty_and_missing_directories_are_reported(tmp_path: Path) -> N
     (root / "results").mkdir()
     (root / "pose").mkdir()
     assert anomalies(root) == [("empty_task", "pose"), ("unknown_directory", "results")]
-    found = benchmark("multibanana").anomalies(refbench.load("multibanana", root))
+    found = benchmark("multibanana").data.anomalies(refbench.load("multibanana", root))
     assert sum(a.kind == "missing_task" for a in found) == 34
 
 
@@ -341,7 +341,7 @@ def test_there_are_no_subsets(data: Path) -> None:
 
 
 def test_sets_are_counted_and_never_asserted(data: Path) -> None:
-    said = benchmark("multibanana").describe(refbench.load("multibanana", data))["sets"]
+    said = benchmark("multibanana").data.describe(refbench.load("multibanana", data))["sets"]
     assert said["group"] == {"single": 2, "two": 22, "object": 12, "local": 12, "global": 12, "background": 12}
     assert list(said["task"]) == list(TASKS)
     assert said["n_refs"] == {"1": 2, "2": 22, **{str(n): 8 for n in range(3, 9)}}

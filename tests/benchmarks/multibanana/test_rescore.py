@@ -109,7 +109,7 @@ def test_a_folder_without_usable_files_is_refused(data: Path, tmp_path: Path, wh
 def test_evidence_says_where_it_comes_from(data: Path, judged: Path) -> None:
     from refbench.benchmarks import benchmark
 
-    found = benchmark("multibanana").import_replies(refbench.load("multibanana", data), judged, ["m"], None)
+    found = benchmark("multibanana").asking.import_replies(refbench.load("multibanana", data), judged, ["m"], None)
     purpose, evidence = next(found.replies())
     assert (purpose.model, purpose.judge, purpose.part) == ("m", "gpt", "all")
     assert dict(evidence.request) == {"imported": "multibanana", "case": purpose.case, "judge": "gpt", "model": "m"}

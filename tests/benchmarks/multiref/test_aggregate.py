@@ -26,9 +26,11 @@ def table(cases: Sequence[AnyCase], protocol: str = "corrected", draws: int = 0,
     scores: list[Score] = []
     for model, give in models.items():
         for case in cases:
-            away = BENCHMARK.not_applicable(case)
+            away = BENCHMARK.asking.not_applicable(case)
             mine: dict[str, Score] = {}
-            names = [metric for part, metrics in BENCHMARK.parts.items() for metric in metrics if part != "derived"]
+            names = [
+                metric for part, metrics in BENCHMARK.asking.parts.items() for metric in metrics if part != "derived"
+            ]
             for name in names:
                 value = give(case, name)
                 mine[name] = score(
@@ -41,7 +43,7 @@ def table(cases: Sequence[AnyCase], protocol: str = "corrected", draws: int = 0,
             for name, made in derived(case, protocol, mine).items():
                 mine[name] = score(case, model, name, protocol, made)
             scores += mine.values()
-    return tabulate(protocol, BENCHMARK.protocols[protocol].aggregate, scores, cases, draws=draws)
+    return tabulate(protocol, BENCHMARK.scoring.protocols[protocol].aggregate, scores, cases, draws=draws)
 
 
 def score(case: AnyCase, model: str, metric: str, protocol: str, value: float | Failure | str) -> Score:

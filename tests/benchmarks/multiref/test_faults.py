@@ -47,8 +47,8 @@ def test_fault_1_the_reference_box_is_the_box_and_not_the_frame() -> None:
 
 
 def test_fault_2_one_picture_has_no_fid_in_corrected() -> None:
-    assert "fid" in {m.name for m in BENCHMARK.protocols["paper"].aggregate.measures}
-    assert "fid" not in {m.name for m in BENCHMARK.protocols["corrected"].aggregate.measures}
+    assert "fid" in {m.name for m in BENCHMARK.scoring.protocols["paper"].aggregate.measures}
+    assert "fid" not in {m.name for m in BENCHMARK.scoring.protocols["corrected"].aggregate.measures}
 
 
 def test_fault_4_a_skeleton_equals_its_own_jpeg_copy() -> None:
@@ -96,7 +96,7 @@ def test_fault_7_a_missing_file_is_told_and_its_type_stays_expected(tmp_path: Pa
     dataset = load(root)
     assert [a.kind for a in anomalies(dataset) if "canny" in a.detail] == ["missing_picture"]
     assert "canny" in {m.part for m in measuring(dataset.cases[0])}
-    assert "canny" not in BENCHMARK.not_applicable(dataset.cases[0])
+    assert "canny" not in BENCHMARK.asking.not_applicable(dataset.cases[0])
 
 
 def test_fault_8_a_failed_metric_is_a_failure_and_never_nan() -> None:
@@ -109,7 +109,7 @@ def test_fault_17_no_caption_is_no_reference_and_not_the_word_none(tmp_path: Pat
     dataset = load(write_synthetic(tmp_path, [Blend("a", ("bbox", "caption"), changes=changes)]))
     case = dataset.cases[0]
     assert case.details.of_type("caption")[0].caption is None
-    assert BENCHMARK.not_applicable(case)["caption"] == "the data names no caption for this case"
+    assert BENCHMARK.asking.not_applicable(case)["caption"] == "the data names no caption for this case"
     assert all("caption" not in m.facts for m in measuring(case))
     assert "missing_reference" in {a.kind for a in anomalies(dataset)}
 

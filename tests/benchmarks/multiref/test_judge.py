@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from refbench.benchmarks.kit.benchmark import Asked, Material
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import AXES, MultiRefCase, load
 from refbench.benchmarks.multiref.imports import import_replies
@@ -39,7 +39,7 @@ def material(case: AnyCase) -> Material:
 
 
 def ask(case: AnyCase, **settings: str) -> list[Asked]:
-    chosen = {name: values[0] for name, values in BENCHMARK.settings.items()} | settings
+    chosen = BENCHMARK.asking.chosen(settings, BENCHMARK.title)
     return judging(Path(), chosen).ask(case, material(case))
 
 
@@ -62,7 +62,7 @@ def read(
     failure = None if reply is not None else Failure(kind="timeout")
     evidence = Evidence(kind="chat", request=request or {"t": 1}, reply=reply, failure=failure)
     purpose = Purpose(case=case.id, model="m", judge="j", part=part)
-    return {score.metric: score for score in BENCHMARK.protocols[protocol].read(case, purpose, evidence)}
+    return {score.metric: score for score in BENCHMARK.scoring.protocols[protocol].read(case, purpose, evidence)}
 
 
 def test_references_come_in_order_and_announced_then_the_output_then_the_words(dataset: Dataset) -> None:
@@ -127,7 +127,7 @@ def test_what_is_not_asked_for_does_not_apply() -> None:
 def test_both_protocols_ask_once_and_read_alike(dataset: Dataset) -> None:
     case = dataset.cases[0]
     assert [a.protocol for a in ask(case)] == [""]
-    for protocol in BENCHMARK.protocols:
+    for protocol in BENCHMARK.scoring.protocols:
         found = read(case, "overall", json.dumps(GOOD), protocol=protocol)
         assert {name: score.value for name, score in found.items()} == {"IQ": 4, "IF": 3, "SF": 5}
 

@@ -274,7 +274,7 @@ def test_more_or_fewer_than_two_to_six_pictures_are_told(tmp_path: Path) -> None
 def test_counts_unlike_the_papers_are_told_and_not_asserted(dataset: Dataset) -> None:
     said = [a.detail for a in anomalies(dataset) if a.kind == "other_count"]
     assert said == ["7 entries, 990 in the paper", "10 entries, 1,000 in the paper"]
-    counts = BENCHMARK.describe(dataset)["cases"]
+    counts = BENCHMARK.data.describe(dataset)["cases"]
     assert counts["split"] == {"real-world": 10, "synthetic": 7}
     assert counts["category"] == dict.fromkeys(CATEGORIES, 2)
     assert counts["type"]["caption"] == 6
@@ -287,4 +287,4 @@ def test_anomalies_of_a_subset_are_about_that_subset(data: Path) -> None:
 
 def test_outputs_are_found_by_id_or_by_name_alone(dataset: Dataset) -> None:
     case = next(case for case in dataset.cases if case.groups["split"] == "real-world")
-    assert BENCHMARK.output_names(case) == [case.id, case.id.partition("/")[2]]
+    assert BENCHMARK.data.output_names(case) == [case.id, case.id.partition("/")[2]]

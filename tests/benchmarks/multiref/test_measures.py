@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from refbench.benchmarks.kit.benchmark import Measured
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Measured
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import TYPES, MultiRefCase, MultiRefDetails, Reference, load
 from refbench.benchmarks.multiref.measures import (
@@ -41,7 +41,7 @@ def of_part(case: MultiRefCase, part: str, protocol: str) -> list[Measured]:
 
 
 def scores(case: MultiRefCase, values: Mapping[str, float | Failure]) -> dict[str, Score]:
-    away = BENCHMARK.not_applicable(case)
+    away = BENCHMARK.asking.not_applicable(case)
     found = {}
     for part in MEASURED:
         value = values.get(part, Failure(kind="not_measured"))
@@ -56,7 +56,7 @@ def scores(case: MultiRefCase, values: Mapping[str, float | Failure]) -> dict[st
 
 def test_every_expected_part_is_measured_or_does_not_apply_in_both_protocols(dataset: Dataset) -> None:
     for case in dataset.cases:
-        away = set(BENCHMARK.not_applicable(case))
+        away = set(BENCHMARK.asking.not_applicable(case))
         for protocol in ("paper", "corrected"):
             parts = [m.part for m in measuring(case) if m.protocol in ("", protocol)]
             assert len(parts) == len(set(parts))
@@ -65,11 +65,11 @@ def test_every_expected_part_is_measured_or_does_not_apply_in_both_protocols(dat
 
 
 def test_the_parts_of_the_benchmark_are_all_that_is_judged_measured_and_derived() -> None:
-    listed = [metric for metrics in BENCHMARK.parts.values() for metric in metrics]
+    listed = [metric for metrics in BENCHMARK.asking.parts.values() for metric in metrics]
     assert len(listed) == len(set(listed))
     assert set(listed) >= {"IQ", "IF", "SF", *MEASURED, *DERIVED}
-    assert BENCHMARK.measured == MEASURED
-    for protocol in BENCHMARK.protocols.values():
+    assert BENCHMARK.asking.measured == MEASURED
+    for protocol in BENCHMARK.scoring.protocols.values():
         assert {part for measure in protocol.aggregate.measures for part in measure.parts} <= set(listed)
 
 
@@ -136,7 +136,7 @@ def test_more_references_of_a_type_than_are_defined_do_not_apply(tmp_path: Path)
     names = {"mask_1": "images/mask/a_0.png", "mask_2": "images/mask/a_0.png"}
     case = case_of(tmp_path, "mask", "caption", instructions__image_path_mapping=names)
     assert of_part(case, "mask", "corrected") == []
-    assert "more than the benchmark defines" in BENCHMARK.not_applicable(case)["mask"]
+    assert "more than the benchmark defines" in BENCHMARK.asking.not_applicable(case)["mask"]
     assert "more than the benchmark defines" in str(derived(case, "paper", scores(case, {"caption": 30.0}))["fidelity"])
 
 
@@ -166,10 +166,10 @@ def test_a_list_of_masks_does_not_stop_the_case(tmp_path: Path) -> None:
 def test_a_reference_that_the_data_does_not_name_does_not_apply_and_leaves_no_fidelity(tmp_path: Path) -> None:
     case = case_of(tmp_path, "depth", "caption", conditions__depth_path=None, instructions__image_path_mapping={})
     assert not of_part(case, "depth", "corrected")
-    assert BENCHMARK.not_applicable(case)["depth"] == "the data names no depth map for this case"
+    assert BENCHMARK.asking.not_applicable(case)["depth"] == "the data names no depth map for this case"
     assert (
         derived(case, "corrected", scores(case, {"caption": 30.0}))["fidelity"]
-        == BENCHMARK.not_applicable(case)["depth"]
+        == BENCHMARK.asking.not_applicable(case)["depth"]
     )
 
 

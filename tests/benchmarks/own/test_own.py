@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from refbench.benchmarks.kit.benchmark import Benchmark, Material
+from refbench.benchmarks.kit.definition import Benchmark, Material
 from refbench.benchmarks.own import own_benchmark
 from refbench.case import AnyCase
 from refbench.chat import ChatText
@@ -61,7 +61,7 @@ def bench(rubric: str) -> Benchmark:
 
 def table(own: Benchmark, path: Path, replies: dict[str, dict[str, str | Failure]], draws: int = 0) -> Result:
     """One model, one judge; replies by case and part."""
-    loaded = own.load(path, None).cases
+    loaded = own.data.load(path, None).cases
     evidence = []
     for case, parts in replies.items():
         for part, said in parts.items():
@@ -76,20 +76,20 @@ def five(*marks: float) -> str:
 
 
 def shown(case: AnyCase, own: Benchmark) -> dict[str, list[str]]:
-    assert own.judging is not None
+    assert own.asking.judging is not None
     material = Material((sent("source"), sent("first"), sent("second")), (sent("output"),))
     return {
         asked.part: [
             part.text.splitlines()[0] if isinstance(part, ChatText) else part.sha256.rstrip("0")
             for part in asked.request.parts[:-1]
         ]
-        for asked in own.judging(Path(), {}).ask(case, material)
+        for asked in own.asking.judging(Path(), {}).ask(case, material)
     }
 
 
 def test_pictures_are_announced_and_in_order(tmp_path: Path) -> None:
     own = bench("viescore_pair")
-    case = own.load(cases(tmp_path), None).cases[0]
+    case = own.data.load(cases(tmp_path), None).cases[0]
     assert shown(case, own) == {
         "semantic_consistency": [
             "Image 1 (source):", "source", "Image 2:", "first", "Image 3 (style):", "second", "Output:", "output",
@@ -102,7 +102,7 @@ def test_a_picture_has_the_number_that_the_model_knows_it_by_whatever_else_is_sh
     """`Put the hat of image 2 on the dog of image 1` means the same to the model and to the judge."""
     text, name = rubric_source("viescore_pair")
     own = own_benchmark(text.replace('["source", "references", "output"]', '["output", "references"]'), name)
-    case = own.load(cases(tmp_path), None).cases[0]
+    case = own.data.load(cases(tmp_path), None).cases[0]
     assert shown(case, own)["semantic_consistency"] == [
         "Output:", "output", "Image 2:", "first", "Image 3 (style):", "second",
     ]  # fmt: skip
@@ -110,10 +110,10 @@ def test_a_picture_has_the_number_that_the_model_knows_it_by_whatever_else_is_sh
 
 def test_requests_carry_the_schema_and_are_recorded_with_the_wording(tmp_path: Path) -> None:
     own = bench("five_criteria")
-    assert own.judging is not None
-    judging = own.judging(tmp_path, {})
+    assert own.asking.judging is not None
+    judging = own.asking.judging(tmp_path, {})
     material = Material((sent("s"), sent("a"), sent("b")), (sent("o"),))
-    (asked,) = judging.ask(own.load(cases(tmp_path), None).cases[0], material)
+    (asked,) = judging.ask(own.data.load(cases(tmp_path), None).cases[0], material)
     assert asked.request.json_schema is not None
     assert asked.request.json_schema["required"] == ["reasoning", *FIVE]
     assert judging.recorded["rubric"] == "five_criteria"
@@ -127,7 +127,7 @@ def test_the_total_is_weighted_and_the_table_has_groups_and_tags(tmp_path: Path)
     result = table(own, cases(tmp_path), replies)
     assert result.value(metric="total", level="overall") == pytest.approx((3 * 7 + 1) / 4)
     assert {row.slice["level"] for row in result.table.rows} == {"overall", "task", "tag"}
-    assert [m.name for m in own.protocols["corrected"].aggregate.measures] == [*FIVE, "total"]
+    assert [m.name for m in own.scoring.protocols["corrected"].aggregate.measures] == [*FIVE, "total"]
     (hard,) = result.rows(metric="total", level="tag")
     assert (hard.slice["tag"], hard.value, hard.n_expected) == ("hard", 7.0, 1)
 
@@ -179,7 +179,7 @@ def test_a_checklist_without_questions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "a", "instruction": "x"}')
     with pytest.raises(RefBenchError, match=r"1 cases have none \(first: a\): add a column questions"):
-        bench("checklist").load(path, None)
+        bench("checklist").data.load(path, None)
 
 
 def test_marks_of_other_ranges_are_brought_to_the_range_of_the_total(tmp_path: Path) -> None:
@@ -219,11 +219,10 @@ def test_intervals_come_from_the_same_aggregate(tmp_path: Path) -> None:
 
 def test_cases_survive_the_run_directory(tmp_path: Path) -> None:
     own = bench("five_criteria")
-    for case in own.load(cases(tmp_path), None).cases:
-        assert own.case_type.model_validate_json(case.model_dump_json()) == case
+    for case in own.data.load(cases(tmp_path), None).cases:
+        assert own.data.case_type.model_validate_json(case.model_dump_json()) == case
 
 
 def test_there_are_no_released_replies_to_import(tmp_path: Path) -> None:
     own = bench("five_criteria")
-    with pytest.raises(RefBenchError, match="refbench run"):
-        own.import_replies(own.load(cases(tmp_path), None), tmp_path, None, None)
+    assert own.asking.import_replies is None

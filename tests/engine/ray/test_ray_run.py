@@ -19,8 +19,7 @@ from refbench.tables.result import Result
 pytest.importorskip("ray.cluster_utils")
 
 BENCH = '''
-from refbench.benchmarks.kit.benchmark import Measured
-from refbench.benchmarks.kit.constructor import simple_benchmark
+from refbench.benchmarks.kit import Measured, benchmark
 from refbench.case import Case, Picture, Request
 from refbench.metrics import metric
 from refbench.pictures import Pixels
@@ -42,7 +41,7 @@ def measure(case):
     (source,) = case.request.pictures
     return [Measured("l1", "l1", {"source": source}), Measured("deadly", "deadly")]
 
-BENCHMARK = simple_benchmark(name="mine", load=load, measure=measure, measured={"l1": (0, 1), "deadly": (0, 1)})
+BENCHMARK = benchmark(name="mine", load=load, measure=measure, measured={"l1": (0, 1), "deadly": (0, 1)})
 '''
 PAINTER = """
 import os

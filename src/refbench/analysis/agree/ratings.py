@@ -131,7 +131,7 @@ def ratings_of(result: Result, protocol: str | None = None) -> Ratings:
         marks=tuple(marks_of(result.bench, chosen, scores, result.cases)),
         groups=groups_of(result.cases),
         clusters={case.id: (case.cluster, case.stratum) for case in result.cases},
-        ranges=ranges_of(result.bench.protocols[chosen].aggregate, result.cases),
+        ranges=ranges_of(result.bench.scoring.protocols[chosen].aggregate, result.cases),
         one_scale=True,
     )
 
@@ -147,13 +147,13 @@ def marks_of(
 
     What is measured without a judge is listed once, under a rater of its own: every judge would agree on it.
     """
-    aggregate = bench.protocols[protocol].aggregate
+    aggregate = bench.scoring.protocols[protocol].aggregate
     columns = columns_of(scores, cases)
     seeds = sorted({score.seed for score in scores})
     drawn = [columns.of_seed(place) for place in range(len(seeds))]
     found = [case_values(aggregate, one, cases) for one in drawn]
     values = {name: np.stack([of_seed[name] for of_seed in found], axis=2) for name in found[0]}
-    measured = {measure.name for measure in aggregate.measures if set(measure.parts) <= bench.measured}
+    measured = {measure.name for measure in aggregate.measures if set(measure.parts) <= bench.asking.measured}
     seen: set[tuple[str, str]] = set()
     for name in _different(values):
         parts = next(measure.parts for measure in aggregate.measures if measure.name == name)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from refbench.analysis.agree.ratings import MEASURED, Item, Mark, Ratings, groups_of, marks_of
-from refbench.benchmarks.ideabench.table import TOTAL, FailureRate
+from refbench.benchmarks.kit.published import FailureRate, with_totals
 from refbench.failure import CIRCUMSTANCES
 from refbench.judges.panel import mean_of_judges, mean_of_repeats
 from refbench.record import Record, RefBenchError
@@ -97,7 +97,7 @@ def repeated_ratings(run: Path, result: Result, over: Literal["repeat", "seed"],
     marks: list[Mark] = []
     for label, scores in found.items():
         one = mean_of_repeats(scores)
-        everyone = [*one, *mean_of_judges(one)] if result.bench.judges_mean else one
+        everyone = [*one, *mean_of_judges(one)] if result.bench.scoring.judges_mean else one
         for mark in marks_of(result.bench, protocol, everyone, result.cases, str(label)):
             if over == "seed":
                 marks.append(mark._replace(item=mark.item._replace(seed=None)))
@@ -126,7 +126,7 @@ def answers_of(run: Path, result: Result, protocol: str) -> Iterator[Answer]:
         if purpose.part == "*":
             unsent.add((purpose.case, purpose.model, purpose.seed, purpose.judge))
         elif act.kind != "measure":
-            asked.update(result.bench.parts.get(re.split("[/+]", purpose.part)[0], ()))
+            asked.update(result.bench.asking.parts.get(re.split("[/+]", purpose.part)[0], ()))
     for score in run_draws(run, protocol=protocol):
         picture = score.case, score.model, score.seed
         if score.judge is None or score.metric not in asked or score.not_applicable:
@@ -142,9 +142,10 @@ def failure_rates(answers: Iterable[Answer]) -> list[FailureRate]:
     counts: dict[str, dict[str, Counter[bool | None]]] = defaultdict(lambda: defaultdict(Counter))
     for answer in answers:
         counts[answer.rater][answer.model][answer.given] += 1
-        counts[answer.rater][TOTAL][answer.given] += 1
-    return [
-        FailureRate(judge=rater, model=model, questions=n[True] + n[False], failed=n[False], open=n[None])
-        for rater, by_model in counts.items()
-        for model, n in sorted(by_model.items(), key=lambda one: one[0] == TOTAL)
-    ]
+    return with_totals(
+        [
+            FailureRate(judge=rater, model=model, questions=n[True] + n[False], failed=n[False], open=n[None])
+            for rater, by_model in counts.items()
+            for model, n in by_model.items()
+        ]
+    )

@@ -13,7 +13,7 @@ from refbench.analysis.agree.ratings import Ratings, joined, ratings_of
 from refbench.analysis.agree.repeats import Answer, Steadiness, answers_of, failure_rates, repeated_ratings, steadiness
 from refbench.analysis.agree.rows import AgreementRow, Question, agreement
 from refbench.analysis.agree.self_preference import Preferences, self_preference
-from refbench.benchmarks.ideabench.table import FailureRate, failure_table
+from refbench.benchmarks.kit.published import FailureRate
 from refbench.record import Record, RefBenchError
 from refbench.runs import Run
 from refbench.tables.result import Result
@@ -74,8 +74,8 @@ def agree(
     rows = agreement(ratings, asked)
     failed: list[FailureRate] = []
     for result in results:
-        if result.bench.name == "ideabench":
-            failed += failure_table(result.scores, protocol)
+        if result.bench.reporting.failure_rates is not None:
+            failed += result.bench.reporting.failure_rates(result.scores, protocol)
     if failures and not failed:
         failed = failure_rates(_answers(ratings, paths, results, protocol))
     steady: list[Steadiness] = []

@@ -116,7 +116,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     scores = [score for score in result.scores if score.protocol == protocol]
     there = list(dict.fromkeys(score.model for score in scores))
     bench = result.bench
-    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.protocols.items()}}
+    whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.scoring.protocols.items()}}
     return Side(
         name=place,
         bench=bench,
@@ -132,9 +132,9 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
 
 def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Side:
     bench = benchmark(place)
-    if bench.released is None:
+    if bench.reporting.released is None:
         raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
-    cases, scores = bench.released(None)
+    cases, scores = bench.reporting.released(None)
     theirs = scores[0].protocol
     if protocol not in (None, theirs):
         raise RefBenchError(
@@ -144,7 +144,7 @@ def _released(place: str, models: Sequence[str | None], protocol: str | None, da
     if protocol is None:
         notes = (f"released figures are of the {theirs} protocol, so everything here is compared under it",)
     if data is not None:
-        by_id = {case.id: case for case in bench.load(resolve_data(bench, data), None).cases}
+        by_id = {case.id: case for case in bench.data.load(resolve_data(bench, data), None).cases}
         cases = [by_id.get(case.id, case) for case in cases]
     there = list(dict.fromkeys(score.model for score in scores))
     return Side(
@@ -340,7 +340,7 @@ def differences_of(first: Named, second: Named) -> list[str]:
     unlike("cases", len(a.cases), len(b.cases))
     if a.released or b.released:
         run = b if a.released else a
-        aggregate = run.bench.protocols[run.protocol].aggregate
+        aggregate = run.bench.scoring.protocols[run.protocol].aggregate
         left = "is left out"
         if aggregate.imputed or aggregate.worst is not None:
             left = "is left out unless the protocol or --refusals gives it a value"
@@ -423,7 +423,7 @@ def compare(
     if against is not None:
         against = _named(against, joined.models)
     return compare_columns(
-        bench.protocols[joined.protocol].aggregate,
+        bench.scoring.protocols[joined.protocol].aggregate,
         joined.columns,
         joined.cases,
         benchmark=bench.name,
@@ -437,9 +437,9 @@ def compare(
         seeds=joined.seeds,
         differences=joined.differences,
         notes=joined.notes,
-        lower=bench.lower,
-        measured=bench.measured,
-        mean_of_judges=MEAN if bench.judges_mean else None,
+        lower=bench.scoring.lower,
+        measured=bench.asking.measured,
+        mean_of_judges=MEAN if bench.scoring.judges_mean else None,
         refusals=refusals,
     )
 

@@ -7,19 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from refbench.benchmarks.kit.definition import Condition
 from refbench.record import Record, RefBenchError
 from refbench.stats import Array, Design, draws_of, interval_for
 from refbench.tables.columns import columns_of
 from refbench.tables.result import Result
 from refbench.tables.table import DRAWS, SEED, case_values, summaries
-
-PAIRS: Mapping[str, tuple[str, str, float]] = {
-    "creval": ("VC", "IF", 80.0),
-    "multibanana": ("reference_consistency", "instruction_alignment", 7.0),
-    "multiref": ("SF", "IF", 0.8),
-}
-"""By benchmark: what is asked, given what, and from which mark on an output counts as following the instruction; in
-the units of the table."""
 
 
 class Conditional(Record):
@@ -54,7 +47,7 @@ def conditional(
     seed: int = SEED,
 ) -> list[Conditional]:
     """`of` by the benchmark's own aggregate over the cases whose `given` is at least so much, model by model."""
-    aggregate = result.bench.protocols[protocol].aggregate
+    aggregate = result.bench.scoring.protocols[protocol].aggregate
     measures = {measure.name: measure for measure in aggregate.measures}
     for name in (of, given):
         if name not in measures:
@@ -97,21 +90,21 @@ def conditional(
                 unconditional=_number(everything[i]),
             )
         )
-    sign = 1 if of in result.bench.lower else -1
+    sign = 1 if of in result.bench.scoring.lower else -1
     return sorted(found, key=lambda row: float("inf") if row.value is None else sign * row.value)
 
 
-def conditions(result: Result, given: Sequence[str] = ()) -> list[tuple[str, str, float]]:
+def conditions(result: Result, given: Sequence[str] = ()) -> list[Condition]:
     """The conditions asked for as `OF:GIVEN:AT_LEAST`, else the benchmark's own, else none."""
     if not given:
-        return [PAIRS[result.bench.name]] if result.bench.name in PAIRS else []
+        return list(result.bench.reporting.conditions)
     return [_parsed(text) for text in given]
 
 
-def _parsed(text: str) -> tuple[str, str, float]:
+def _parsed(text: str) -> Condition:
     try:
         of, other, least = text.split(":")
-        return of, other, float(least)
+        return Condition(of, other, float(least))
     except ValueError:
         raise RefBenchError(
             f"--given {text}: write MEASURE:CONDITION:AT_LEAST, for example VC:IF:80 in the units of the table"

@@ -82,7 +82,7 @@ def overall_draws(
 ) -> tuple[tuple[System, ...], Array, Array]:
     """Systems, the measure's overall value of each, and systems x draws of it: the table's own draws, in which all
     systems have the same weights."""
-    aggregate = result.bench.protocols[protocol].aggregate
+    aggregate = result.bench.scoring.protocols[protocol].aggregate
     columns = columns_of([score for score in result.scores if score.protocol == protocol], result.cases)
     values = aggregate.filled(columns)
     overall = aggregate.overall(result.cases)
@@ -107,9 +107,9 @@ def ranking(
     """The models that a judge has ranked, best first; those without a value or with too few cases are not in it."""
     name = measure or result.summary(protocol)
     systems, point, drawn = overall_draws(result, protocol, name, draws=draws, seed=seed)
-    sign = -1 if name in result.bench.lower else 1
+    sign = -1 if name in result.bench.scoring.lower else 1
     rows = [row for row in result.rows(protocol=protocol, metric=name, level="overall") if row.judge == judge]
-    with_rank = {place.row.model for place in ranked(rows, result.bench.lower) if place.rank is not None}
+    with_rank = {place.row.model for place in ranked(rows, result.bench.scoring.lower) if place.rank is not None}
     chosen = [
         i for i, (model, by) in enumerate(systems) if by == judge and np.isfinite(point[i]) and model in with_rank
     ]
@@ -172,11 +172,11 @@ def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure:
     for model, scores in sorted(by_model.items()):
         judges = {score.judge for score in scores}
         mine = [i for i, system in enumerate(systems) if system[0] == model and system[1] in judges]
-        panel = panel_of(result.bench.protocols[protocol].aggregate, result.cases, scores, name)
+        panel = panel_of(result.bench.scoring.protocols[protocol].aggregate, result.cases, scores, name)
         if panel is not None and mine:
             # The mean over these judges, under weights that all of them share.
             panels[model], values[model], joint[model] = panel, float(point[mine].mean()), draws[mine].mean(axis=0)
-    sign = 1 if name in result.bench.lower else -1
+    sign = 1 if name in result.bench.scoring.lower else -1
     order = sorted((m for m in panels if np.isfinite(values[m])), key=lambda m: (sign * values[m], m))
     found = []
     for model in panels:
@@ -207,7 +207,7 @@ def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Pane
     """Of the first of the panels, with its gap to the second, where there is one."""
     mine, theirs = panels[0], panels[1] if len(panels) > 1 else None
     found = mine.found
-    (overall,) = result.bench.protocols[protocol].aggregate.overall(result.cases)
+    (overall,) = result.bench.scoring.protocols[protocol].aggregate.overall(result.cases)
     there = [np.any([~np.isnan(marks) for marks in panel.by_judge.values()], axis=0) for panel in panels]
     shared = np.all(there, axis=0)
     worth = [effective_n(overall.weights(has)) for has in (*there, shared)]

@@ -77,7 +77,7 @@ def weight_sweep(
     grid = np.array(list(_grid(len(criteria))))
     # Equal to nine digits is equal, here as in tables: rounding must not make a winner.
     base, totals = (values @ own).round(9), (grid @ values.T).round(9)
-    sign = 1 if measure in result.bench.lower else -1
+    sign = 1 if measure in result.bench.scoring.lower else -1
     people = None if humans is None else HumanScores(humans, measure)
     if people is not None and not set(people.models) & set(models):
         raise RefBenchError(
@@ -133,7 +133,7 @@ def _of_items(result: Result, systems: Sequence[System], totals: Array) -> dict[
 
 def _criteria(result: Result, protocol: str, measure: str) -> tuple[str, ...]:
     """The measures of one metric each that the summary is made of, if they have one range."""
-    measures = {m.name: m for m in result.bench.protocols[protocol].aggregate.measures}
+    measures = {m.name: m for m in result.bench.scoring.protocols[protocol].aggregate.measures}
     parts = [measures[part] for part in measures[measure].parts if part in measures and part != measure]
     alike = len({(m.low, m.high) for m in parts}) == 1 and len(parts) == len(measures[measure].parts)
     return tuple(m.name for m in parts) if alike and len(parts) > 1 else ()
@@ -142,7 +142,7 @@ def _criteria(result: Result, protocol: str, measure: str) -> tuple[str, ...]:
 def _per_case(result: Result, protocol: str, judge: str | None) -> tuple[Mapping[str, Array], tuple[System, ...]]:
     chosen = [score for score in result.scores if score.protocol == protocol and score.judge == judge]
     columns = columns_of(chosen, result.cases)
-    return case_values(result.bench.protocols[protocol].aggregate, columns, result.cases), columns.systems
+    return case_values(result.bench.scoring.protocols[protocol].aggregate, columns, result.cases), columns.systems
 
 
 def _own_weights(per_case: Mapping[str, Array], criteria: Sequence[str], measure: str) -> Array | str:

@@ -65,8 +65,8 @@ def why(
 
 
 def _is_measured(side: Side, measure: str) -> bool:
-    measures = side.bench.protocols[side.protocol].aggregate.measures
-    return any(m.name == measure and set(m.parts) <= side.bench.measured for m in measures)
+    measures = side.bench.scoring.protocols[side.protocol].aggregate.measures
+    return any(m.name == measure and set(m.parts) <= side.bench.asking.measured for m in measures)
 
 
 def _repeats(place: str, model: str, judge: str | None) -> int | None:
@@ -90,8 +90,8 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     place, wanted = split_operand(run)
     result = score_run(Path(place), draws=0)
     bench = result.bench
-    if not {"paper", "corrected"} <= set(bench.protocols):
-        raise RefBenchError(f"{place}: {bench.title} has one protocol only, {', '.join(bench.protocols)}")
+    if not {"paper", "corrected"} <= set(bench.scoring.protocols):
+        raise RefBenchError(f"{place}: {bench.title} has one protocol only, {', '.join(bench.scoring.protocols)}")
     outputs = _outputs(place)
     systems = list(dict.fromkeys((score.model, score.judge) for score in result.scores))
     chosen = [(m, j) for m, j in systems if wanted in (None, m) and (judge is None or (j or "none") == judge)]
@@ -102,7 +102,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     for system in chosen:
         accounts = []
         for name in ("paper", "corrected"):
-            aggregate = bench.protocols[name].aggregate
+            aggregate = bench.scoring.protocols[name].aggregate
             here = outputs.get(system[0], {})
             # The same replies read twice: pictures that nobody recorded are still the same.
             hashes = {case.id: here.get(case.id, {}) for case in result.cases}
@@ -120,7 +120,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
 
 
 def _account(side: Side, name: str, model: str, judge: str | None, outputs: Mapping[str, Mapping[int, str]]) -> Account:
-    aggregate = side.bench.protocols[side.protocol].aggregate
+    aggregate = side.bench.scoring.protocols[side.protocol].aggregate
     return account(
         name, side.scores, side.cases, (model, judge), side.protocol, aggregate, outputs, ids_only=side.released
     )

@@ -1,4 +1,4 @@
-"""CREval as RefBench runs it: the parts of this package put together."""
+"""CREval as RefBench runs it: creative edits, judged by yes/no questions on three metrics."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.creval import table as aggregate
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, is_checkout, load
 from refbench.benchmarks.creval.imports import import_replies
-from refbench.benchmarks.creval.judge import SETTINGS, judging
+from refbench.benchmarks.creval.judge import judging
 from refbench.benchmarks.creval.replies import read_choice
 from refbench.benchmarks.creval.table import (
     ALL_FIXES,
+    CORRECTED,
     NO_FIXES,
+    PAPER,
     explain_changes,
     published,
     read_scores,
     released_scores,
 )
-from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
+
+VERSIONS = {"reader": 1, "grading": 1, "aggregate": 1}
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -54,40 +58,46 @@ def questions(case: CREvalCase) -> list[Question]:
     ]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = benchmark(
     name="creval",
     title="CREval",
     paper="arXiv 2603.26174",
-    case_type=CREvalCase,
-    is_checkout=is_checkout,
-    layout="bench/instruction.json is not in it",
-    load=load,
-    subsets={"paper874": "the 874 of 904 items that the paper's tables are about (inferred)"},
-    anomalies=anomalies,
-    anomaly_kinds=KINDS,
-    parts={metric: (metric,) for metric in METRICS},
-    protocols={
-        "corrected": Protocol(
-            name="corrected",
-            read=partial(read_scores, fixes=ALL_FIXES, protocol="corrected"),
-            aggregate=aggregate.CORRECTED,
-            versions={"reader": 1, "grading": 1, "aggregate": 1},
+    data=Data(
+        load,
+        CREvalCase,
+        is_checkout,
+        layout="bench/instruction.json is not in it",
+        landmark="bench/instruction.json",
+        subsets={"paper874": "the 874 of 904 items that the paper's tables are about (inferred)"},
+        anomalies=anomalies,
+        anomaly_kinds=KINDS,
+        describe=describe,
+    ),
+    asking=Asking(
+        parts={metric: (metric,) for metric in METRICS},
+        judging=judging,
+        settings=(
+            Setting("prompts", ("own", "official"), "Whose wording of the rubric"),
+            Setting("questions", ("all", "one"), "All questions of a metric in a call, or one"),
+            Setting("show_instruction", ("no", "yes"), "Show the judge the editing instruction"),
         ),
-        "paper": Protocol(
-            name="paper",
-            read=partial(read_scores, fixes=NO_FIXES, protocol="paper"),
-            aggregate=aggregate.PAPER,
-            versions={"reader": 1, "grading": 1, "aggregate": 1},
+        import_replies=import_replies,
+        questions=questions,
+    ),
+    protocols={
+        "corrected": Variant(
+            scores=partial(read_scores, fixes=ALL_FIXES, protocol="corrected"), aggregate=CORRECTED, versions=VERSIONS
+        ),
+        "paper": Variant(
+            scores=partial(read_scores, fixes=NO_FIXES, protocol="paper"), aggregate=PAPER, versions=VERSIONS
         ),
     },
-    import_replies=import_replies,
-    published=published,
-    published_on={"paper874": 874},
-    explain_changes=explain_changes,
-    describe=describe,
-    judging=judging,
-    released=released_scores,
-    settings=SETTINGS,
-    questions=questions,
-    faults=partial(read_faults, "refbench.benchmarks.creval"),
+    reporting=Reporting(
+        published=published,
+        published_on={"paper874": 874},
+        released=released_scores,
+        explain_changes=explain_changes,
+        faults=partial(read_faults, "refbench.benchmarks.creval"),
+        conditions=(Condition("VC", "IF", 80.0),),
+    ),
 )

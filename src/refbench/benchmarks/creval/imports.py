@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 
 from refbench.benchmarks.creval.cases import METRICS, nfc
-from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, place_in, reply_in
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure

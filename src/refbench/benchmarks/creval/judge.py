@@ -12,7 +12,7 @@ from typing import Literal
 
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Metric, Question
 from refbench.benchmarks.creval.replies import read_choice
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import Wording, own_text
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.record import RefBenchError
@@ -68,9 +68,6 @@ def judge_requests(
             ChatRequest(system=wording["system"], parts=(*pictures, ChatText(text=text)), max_tokens=MAX_TOKENS)
         )
     return requests
-
-
-SETTINGS = {"prompts": ("own", "official"), "questions": ("all", "one"), "show_instruction": ("no", "yes")}
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:

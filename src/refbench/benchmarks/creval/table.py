@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from importlib import resources
 from typing import Any
@@ -15,13 +16,13 @@ import numpy as np
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
 from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
+from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice
 from refbench.benchmarks.kit.published import PublishedValue
 from refbench.case import AnyCase, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
-from refbench.stats import Array
-from refbench.tables.table import Aggregate, Mean, Measure, Slice, Summary, slice_mean
+from refbench.tables.table import Slice
 
 
 class Fix(StrEnum):
@@ -108,12 +109,8 @@ def _matches(answer: str | None, reference: str, fixes: frozenset[Fix]) -> bool:
     return answer.lower() == reference.strip().lower()
 
 
-# Scores to the table: dimension and overall are means over items, a category is the mean of its dimensions.
-
 WEIGHTS = {"IF": 0.4, "VC": 0.4, "VQ": 0.2}
 """The paper's 4:4:2, chosen there by comparing rankings with human scores."""
-
-MEASURES = (*(Measure(metric, (metric,)) for metric in METRICS), Measure("avg", METRICS))
 
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
@@ -124,26 +121,21 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         for category, dimension in DIMENSIONS.values()
         if (by_dimension == dimension).any()
     ]
-    categories = []
-    for name in dict.fromkeys(d.names["category"] for d in dimensions):
-        parts = tuple(d for d in dimensions if d.names["category"] == name)
-        categories.append(Slice("category", {"category": name}, np.any([d.members for d in parts], axis=0), parts))
+    categories = [
+        macro_slice("category", {"category": name}, [d for d in dimensions if d.names["category"] == name])
+        for name in dict.fromkeys(d.names["category"] for d in dimensions)
+    ]
     return [Slice("overall", {}, np.ones(len(cases), dtype=np.bool_)), *categories, *dimensions]
 
 
-def summarise(mean: Mean, where: Slice) -> Summary:
-    """Percent for each metric and their 4:4:2 average."""
-    values: dict[str, Array] = {metric: 100 * slice_mean(mean, metric, where) for metric in METRICS}
-    return {**values, "avg": _avg(values)}
-
-
-CORRECTED = Aggregate(MEASURES, slices, summarise, imputed={})
-PAPER = Aggregate(MEASURES, slices, summarise, imputed=dict.fromkeys(SCORED_ZERO, 0.0))
-
-
-def _avg(values: Summary) -> Array:
-    total: Array = sum((weight * values[metric] for metric, weight in WEIGHTS.items()), np.zeros(()))
-    return total
+_RULES = TableRules(
+    dict.fromkeys(METRICS, (0.0, 1.0)),
+    total=Total("weighted_mean", weights=WEIGHTS, name="avg", of_means=True),
+    slices=slices,
+    scale=100.0,
+)
+CORRECTED = _RULES.aggregate()
+PAPER = replace(_RULES, imputed=dict.fromkeys(SCORED_ZERO, 0.0)).aggregate()
 
 
 # What each fix does to each model's score: the way from the paper's number to the corrected one, step by step.

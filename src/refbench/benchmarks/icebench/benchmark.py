@@ -1,4 +1,4 @@
-"""ICE-Bench as RefBench runs it: the parts of this package put together."""
+"""ICE-Bench as RefBench runs it: 31 tasks, eleven metrics and a question to a judge."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.icebench import table as aggregate
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
 from refbench.benchmarks.icebench.cases import ICECase, is_checkout, load, not_applicable
 from refbench.benchmarks.icebench.imports import import_replies
-from refbench.benchmarks.icebench.judge import SETTINGS, judging
+from refbench.benchmarks.icebench.judge import judging
 from refbench.benchmarks.icebench.measures import measuring
-from refbench.benchmarks.icebench.table import published, read_scores
+from refbench.benchmarks.icebench.replies import read_corrected, read_paper
+from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
 from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
-from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 
 
@@ -43,43 +44,39 @@ def questions(case: ICECase) -> list[Question]:
     return [] if QA in not_applicable(case) else [Question(QA, _ASKED, "1")]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = benchmark(
     name="icebench",
     title="ICE-Bench",
     paper="arXiv 2503.14482",
-    case_type=ICECase,
-    is_checkout=is_checkout,
-    layout="data.jsonl is not in it, nor in a folder dataset or data inside",
-    load=load,
-    subsets={},
-    anomalies=anomalies,
-    anomaly_kinds=KINDS,
-    parts={part: (part,) for part in PARTS},
+    data=Data(
+        load,
+        ICECase,
+        is_checkout,
+        layout="data.jsonl is not in it, nor in a folder dataset or data inside",
+        landmark="data.jsonl",
+        anomalies=anomalies,
+        anomaly_kinds=KINDS,
+        describe=describe,
+        output_names=output_names,
+    ),
+    asking=Asking(
+        parts={part: (part,) for part in PARTS},
+        judging=judging,
+        settings=(Setting("prompts", ("own",), "Whose wording of the question", folder=True),),
+        not_applicable=not_applicable,
+        measuring=measuring,
+        measured=frozenset(part for part in PARTS if part != QA),
+        import_replies=import_replies,
+        questions=questions,
+    ),
     protocols={
-        "corrected": Protocol(
-            name="corrected",
-            read=partial(read_scores, protocol="corrected"),
-            aggregate=aggregate.CORRECTED,
-            versions={"reader": 1, "aggregate": 1},
-        ),
-        "paper": Protocol(
-            name="paper",
-            read=partial(read_scores, protocol="paper"),
-            aggregate=aggregate.PAPER,
-            versions={"reader": 1, "aggregate": 1},
-        ),
+        "corrected": Variant(read=lambda case, part, reply: {part: read_corrected(reply)}, aggregate=CORRECTED),
+        "paper": Variant(read=lambda case, part, reply: {part: read_paper(reply)}, aggregate=PAPER),
     },
-    import_replies=import_replies,
-    published=published,
-    published_on={None: 6538},
-    describe=describe,
-    judging=judging,
-    measuring=measuring,
-    measured=frozenset(part for part in PARTS if part != QA),
-    settings=SETTINGS,
-    not_applicable=not_applicable,
-    output_names=output_names,
-    questions=questions,
-    faults=partial(read_faults, "refbench.benchmarks.icebench"),
-    lower=frozenset({"l1_raw", "lpips_src@lpips_alex"}),
+    lower={"l1_raw", "lpips_src@lpips_alex"},
+    reporting=Reporting(
+        published=published,
+        published_on={None: 6538},
+        faults=partial(read_faults, "refbench.benchmarks.icebench"),
+    ),
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from refbench.benchmarks.icebench.cases import ICECase, task_of
 from refbench.benchmarks.icebench.tasks import QA
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import Wording, chosen_wording
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 
@@ -49,9 +49,6 @@ def judge_request(
     return ChatRequest(
         parts=(*(ChatPicture(sha256=sha256) for sha256 in shown), ChatText(text=text)), max_tokens=MAX_TOKENS
     )
-
-
-SETTINGS = {"prompts": ("own", "DIR")}
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from refbench.benchmarks.icebench.cases import ICECase, picture, task_of
 from refbench.benchmarks.icebench.tasks import QA
-from refbench.benchmarks.kit.benchmark import Measured
+from refbench.benchmarks.kit.definition import Measured
 from refbench.case import Picture
 
 _AGAINST_SOURCE: Mapping[str, str | tuple[str, str]] = {

@@ -1,4 +1,6 @@
-"""One reply to the one score that a judge gives, in either protocol."""
+"""Scores to the table: a task's metrics are means over its items, its dimensions and score the released formulas on
+those means, and everything above a task is the unweighted mean over tasks.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +9,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
-from typing import Literal
 
 import numpy as np
 
 from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
-from refbench.benchmarks.icebench.replies import read_corrected, read_paper
 from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.benchmarks.kit.aggregate import macro_slice, slice_within
 from refbench.benchmarks.kit.published import PublishedValue
 from refbench.case import AnyCase, Request
-from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.stats import Array
 from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, tabulate
-
-ProtocolName = Literal["paper", "corrected"]
-
-
-def read_scores(case: ICECase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
-    """Whether the judge finds that the output is what was asked for: 1 or 0."""
-    value: float | Failure
-    if evidence.reply is None:
-        value = evidence.failure or Failure(kind="missing_reply")
-    else:
-        value = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
-    return [Score.of(purpose, purpose.part, protocol, value)]
-
-
-# Scores to the table: a task's metrics are means over its items, its dimensions and score the released formulas on
-# those means, and everything above a task is the unweighted mean over tasks.
 
 SCORE = "score"
 PARTIAL = "partial"
@@ -102,25 +86,14 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         for name, task in TASKS.items()
         if (by_task == name).any()
     ]
-    found = [_macro("overall", {}, tasks)]
+    found = [macro_slice("overall", {}, tasks)]
     for level in ("kind", "reference", "scope", "source_type", "region"):
         names = np.array([case.groups.get(level, "") for case in cases])
         found += [
-            _macro(level, {level: name}, [_within(task, names == name) for task in tasks])
+            macro_slice(level, {level: name}, [slice_within(task, names == name) for task in tasks])
             for name in sorted(set(names.tolist()) - {""})
         ]
     return [*found, *tasks]
-
-
-def _within(task: Slice, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Slice:
-    members = task.members & chosen
-    # The task's own array where it is the same: means ask for weights by array.
-    return task if bool((members == task.members).all()) else Slice("task", task.names, members)
-
-
-def _macro(level: str, names: Mapping[str, str], tasks: Sequence[Slice]) -> Slice:
-    parts = tuple(task for task in tasks if task.members.any())
-    return Slice(level, names, np.any([part.members for part in parts], axis=0), parts)
 
 
 def summarise(mean: Mean, where: Slice) -> Summary:

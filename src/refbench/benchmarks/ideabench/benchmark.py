@@ -1,4 +1,4 @@
-"""IDEA-Bench as RefBench runs it: the parts of this package put together."""
+"""IDEA-Bench as RefBench runs it: professional design, judged by six gated questions in three calls."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.ideabench import table as aggregate
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
 from refbench.benchmarks.ideabench.cases import CATEGORIES, PARTS, SUBSETS, IdeaCase, is_checkout, load
 from refbench.benchmarks.ideabench.imports import import_replies
-from refbench.benchmarks.ideabench.judge import SETTINGS, judging
+from refbench.benchmarks.ideabench.judge import judging
+from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
 from refbench.benchmarks.ideabench.table import (
+    CORRECTED,
     FAILURE_RATE,
+    PAPER,
     SCORE,
     derived,
+    failure_table,
     not_applicable,
     notes,
     published,
-    read_scores,
 )
-from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 
 
@@ -43,11 +46,6 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     return found
 
 
-def output_names(case: IdeaCase) -> list[str]:
-    """The release wants `<case>/0001.jpg`, `0002.jpg`, ...: the folder, numbers are put behind it."""
-    return [case.id]
-
-
 GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["questions 1 to 4 earned"] * 2)
 """What must hold, in the same call, for each of the six questions to count."""
 
@@ -62,42 +60,41 @@ def questions(case: IdeaCase) -> list[Question]:
     ]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = benchmark(
     name="ideabench",
     title="IDEA-Bench",
     paper="arXiv 2412.11767",
-    case_type=IdeaCase,
-    is_checkout=is_checkout,
-    layout="no case folder (poster_generation_0001, ...) with a meta.json is in it, in dataset/ or one folder below",
-    load=load,
-    subsets=SUBSETS,
-    anomalies=anomalies,
-    anomaly_kinds=KINDS,
-    parts={**{name: (name,) for name in PARTS}, "derived": (FAILURE_RATE, SCORE)},
-    protocols={
-        "corrected": Protocol(
-            name="corrected",
-            read=partial(read_scores, protocol="corrected"),
-            aggregate=aggregate.CORRECTED,
-            versions={"reader": 1, "aggregate": 1},
-        ),
-        "paper": Protocol(
-            name="paper",
-            read=partial(read_scores, protocol="paper"),
-            aggregate=aggregate.PAPER,
-            versions={"reader": 1, "aggregate": 1},
-        ),
-    },
-    import_replies=import_replies,
-    published=published,
-    describe=describe,
-    judging=judging,
-    settings=SETTINGS,
+    data=Data(
+        load,
+        IdeaCase,
+        is_checkout,
+        layout="no case folder (poster_generation_0001, ...) with a meta.json is in it, in dataset/ or one folder "
+        "below",
+        landmark="task_split.json",
+        subsets=SUBSETS,
+        anomalies=anomalies,
+        anomaly_kinds=KINDS,
+        describe=describe,
+    ),
+    asking=Asking(
+        parts={**{name: (name,) for name in PARTS}, "derived": (FAILURE_RATE, SCORE)},
+        judging=judging,
+        # The protocols show different pictures, so that no call serves both.
+        settings=(Setting("ask", ("both", "corrected", "paper"), "Which protocol's calls to make"),),
+        not_applicable=not_applicable,
+        import_replies=import_replies,
+        questions=questions,
+    ),
     derived=derived,
-    not_applicable=not_applicable,
-    notes=notes,
-    output_names=output_names,
-    questions=questions,
-    faults=partial(read_faults, "refbench.benchmarks.ideabench"),
-    lower=frozenset({FAILURE_RATE}),
+    protocols={
+        "corrected": Variant(read=lambda case, part, reply: {part: read_corrected(reply)}, aggregate=CORRECTED),
+        "paper": Variant(read=lambda case, part, reply: {part: read_paper(reply)}, aggregate=PAPER),
+    },
+    lower={FAILURE_RATE},
+    reporting=Reporting(
+        published=published,
+        notes=notes,
+        faults=partial(read_faults, "refbench.benchmarks.ideabench"),
+        failure_rates=failure_table,
+    ),
 )

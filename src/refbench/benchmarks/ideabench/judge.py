@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from refbench.benchmarks.ideabench.cases import CALLS, IdeaCase, Question, data_root, part
 from refbench.benchmarks.ideabench.replies import CONTRACT
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import MIME, SentPicture
@@ -94,8 +94,6 @@ def _jpeg(picture: Image.Image) -> bytes:
 # `corrected` about the pictures themselves. The words of the questions are those of the user's official files.
 
 MAX_TOKENS = 8192
-SETTINGS = {"ask": ("both", "corrected", "paper")}
-"""Which protocol's calls to make: they show different pictures, so that none serves both."""
 
 Store: TypeAlias = Callable[[bytes, str], Path]
 Settled: TypeAlias = str | Failure | None

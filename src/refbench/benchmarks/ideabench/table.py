@@ -22,36 +22,20 @@ from refbench.benchmarks.ideabench.cases import (
     Question,
     part,
 )
-from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
-from refbench.benchmarks.kit.benchmark import Derived
-from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.benchmarks.kit.aggregate import macro_slice
+from refbench.benchmarks.kit.definition import Derived
+from refbench.benchmarks.kit.published import FailureRate, PublishedValue, published_values, with_totals
 from refbench.case import Request
-from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.output import Output
-from refbench.record import Record
 from refbench.score import Score
-from refbench.stats import Array, mean_of_those_there
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, tabulate
-
-ProtocolName = Literal["paper", "corrected"]
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, slice_mean, tabulate
 
 SCORE, FAILURE_RATE = "score", "failure_rate"
 NO_QUESTIONS = "the case has no six questions for a judge"
 NO_OUTPUT = "there was no output to ask about"
 NEVER_ASKED = frozenset({"missing_output", "undefined"})
 """Failures of the model under test, not of the judge: no question was put."""
-
-
-def read_scores(case: IdeaCase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
-    """The answer to one question in one call."""
-    if purpose.part not in PARTS:
-        return []
-    if evidence.reply is None:
-        said: float | Failure = evidence.failure or Failure(kind="missing_reply")
-    else:
-        said = read_paper(evidence.reply) if protocol == "paper" else read_corrected(evidence.reply)
-    return [Score.of(purpose, purpose.part, protocol, said)]
 
 
 def gated(answers: Sequence[float | None]) -> list[float | None]:
@@ -79,7 +63,7 @@ def _behind(opened: bool | None, answers: Sequence[float | None]) -> list[float 
     return list(answers) if opened else [0.0] * len(answers)
 
 
-def call_score(answers: Sequence[float | None], protocol: ProtocolName) -> float | None:
+def call_score(answers: Sequence[float | None], protocol: str) -> float | None:
     """A sixth of the sum behind the gates. In `paper` all six answers must be there, as the released scorer wants;
     in `corrected` only those that count: what is behind a shut gate is 0 whatever the judge said."""
     if protocol == "paper" and None in answers:
@@ -92,12 +76,11 @@ def derived(case: IdeaCase, protocol: str, scores: Mapping[str, Score]) -> dict[
     """The case's score, the mean of the calls that have one, and its share of questions that no call answered."""
     if not case.details.judged:
         return {}
-    name: ProtocolName = "paper" if protocol == "paper" else "corrected"
     calls = [[scores[part(q, call)] for q in range(1, QUESTIONS + 1)] for call in range(1, CALLS + 1)]
     answers = [score for call in calls for score in call]
     if any(answer.not_asked for answer in answers):
         return {SCORE: None, FAILURE_RATE: None}
-    values = [call_score([score.value for score in call], name) for call in calls]
+    values = [call_score([score.value for score in call], protocol) for call in calls]
     known = [value for value in values if value is not None]
     return {SCORE: sum(known) / len(known) if known else _why(answers), FAILURE_RATE: failure_share(calls)}
 
@@ -200,9 +183,9 @@ ABSENT = dict.fromkeys(NEVER_ASKED, 0.0)
 
 @dataclass(frozen=True)
 class IdeaSlice(Slice):
-    """A slice that also knows the parts of the mean over groups."""
+    """A slice that also knows itself as a mean over groups of tasks."""
 
-    by_groups: tuple[Slice, ...] = ()
+    by_groups: Slice | None = None
 
 
 def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
@@ -216,7 +199,7 @@ def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
     known = np.array(
         [not listed or any(case.details.uid in uids for uids in LISTED.values()) for case in cases], dtype=np.bool_
     )
-    categories: list[Slice] = []
+    categories: list[IdeaSlice] = []
     groups: list[Slice] = []
     tasks: list[Slice] = []
     for category in CATEGORIES:
@@ -230,38 +213,33 @@ def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
                 for task in dict.fromkeys(names["task"][inside].tolist())
             ]
             of_category += members
-            grouped.append(_macro("group", {"category": category, "group": group}, members))
+            grouped.append(macro_slice("group", {"category": category, "group": group}, members))
         tasks += of_category
         counted = [task for task in of_category if known[task.members].any()]
         if not listed:
             groups += grouped
         if counted:
-            categories.append(_macro("category", {"category": category}, counted, grouped))
-    overall = [_macro("overall", {}, categories, categories)] if categories else [Slice("overall", {}, judged & known)]
-    return [*overall, *categories, *groups, *tasks]
+            categories.append(_in_both_ways("category", {"category": category}, counted, grouped))
+    if not categories:
+        return [Slice("overall", {}, judged & known), *groups, *tasks]
+    overall = _in_both_ways("overall", {}, categories, [where.by_groups or where for where in categories])
+    return [overall, *categories, *groups, *tasks]
 
 
-def _macro(level: str, names: dict[str, str], parts: Sequence[Slice], by_groups: Sequence[Slice] = ()) -> IdeaSlice:
-    members = np.any([part.members for part in parts], axis=0)
-    return IdeaSlice(level, names, members, tuple(parts), tuple(by_groups or parts))
+def _in_both_ways(level: str, names: Mapping[str, str], tasks: Sequence[Slice], groups: Sequence[Slice]) -> IdeaSlice:
+    by_tasks = macro_slice(level, names, tasks)
+    return IdeaSlice(level, names, by_tasks.members, by_tasks.parts, macro_slice(level, names, groups))
 
 
 def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
     """The score by tasks and by groups, and the share of questions that the judge did not answer, over all of them."""
+    by_groups = (where.by_groups if isinstance(where, IdeaSlice) else None) or where
     known = {
         FAILURE_RATE: lambda: mean(FAILURE_RATE, where.members),
-        SCORE: lambda: _score(mean, where, grouped=False),
-        BY_GROUPS: lambda: _score(mean, where, grouped=True),
+        SCORE: lambda: slice_mean(mean, SCORE, where),
+        BY_GROUPS: lambda: slice_mean(mean, SCORE, by_groups),
     }
     return {measure.name: PER_CENT * known[measure.name]() for measure in measures}
-
-
-def _score(mean: Mean, where: Slice, *, grouped: bool) -> Array:
-    """Mean over the parts, each made of its own; parts without a value are left out, and the row names them."""
-    if not where.parts:
-        return mean(SCORE, where.members)
-    parts = where.by_groups if grouped and isinstance(where, IdeaSlice) else where.parts
-    return mean_of_those_there(np.stack([_score(mean, part, grouped=grouped) for part in parts]))
 
 
 def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
@@ -347,24 +325,6 @@ def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[
 # The table of the judge's failures, in the shape of the paper's Table 11: questions, failed ones and their share for
 # each judge and model, and over all models.
 
-TOTAL = "Total"
-
-
-class FailureRate(Record):
-    """Of so many questions that were asked, those of which none of the three replies was 0 or 1."""
-
-    judge: str
-    model: str
-    questions: int
-    failed: int
-    open: int = 0
-    """Questions that nobody can call failed yet: not asked so far, or the endpoint could not be reached."""
-
-    @property
-    def rate(self) -> float | None:
-        """In per cent; None where nothing was asked."""
-        return 100 * self.failed / self.questions if self.questions else None
-
 
 def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:
     """A row for each judge and model, then the total of the judge."""
@@ -385,10 +345,4 @@ def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[Fail
         FailureRate(judge=judge, model=model, questions=asked, failed=failed, open=undecided)
         for (judge, model), (asked, failed, undecided) in counts.items()
     ]
-    return [row for judge in dict.fromkeys(row.judge for row in rows) for row in _with_total(judge, rows)]
-
-
-def _with_total(judge: str, rows: Sequence[FailureRate]) -> list[FailureRate]:
-    mine = [row for row in rows if row.judge == judge]
-    sums = {name: sum(getattr(row, name) for row in mine) for name in ("questions", "failed", "open")}
-    return [*mine, FailureRate(judge=judge, model=TOTAL, **sums)]
+    return with_totals(rows)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.case import AnyCase, Picture
+from refbench.failure import Failure
+from refbench.pictures import read_facts
 from refbench.record import Record
+
+PICTURE_ANOMALIES = {
+    "missing_picture": "the picture is not there: the case cannot be run",
+    "unreadable_picture": "the picture cannot be read: the case cannot be run",
+}
 
 
 class Anomaly(Record):
@@ -57,3 +64,17 @@ def unjudged(why: Mapping[str, str]) -> str:
     if len(why) == 1:
         return f"1 case cannot be judged: of {case}, the picture {reason}"
     return f"{len(why)} cases cannot be judged for their own pictures: of {case}, {reason}, and {len(why) - 1} more"
+
+
+def picture_anomalies(dataset: Dataset) -> list[Anomaly]:
+    """Pictures that are not there or cannot be read, in the order of the cases."""
+    found = []
+    for case in dataset.cases:
+        for picture in (*case.request.pictures, *case.targets):
+            path = dataset.path(picture)
+            if not path.is_file():
+                found.append(Anomaly(kind="missing_picture", case=case.id, part=picture.role, detail=picture.name))
+            elif isinstance(facts := read_facts(path), Failure):
+                detail = f"{picture.name}: {facts.detail}"
+                found.append(Anomaly(kind="unreadable_picture", case=case.id, part=picture.role, detail=detail))
+    return found

@@ -1,4 +1,5 @@
-"""Numbers from papers' tables: what one is, and how those of a benchmark are read from its published.csv."""
+"""What stands beside a table: numbers from papers (published.csv), faults of the release (faults.toml), and how often a
+judge failed to answer."""
 
 from __future__ import annotations
 
@@ -44,9 +45,6 @@ def published_values(package: str, names: Mapping[str, Sequence[str]]) -> list[P
     ]
 
 
-# Faults of a released benchmark, as its `faults.toml` lists them, with what each protocol does about them.
-
-
 class Fault(Record):
     """One thing that the released code or data gets wrong, and what the two protocols do about it."""
 
@@ -59,3 +57,33 @@ def read_faults(package: str) -> list[Fault]:
     """The faults in a package's faults.toml, in the order of the benchmark's docs page."""
     text = resources.files(package).joinpath("faults.toml").read_text("utf-8")
     return [Fault.model_validate(entry) for entry in tomllib.loads(text)["faults"]]
+
+
+class FailureRate(Record):
+    """Of so many questions that a judge was asked, those that it gave no usable answer to."""
+
+    judge: str
+    model: str
+    questions: int
+    failed: int
+    open: int = 0
+    """Questions that nobody can call failed yet: not asked so far, or the endpoint could not be reached."""
+
+    @property
+    def rate(self) -> float | None:
+        """In per cent; None where nothing was asked."""
+        return 100 * self.failed / self.questions if self.questions else None
+
+
+TOTAL = "Total"
+"""The model of a row over all models."""
+
+
+def with_totals(rows: Sequence[FailureRate]) -> list[FailureRate]:
+    """The rows of each judge, then the total of that judge."""
+    found = []
+    for judge in dict.fromkeys(row.judge for row in rows):
+        mine = [row for row in rows if row.judge == judge]
+        sums = {name: sum(getattr(row, name) for row in mine) for name in ("questions", "failed", "open")}
+        found += [*mine, FailureRate(judge=judge, model=TOTAL, **sums)]
+    return found

@@ -1,4 +1,4 @@
-"""Where rows of cases come from: JSON lines, CSV, Parquet, a Hugging Face dataset. What they mean is in load.py."""
+"""Files to rows and rows to cases: JSON, JSON lines, CSV, Parquet, a Hugging Face dataset."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import csv
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from refbench.case import Case, Picture, Request
 from refbench.pictures.sniff import EXTENSIONS, sniff
 from refbench.record import RefBenchError
 
@@ -20,6 +21,51 @@ Row = tuple[str, Mapping[str, Any]]
 
 LISTS = ("pictures", "references", "targets", "tags", "questions")
 """Columns that hold several things: in CSV separated by `;`, or as JSON where there is more to say than that."""
+
+
+def rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The rows of a JSON file (a list of objects), of JSON lines, CSV or Parquet; what is not understood is an error
+    that names its place."""
+    if path.suffix.lower() == ".json":
+        try:
+            found = orjson.loads(_text(path))
+        except orjson.JSONDecodeError as error:
+            raise RefBenchError(f"{path}: not valid JSON ({error})") from error
+        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+            raise RefBenchError(f"{path}: a list of objects is wanted")
+        yield from found
+    else:
+        yield from (row for _, row in rows_of(path)[0])
+
+
+def case(
+    name: str,
+    instruction: str,
+    pictures: Mapping[str, str | Sequence[str]],
+    *,
+    groups: Mapping[str, str] | None = None,
+    cluster: str = "",
+    targets: Sequence[str] = (),
+    **details: Any,
+) -> Case[dict[str, Any]]:
+    """A case with this name. `pictures` are paths below the data's directory by role, in the order in which
+    the model gets them. `targets` and whatever else is given are for scorers alone: no model sees them.
+
+    Cases of one `cluster` are resampled together: those about the same picture, for example. By default each is alone.
+    """
+    shown = [
+        Picture(name=path, role=role)
+        for role, paths in pictures.items()
+        for path in ([paths] if isinstance(paths, str) else paths)
+    ]
+    return Case(
+        id=name,
+        request=Request(instruction=instruction, pictures=tuple(shown)),
+        targets=tuple(Picture(name=path, role="target") for path in targets),
+        groups=dict(groups or {}),
+        cluster=cluster or name,
+        details=details,
+    )
 
 
 def rows_of(path: Path) -> tuple[Iterator[Row], Path]:

@@ -1,4 +1,4 @@
-"""MultiBanana as RefBench runs it: the parts of this package put together."""
+"""MultiBanana as RefBench runs it: compose up to eight references; a judge marks five criteria."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
-from refbench.benchmarks.multibanana import table as aggregate
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
 from refbench.benchmarks.multibanana.cases import (
     CRITERIA,
     GROUPS,
     LABELS,
+    PART,
     TAGS,
     TASKS,
     WEIGHTS,
@@ -23,8 +24,9 @@ from refbench.benchmarks.multibanana.cases import (
     load,
 )
 from refbench.benchmarks.multibanana.imports import import_replies
-from refbench.benchmarks.multibanana.judge import SETTINGS, judging
-from refbench.benchmarks.multibanana.table import PART, published, read_scores
+from refbench.benchmarks.multibanana.judge import judging
+from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
+from refbench.benchmarks.multibanana.table import AGGREGATE, published
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -53,40 +55,37 @@ def questions(case: MultiBananaCase) -> list[Question]:
     return [Question(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = benchmark(
     name="multibanana",
     title="MultiBanana",
     paper="arXiv 2511.22989",
-    case_type=MultiBananaCase,
-    is_checkout=is_checkout,
-    layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
-    load=load,
-    subsets={},
-    anomalies=anomalies,
-    anomaly_kinds=KINDS,
-    parts={PART: CRITERIA},
+    data=Data(
+        load,
+        MultiBananaCase,
+        is_checkout,
+        layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
+        landmark="from_where.csv",
+        anomalies=anomalies,
+        anomaly_kinds=KINDS,
+        describe=describe,
+        output_names=output_names,
+    ),
+    asking=Asking(
+        parts={PART: CRITERIA},
+        judging=judging,
+        settings=(Setting("prompts", ("own",), "Whose wording of the rubric", folder=True),),
+        import_replies=import_replies,
+        questions=questions,
+    ),
     protocols={
-        "corrected": Protocol(
-            name="corrected",
-            read=partial(read_scores, protocol="corrected"),
-            aggregate=aggregate.CORRECTED,
-            versions={"reader": 1, "aggregate": 1},
-        ),
-        "paper": Protocol(
-            name="paper",
-            read=partial(read_scores, protocol="paper"),
-            aggregate=aggregate.PAPER,
-            versions={"reader": 1, "aggregate": 1},
-        ),
+        "corrected": Variant(read=lambda case, part, reply: read_corrected(reply), aggregate=AGGREGATE),
+        "paper": Variant(read=lambda case, part, reply: read_paper(reply), aggregate=AGGREGATE),
     },
-    import_replies=import_replies,
-    published=published,
-    published_on={None: 3769},
-    describe=describe,
-    judging=judging,
-    settings=SETTINGS,
     judges_mean=True,
-    output_names=output_names,
-    questions=questions,
-    faults=partial(read_faults, "refbench.benchmarks.multibanana"),
+    reporting=Reporting(
+        published=published,
+        published_on={None: 3769},
+        faults=partial(read_faults, "refbench.benchmarks.multibanana"),
+        conditions=(Condition("reference_consistency", "instruction_alignment", 7.0),),
+    ),
 )

@@ -30,9 +30,11 @@ LABELS: Mapping[Criterion, str] = {
 """What the judge writes before each number, in the order it is asked to."""
 
 CRITERIA: tuple[Criterion, ...] = tuple(LABELS)
+PART = "all"
+"""One call gives all five marks."""
 LOWEST, HIGHEST = 1.0, 10.0
 
-WEIGHTS: Mapping[Criterion, int] = {
+WEIGHTS: Mapping[str, int] = {
     "instruction_alignment": 3,
     "reference_consistency": 3,
     "background_subject_match": 1,

@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import ImportedReplies
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
-from refbench.benchmarks.multibanana.cases import task_of
-from refbench.benchmarks.multibanana.table import PART
+from refbench.benchmarks.multibanana.cases import PART, task_of
 from refbench.evidence import Evidence, Purpose
 from refbench.record import RefBenchError, clean_text
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import Wording, chosen_wording
-from refbench.benchmarks.multibanana.cases import MultiBananaCase
-from refbench.benchmarks.multibanana.table import PART
+from refbench.benchmarks.multibanana.cases import PART, MultiBananaCase
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 
 MAX_TOKENS = 8192
@@ -49,9 +48,6 @@ def judge_requests(
         ChatText(text=wording["c"]),
     )
     return [ChatRequest(parts=parts, max_tokens=MAX_TOKENS)]
-
-
-SETTINGS = {"prompts": ("own", "DIR")}
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:

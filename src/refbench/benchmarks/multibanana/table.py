@@ -1,14 +1,16 @@
-"""One reply to five scores, in either protocol."""
+"""Scores to the table: a task is the mean over its sets; groups, numbers of references and overall are unweighted
+means over tasks, as the paper's Table 3 is; tags and sources are means over sets, as its figures are.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, slice_within
 from refbench.benchmarks.kit.published import PublishedValue, published_values
 from refbench.benchmarks.multibanana.cases import (
     CRITERIA,
@@ -18,47 +20,13 @@ from refbench.benchmarks.multibanana.cases import (
     TAGS,
     TASKS,
     WEIGHTS,
-    Criterion,
     MultiBananaCase,
     MultiBananaDetails,
 )
-from refbench.benchmarks.multibanana.replies import Mark, read_corrected, read_paper
 from refbench.case import AnyCase, Request
-from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
-from refbench.stats import Array
-from refbench.tables.table import Aggregate, Mean, Measure, Slice, Summary, slice_mean, tabulate
-
-ProtocolName = Literal["paper", "corrected"]
-
-PART = "all"
-"""One call gives all five marks."""
-
-
-def read_scores(case: AnyCase, purpose: Purpose, evidence: Evidence, *, protocol: ProtocolName) -> list[Score]:
-    """A score for each criterion, each in a state of its own."""
-    marks = read_marks(evidence, protocol)
-    return [Score.of(purpose, criterion, protocol, mark) for criterion, mark in marks.items()]
-
-
-def read_marks(evidence: Evidence, protocol: ProtocolName) -> Mapping[Criterion, Mark]:
-    """The marks in the reply; in `paper` a reply that lacks one of them has none."""
-    if evidence.reply is None:
-        return dict.fromkeys(CRITERIA, evidence.failure or Failure(kind="missing_reply"))
-    if protocol == "corrected":
-        return read_corrected(evidence.reply)
-    marks = read_paper(evidence.reply)
-    return dict.fromkeys(CRITERIA, marks) if isinstance(marks, Failure) else marks
-
-
-# Scores to the table: a task is the mean over its sets; groups, numbers of references and overall are unweighted
-# means over tasks, as the paper's Table 3 is; tags and sources are means over sets, as its figures are.
-
-MEASURES = (
-    *(Measure(criterion, (criterion,), LOWEST, HIGHEST) for criterion in CRITERIA),
-    Measure("total", CRITERIA, LOWEST, HIGHEST),
-)
+from refbench.tables.table import Slice, tabulate
 
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
@@ -70,27 +38,12 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
         if (by_task == name).any()
     }
     groups = [
-        _macro("group", {"group": group}, parts)
+        macro_slice("group", {"group": group}, parts)
         for group in GROUPS
         if (parts := [task for task in tasks.values() if task.names["group"] == group])
     ]
-    overall = _macro("overall", {}, list(tasks.values()))
+    overall = macro_slice("overall", {}, list(tasks.values()))
     return [overall, *groups, *tasks.values(), *_by_references(cases, tasks), *_by_tag(cases), *_by_source(cases)]
-
-
-def summarise(mean: Mean, where: Slice) -> Summary:
-    """Each criterion and their 3:3:1:1:1 total."""
-    values: dict[str, Array] = {criterion: slice_mean(mean, criterion, where) for criterion in CRITERIA}
-    weighted: Array = sum((weight * values[criterion] for criterion, weight in WEIGHTS.items()), np.zeros(()))
-    return {**values, "total": weighted / sum(WEIGHTS.values())}
-
-
-CORRECTED = Aggregate(MEASURES, slices, summarise, imputed={})
-PAPER = Aggregate(MEASURES, slices, summarise, imputed={})
-
-
-def _macro(level: str, names: dict[str, str], parts: Sequence[Slice]) -> Slice:
-    return Slice(level, names, np.any([part.members for part in parts], axis=0), tuple(parts))
 
 
 def _by_references(cases: Sequence[AnyCase], tasks: dict[str, Slice]) -> list[Slice]:
@@ -98,14 +51,8 @@ def _by_references(cases: Sequence[AnyCase], tasks: dict[str, Slice]) -> list[Sl
     counts = np.array([int(case.groups["n_refs"]) for case in cases])
     found = []
     for count in sorted(set(counts.tolist())):
-        parts = []
-        for task in tasks.values():
-            members = task.members & (counts == count)
-            if members.any():
-                # The task's own array where it is the same: means ask for weights by array.
-                same = bool((members == task.members).all())
-                parts.append(task if same else Slice("task", task.names, members))
-        found.append(_macro("n_refs", {"n_refs": str(count)}, parts))
+        parts = [slice_within(task, counts == count) for task in tasks.values()]
+        found.append(macro_slice("n_refs", {"n_refs": str(count)}, parts))
     return found
 
 
@@ -126,6 +73,14 @@ def _by_source(cases: Sequence[AnyCase]) -> list[Slice]:
     sources = np.array([case.groups["source"] for case in cases])
     names = [name for name in ("real", "generated", "both", "unknown") if (sources == name).any()]
     return [Slice("source", {"source": name}, sources == name) for name in names if names != ["unknown"]]
+
+
+AGGREGATE = TableRules(
+    dict.fromkeys(CRITERIA, (LOWEST, HIGHEST)),
+    total=Total("weighted_mean", weights=WEIGHTS, of_means=True),
+    slices=slices,
+).aggregate()
+"""Of both protocols."""
 
 
 # Numbers that were published: the totals of the paper's Tables 3, 5, 6, 12, 13 and 14, and how they hang together.
@@ -178,6 +133,6 @@ def group_from_tasks(cells: dict[tuple[str, str], float]) -> dict[tuple[str, str
     ]
     return {
         (row.model, row.slice["group"]): row.value
-        for row in tabulate("paper", PAPER, scores, cases, draws=0)
+        for row in tabulate("paper", AGGREGATE, scores, cases, draws=0)
         if row.metric == "total" and row.slice["level"] == "group" and row.value is not None
     }

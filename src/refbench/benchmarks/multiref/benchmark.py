@@ -1,4 +1,4 @@
-"""MultiRef-Bench as RefBench runs it: the parts of this package put together."""
+"""MultiRef-Bench as RefBench runs it: follow references of ten types; each is extracted again and compared."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from refbench.benchmarks.kit.benchmark import Benchmark, Protocol, Question
+from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
-from refbench.benchmarks.multiref import table as aggregate
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
 from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
 from refbench.benchmarks.multiref.imports import import_replies
-from refbench.benchmarks.multiref.judge import SETTINGS, judging, not_asked
+from refbench.benchmarks.multiref.judge import judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
     FURTHER,
@@ -28,7 +28,14 @@ from refbench.benchmarks.multiref.measures import (
     not_applicable,
     ratio_to_truth,
 )
-from refbench.benchmarks.multiref.table import OVERALL_PART, REFERENCES_PART, published, read_scores
+from refbench.benchmarks.multiref.table import (
+    CORRECTED,
+    OVERALL_PART,
+    PAPER,
+    REFERENCES_PART,
+    published,
+    read_scores,
+)
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
@@ -60,54 +67,55 @@ def questions(case: MultiRefCase) -> list[Question]:
     return [Question(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
 
 
-BENCHMARK = Benchmark(
+BENCHMARK = benchmark(
     name="multiref",
     title="MultiRef-Bench",
     paper="arXiv 2508.06905",
-    case_type=MultiRefCase,
-    is_checkout=is_checkout,
-    layout="no combined1990.json, benchmark990v3.json or final_1000_prompts_taxonomy.json is in it or one folder below",
-    load=load,
-    subsets={
-        "synthetic": "the 990 cases with two or three references of ten types",
-        "real-world": "the 1,000 requests of people with two to six pictures",
-    },
-    anomalies=anomalies,
-    anomaly_kinds=KINDS,
-    parts={
-        OVERALL_PART: AXES,
-        REFERENCES_PART: tuple(judged(kind) for kind in JUDGEABLE),
-        **{part: (part,) for part in (*QUALITY, *WAYS, *FURTHER)},
-        "derived": DERIVED,
-    },
-    protocols={
-        "corrected": Protocol(
-            name="corrected",
-            read=partial(read_scores, protocol="corrected"),
-            aggregate=aggregate.CORRECTED,
-            versions={"reader": 1, "aggregate": 1},
+    data=Data(
+        load,
+        MultiRefCase,
+        is_checkout,
+        layout="no combined1990.json, benchmark990v3.json or final_1000_prompts_taxonomy.json is in it or one folder "
+        "below",
+        subsets={
+            "synthetic": "the 990 cases with two or three references of ten types",
+            "real-world": "the 1,000 requests of people with two to six pictures",
+        },
+        anomalies=anomalies,
+        anomaly_kinds=KINDS,
+        describe=describe,
+        output_names=output_names,
+    ),
+    asking=Asking(
+        parts={
+            OVERALL_PART: AXES,
+            REFERENCES_PART: tuple(judged(kind) for kind in JUDGEABLE),
+            **{part: (part,) for part in (*QUALITY, *WAYS, *FURTHER)},
+            "derived": DERIVED,
+        },
+        judging=judging,
+        settings=(
+            Setting("prompt", ("structured", "enhanced"), "Which of the two prompts of a synthetic case"),
+            Setting("reference_axis", ("no", "yes", "all"), "Ask about the references of two types too, or of all"),
         ),
-        "paper": Protocol(
-            name="paper",
-            read=partial(read_scores, protocol="paper"),
-            aggregate=aggregate.PAPER,
-            versions={"reader": 1, "aggregate": 1},
-        ),
-    },
-    import_replies=import_replies,
-    published=published,
-    official_replies=False,
-    describe=describe,
-    judging=judging,
-    settings=SETTINGS,
-    measuring=measuring,
-    measured=MEASURED,
+        not_applicable=not_applicable,
+        not_asked=not_asked,
+        measuring=measuring,
+        measured=MEASURED,
+        import_replies=import_replies,
+        official_replies=False,
+        questions=questions,
+    ),
     derived=derived,
-    not_applicable=not_applicable,
-    not_asked=not_asked,
-    further_rows=ratio_to_truth,
-    output_names=output_names,
-    questions=questions,
-    faults=partial(read_faults, "refbench.benchmarks.multiref"),
+    protocols={
+        name: Variant(scores=partial(read_scores, protocol=name), aggregate=aggregate)
+        for name, aggregate in {"corrected": CORRECTED, "paper": PAPER}.items()
+    },
     lower=LOWER,
+    further_rows=ratio_to_truth,
+    reporting=Reporting(
+        published=published,
+        faults=partial(read_faults, "refbench.benchmarks.multiref"),
+        conditions=(Condition("SF", "IF", 0.8),),
+    ),
 )

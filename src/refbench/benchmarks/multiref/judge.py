@@ -11,7 +11,7 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from refbench.benchmarks.kit.benchmark import Asked, Judging, Material
+from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.benchmarks.multiref.cases import WORDS, MultiRefCase, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
@@ -21,7 +21,6 @@ from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.judges.prompts import filled
 
 MAX_TOKENS = 2048
-SETTINGS = {"prompt": ("structured", "enhanced"), "reference_axis": ("no", "yes", "all")}
 _AXIS: Mapping[str, tuple[Type, ...]] = {"no": (), "yes": ("style", "subject"), "all": JUDGEABLE}
 
 

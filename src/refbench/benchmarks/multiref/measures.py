@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.kit.benchmark import Derived, Measured, mean_of, state_of
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
 from refbench.score import Score
 from refbench.tables.table import Row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
@@ -31,14 +30,12 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.stats import Array, mean_of_those_there
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, tabulate
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, slice_mean, tabulate
 
 OVERALL_PART, REFERENCES_PART = "overall", "references"
 
 
-def read_scores(
-    case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, protocol: Literal["paper", "corrected"]
-) -> list[Score]:
+def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, protocol: str) -> list[Score]:
     """A score for every mark that the reply was asked for."""
     found: dict[str, float | Failure | str]
     lost = evidence.failure or Failure(kind="missing_reply")
@@ -120,7 +117,7 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
 
 def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
     """Every measure on the paper's scale, and `avg`."""
-    values: dict[str, Array] = {axis: _macro(mean, axis, where) / SCALES[axis] for axis in AXES}
+    values: dict[str, Array] = {axis: slice_mean(mean, axis, where) / SCALES[axis] for axis in AXES}
     nothing = np.full_like(values[AXES[0]], np.nan)
     types = where.types if isinstance(where, ReferenceSlice) else TYPES
     for name in (measure.name for measure in measures if measure.name not in (*AXES, "avg")):
@@ -128,13 +125,6 @@ def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
         applies = TYPE_OF[name] in types if name in TYPE_OF else bool(types)
         values[name] = mean(name, where.members) / SCALES.get(name, 1.0) if applies else nothing
     return {**values, "avg": _avg(values, types) if types else nothing}
-
-
-def _macro(mean: Mean, axis: str, where: Slice) -> Array:
-    """The mean over the slice's cases, or over its parts'; parts without a value are left out, and the row says so."""
-    if not where.parts:
-        return mean(axis, where.members)
-    return mean_of_those_there(np.stack([_macro(mean, axis, part) for part in where.parts]))
 
 
 def _avg(values: Mapping[str, Array], types: Sequence[Type]) -> Array:

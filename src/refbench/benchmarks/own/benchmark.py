@@ -7,16 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.kit.benchmark import Benchmark, Derived, Material, Measured, Question, mean_of, state_of
-from refbench.benchmarks.kit.constructor import Total, simple_benchmark
+from refbench.benchmarks.kit.aggregate import Total
+from refbench.benchmarks.kit.asks import Call
+from refbench.benchmarks.kit.constructor import benchmark
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, Question, mean_of, state_of
 from refbench.benchmarks.own.cases import OwnCase, load_cases
-from refbench.benchmarks.own.judge import LABELS, check_questions, requests
+from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
 from refbench.case import Picture
-from refbench.chat import ChatRequest
-from refbench.failure import Failure
 from refbench.judges import Rubric, Text, parse_rubric
+from refbench.judges.rubric import RubricPart
 from refbench.metrics import Metric, find_metric
 from refbench.record import RefBenchError
 from refbench.score import Score
@@ -42,7 +43,7 @@ def own_benchmark(
             check_questions(rubric, dataset.cases)
         return dataset
 
-    made = simple_benchmark(
+    made = benchmark(
         name="own",
         title=rubric.title if rubric is not None else "Own cases without a rubric",
         load=load,
@@ -51,7 +52,7 @@ def own_benchmark(
         not_applicable=lambda case: _not_applicable(most, case),
         case_type=OwnCase,
         layout="it holds no cases",
-        **(_judged(rubric, rubric_name) if rubric is not None else {}),
+        **(_judged(rubric) if rubric is not None else {}),
     )
 
     def measuring(case: OwnCase) -> list[Measured]:
@@ -71,15 +72,15 @@ def own_benchmark(
         }
 
     further = [_part(metric, number) for metric, count in most.items() for number in range(2, count + 1)]
-    return replace(
-        made,
+    asking = replace(
+        made.asking,
         questions=lambda case: _questions(rubric, case) if rubric is not None else [],
-        parts={**made.parts, **{part: (part,) for part in further}},
-        measured=made.measured | set(further),
+        parts={**made.asking.parts, **{part: (part,) for part in further}},
+        measured=made.asking.measured | set(further),
         measuring=measuring if most else None,
-        derived=derived if further else None,
-        code=rubric.sha256[:16] if rubric is not None else "",
     )
+    scoring = replace(made.scoring, derived=derived if further else None)
+    return replace(made, asking=asking, scoring=scoring, code=rubric.sha256[:16] if rubric is not None else "")
 
 
 def own_metrics(names: Sequence[str], cases: Sequence[OwnCase]) -> dict[str, int]:
@@ -121,26 +122,23 @@ def _not_applicable(most: Mapping[Metric, int], case: OwnCase) -> dict[str, str]
     return away
 
 
-def _judged(rubric: Rubric, rubric_name: str) -> dict[str, Any]:
+def _judged(rubric: Rubric) -> dict[str, Any]:
     """What a rubric gives to the benchmark: what is asked, how it is read, and the total."""
-    by_name = {part.name: part for part in rubric.parts}
     weights = {measure: weight for part in rubric.parts for measure, weight in part.headline().items()}
-
-    def ask(case: OwnCase, material: Material) -> Mapping[str, ChatRequest]:
-        return requests(rubric, case, material)
-
-    def read(case: OwnCase, part: str, reply: str) -> Mapping[str, float | Failure]:
-        if part not in by_name:
-            raise RefBenchError(f"{rubric_name} has no part {part!r}: the replies were given under another rubric")
-        return measures_in(rubric, case, by_name[part], reply)
-
     return {
-        "ask": ask,
-        "read": read,
-        "measures": {part.name: part.measures() for part in rubric.parts},
+        "judge": [_call(rubric, part) for part in rubric.parts],
         "total": Total(rule=rubric.total, over=tuple(weights), weights=weights, range=rubric.range),
         "recorded": {"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
     }
+
+
+def _call(rubric: Rubric, part: RubricPart) -> Call:
+    return Call(
+        part.name,
+        part.measures(),
+        lambda case, material: request(rubric, part, case, material),
+        lambda case, reply: measures_in(rubric, case, part, reply),
+    )
 
 
 def _questions(rubric: Rubric, case: OwnCase) -> list[Question]:

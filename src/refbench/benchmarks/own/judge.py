@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from refbench.benchmarks.kit.benchmark import Material
+from refbench.benchmarks.kit.definition import Material
 from refbench.benchmarks.own.cases import OwnCase
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import SentPicture
@@ -18,12 +18,6 @@ LABELS = "image 1, image 2"
 """How pictures are announced. Recorded, because a judge that is told otherwise gives other marks."""
 
 
-def requests(rubric: Rubric, case: OwnCase, material: Material) -> dict[str, ChatRequest]:
-    """One request for each part of the rubric."""
-    check_questions(rubric, [case])
-    return {part.name: _request(rubric, part, case, material) for part in rubric.parts}
-
-
 def check_questions(rubric: Rubric, cases: Sequence[OwnCase]) -> None:
     """A rubric that asks the case's questions cannot judge a case without any."""
     without = [case.id for case in cases if rubric.needs_questions and not case.details.questions]
@@ -34,7 +28,9 @@ def check_questions(rubric: Rubric, cases: Sequence[OwnCase]) -> None:
         )
 
 
-def _request(rubric: Rubric, part: RubricPart, case: OwnCase, material: Material) -> ChatRequest:
+def request(rubric: Rubric, part: RubricPart, case: OwnCase, material: Material) -> ChatRequest:
+    """What the judge is asked for one part of the rubric."""
+    check_questions(rubric, [case])
     parts: list[ChatText | ChatPicture] = []
     for what in part.shows:
         for announcement, picture in _shown(what, case, material):

@@ -65,7 +65,7 @@ class View:
 
     @property
     def aggregate(self) -> Aggregate:
-        return self.board.bench.protocols[self.protocol].aggregate
+        return self.board.bench.scoring.protocols[self.protocol].aggregate
 
     @cached_property
     def columns(self) -> Columns:
@@ -87,12 +87,12 @@ class View:
 
     def sign(self, measure: str) -> int:
         """What turns a difference into how much better: -1 where less is better."""
-        return -1 if measure in self.board.bench.lower else 1
+        return -1 if measure in self.board.bench.scoring.lower else 1
 
     def places(self, part: Part) -> list[Ranked]:
         """The row of each model on a part, best first, and which of them are ranked."""
         rows = self._rows.get((part.measure, *part.label.items()), ())
-        return ranked(sorted(rows, key=lambda row: row.model), self.board.bench.lower)
+        return ranked(sorted(rows, key=lambda row: row.model), self.board.bench.scoring.lower)
 
     @cached_property
     def _rows(self) -> dict[tuple[object, ...], list[Row]]:
@@ -108,7 +108,7 @@ class View:
         """The overall row of each model, best first; those without a rank last."""
         rows = self.board.result.rows(protocol=self.protocol, metric=self.measure, level="overall")
         mine = sorted((row for row in rows if row.judge == self.judge), key=lambda row: row.model)
-        return ranked(mine, self.board.bench.lower)
+        return ranked(mine, self.board.bench.scoring.lower)
 
     @property
     def rows(self) -> list[Row]:
@@ -145,10 +145,10 @@ class View:
         kept = [case for case, keep in zip(self.cases, part.members, strict=True) if keep]
         ids = {case.id for case in kept}
         bench = self.board.bench
-        of_part = replace(bench.protocols[self.protocol], aggregate=narrowed(self.aggregate, part.where))
+        of_part = replace(bench.scoring.protocols[self.protocol], aggregate=narrowed(self.aggregate, part.where))
         result = replace(
             self.result,
-            bench=replace(bench, protocols={self.protocol: of_part}),
+            bench=replace(bench, scoring=replace(bench.scoring, protocols={self.protocol: of_part})),
             cases=tuple(kept),
             scores=tuple(score for score in self.result.scores if score.case in ids),
         )

@@ -259,7 +259,7 @@ def _judged(view: View) -> str:
     if view.judge is None:
         return "Scores are measurements by formulas and networks, not the opinion of people."
     how = f" ({view.board.wording})" if view.board.wording else ""
-    if view.judge == MEAN and view.board.bench.judges_mean:
+    if view.judge == MEAN and view.board.bench.scoring.judges_mean:
         return f"Scores are the {view.board.judge_title(view.judge)}{how}: of models that act as judges, not of people."
     return f"Scores are the opinion of one judge, the model {view.judge}{how}, not of people."
 

@@ -63,7 +63,7 @@ def marks_of(
     if judge is not None and judge not in judges:
         raise RefBenchError(f"--judge {judge}: there are {', '.join(str(name) for name in judges)}")
     by = judge or judges[0]
-    aggregate = result.bench.protocols[chosen].aggregate
+    aggregate = result.bench.scoring.protocols[chosen].aggregate
     names = [m.name for m in aggregate.measures]
     if measure is not None and measure not in names:
         raise RefBenchError(f"--metric {measure}: there are {', '.join(names)}")
@@ -85,7 +85,7 @@ def marks_of(
         protocol=chosen,
         judge=by,
         judges=judges,
-        lower=name in result.bench.lower,
+        lower=name in result.bench.scoring.lower,
         values={model: values[n] for n, (model, _) in enumerate(columns.systems)},
         why_not=why_not,
     )

@@ -201,7 +201,7 @@ def paper_table(
 
 def _columns(result: Result, lines: Sequence[Line], by: str) -> tuple[Column, ...]:
     main = lines[0].main
-    lower = result.bench.lower
+    lower = result.bench.scoring.lower
 
     def column(title: str, metric: str, protocol: str, where: Mapping[str, str]) -> Column:
         return Column(title, metric, protocol, where, metric in lower, metric == main.metric)
@@ -275,7 +275,7 @@ def _printed(result: Result, columns: Sequence[Column], which: Literal["run", "a
     """The papers' rows that have a number in some column; a label has one row for each judge and table."""
     if which == "none":
         return []
-    values: Sequence[PublishedValue] = result.bench.published()
+    values: Sequence[PublishedValue] = result.bench.reporting.published()
     if which == "run":
         values = [*result.published(), *(value for _, value in result.published_apart())]
     first = columns[0].protocol

@@ -258,7 +258,7 @@ def _notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
 def _interval_kind(result: Result, table: PaperTable) -> str:
     """How the intervals of the table were made (`stats.interval_for`), so far that its numbers follow."""
     places = {(column.protocol, column.metric) for column in table.columns if column.summary}
-    measures = [m for p, name in places for m in result.bench.protocols[p].aggregate.measures if m.name == name]
+    measures = [m for p, name in places for m in result.bench.scoring.protocols[p].aggregate.measures if m.name == name]
     if all(measure.low is not None and measure.high is not None for measure in measures):
         return "Korn and Graubard's, from"
     return "BCa, or Student's where there are fewer than five clusters, from"
@@ -288,7 +288,7 @@ def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
     if imputed and result.refusals == "conditional":
         said = ", ".join(f"{n} of {name}" for name, n in imputed.items())
         notes.append(f"The aggregate of the paper puts values in place of failures: {said}")
-    places = ranked(rows, result.bench.lower)
+    places = ranked(rows, result.bench.scoring.lower)
     notes += [f"{place.row.model} is {place.why_not}" for place in places if place.why_not]
     return notes
 

@@ -155,8 +155,8 @@ def _inside(data: Path, bench: Benchmark) -> Iterator[Path]:
     if not data.exists():
         raise RefBenchError(f"{data} is not there: give --data the directory of the cases' pictures")
     for place in (data / bench.name, data):
-        if place.is_file() or (place.is_dir() and bench.name != "own" and bench.is_checkout(place)):
-            yield bench.load(place, None).picture_root
+        if place.is_file() or (place.is_dir() and bench.name != "own" and bench.data.is_checkout(place)):
+            yield bench.data.load(place, None).picture_root
         if place.is_dir():
             yield place
 
@@ -244,13 +244,13 @@ class Board:
 
         def weight(judge: str | None) -> tuple[bool, int, bool]:
             models = sum(row.judge == judge and row.value is not None for row in rows)
-            return bool(models) and self.bench.judges_mean and judge == MEAN, models, judge is not None
+            return bool(models) and self.bench.scoring.judges_mean and judge == MEAN, models, judge is not None
 
         return max(self.judges, key=weight)
 
     def judge_title(self, judge: str | None) -> str | None:
         """A judge in words: of the mean, whose it is; None for measurements without a judge."""
-        if judge == MEAN and self.bench.judges_mean:
+        if judge == MEAN and self.bench.scoring.judges_mean:
             return f"mean of {', '.join(name for name in self.judges if name not in (MEAN, None))}"
         return judge
 
@@ -343,7 +343,7 @@ def open_boards(
                 run_result(
                     run,
                     bench,
-                    run.cases(bench.case_type),
+                    run.cases(bench.data.case_type),
                     protocol=protocol,
                     draws=draws if len(members) == 1 else 0,
                     seed=seed,
@@ -405,7 +405,7 @@ def _models(results: Sequence[Result], names: Sequence[str]) -> list[BoardModel]
 def _joined(board: Board, bench: Benchmark, results: Sequence[Result]) -> Result:
     """One result of several runs, under a fingerprint of what is true of all of them."""
     here = {case.id for result in results for case in result.cases}
-    cases = [case for case in board.runs[0].cases(bench.case_type) if case.id in here]
+    cases = [case for case in board.runs[0].cases(bench.data.case_type) if case.id in here]
     called = {(model.run, model.of_run): model.name for model in board.models}
     parts = [result.table.parts for result in results]
     scores: list[Score] = []
@@ -479,7 +479,7 @@ def all_rows(board: Board, draws: int) -> list[Row]:
     rows = list(board.result.table.rows)
     levels = {row.slice["level"] for row in rows}
     for protocol in board.protocols:
-        aggregate = board.bench.protocols[protocol].aggregate
+        aggregate = board.bench.scoring.protocols[protocol].aggregate
         overall = next(where for where in aggregate.slices(board.cases) if where.level == "overall")
         further = _further(overall, board.cases, levels)
         if further:

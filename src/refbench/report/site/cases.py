@@ -42,7 +42,7 @@ class CaseValues:
         self.failed: dict[str, Grid] = {}
         self.waiting: dict[str, Grid] = {}
         for protocol in board.protocols:
-            aggregate = board.bench.protocols[protocol].aggregate
+            aggregate = board.bench.scoring.protocols[protocol].aggregate
             measure = next((m for m in aggregate.measures if m.name == board.summary[protocol]), None)
             if measure is None:
                 continue
@@ -148,7 +148,7 @@ def _case(board: Board, store: PictureStore, case: AnyCase, replies: Sequence[Se
         targets=store.inputs(case.targets, board.picture_root, board.inputs),
         groups=case.groups,
         tags=case.tags,
-        questions=[as_view(QuestionView, question) for question in board.bench.questions(case)],
+        questions=[as_view(QuestionView, question) for question in board.bench.asking.questions(case)],
         outputs=_outputs(board, store, case),
         scores=[
             as_view(ScoreView, score, **board.numbers(score), failure=_reason(score.failure))

@@ -82,7 +82,7 @@ def _measures(board: Board, protocol: str) -> list[MeasureHead]:
     for row in board.rows:
         if row.protocol == protocol and row.value is not None:
             values.setdefault(row.metric, []).append(row.value)
-    aggregate = board.bench.protocols[protocol].aggregate
+    aggregate = board.bench.scoring.protocols[protocol].aggregate
     declared = {measure.name: measure for measure in aggregate.measures}
     names = [name for name in declared if name in values or name == board.summary[protocol]]
     names += [name for name in values if name not in declared]
@@ -92,7 +92,7 @@ def _measures(board: Board, protocol: str) -> list[MeasureHead]:
             name=name,
             low=ranges.get(name, (None, None))[0],
             high=ranges.get(name, (None, None))[1],
-            better="lower" if name in board.bench.lower else "higher",
+            better="lower" if name in board.bench.scoring.lower else "higher",
             digits=digits_of(values.get(name, ())),
         )
         for name in names
@@ -137,7 +137,8 @@ def board_chunk(board: Board) -> BoardChunk:
         fingerprint_parts=board.result.table.parts,
         prompts=_prompts(board),
         faults=[
-            {"fault": fault.fault, "effect": fault.corrected, "paper": fault.paper} for fault in board.bench.faults()
+            {"fault": fault.fault, "effect": fault.corrected, "paper": fault.paper}
+            for fault in board.bench.reporting.faults()
         ],
         painting=painting_rows(board),
     )
@@ -158,7 +159,7 @@ def _places(board: Board, rows: Sequence[Row]) -> dict[int, Ranked]:
     for row in rows:
         if row.slice["level"] == "overall":
             together.setdefault((row.protocol, row.metric), []).append(row)
-    return {id(place.row): place for alike in together.values() for place in ranked(alike, board.bench.lower)}
+    return {id(place.row): place for alike in together.values() for place in ranked(alike, board.bench.scoring.lower)}
 
 
 def _ranks(board: Board) -> dict[tuple[object, ...], Rank]:
@@ -191,7 +192,7 @@ def _published(board: Board) -> tuple[list[PublishedRow], list[PublishedSource]]
     """All of the papers' numbers, with the model of the board that one is about, where it has the released name; and
     how they were measured, with what that differs in from each judge and protocol of the board."""
     by_name = {model.of_run: number for number, model in enumerate(board.models)}
-    values = board.bench.published()
+    values = board.bench.reporting.published()
     alike = {(value.judge, value.subset): value for value in values}
     sources = [
         PublishedSource(

@@ -1,15 +1,19 @@
-"""Benchmark: what an evaluation is made of, as plain functions that one can check against the paper."""
+"""Benchmark: what an evaluation is made of, as plain functions that one can check against the paper.
+
+It has four parts: files to cases (`Data`), what is asked of a judge and measured (`Asking`), scores to a table
+(`Scoring`), and what stands beside the table (`Reporting`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
-from refbench.benchmarks.kit.published import Fault, PublishedValue
-from refbench.case import AnyCase, Picture
+from refbench.benchmarks.kit.dataset import PICTURE_ANOMALIES, Anomaly, Dataset, picture_anomalies
+from refbench.benchmarks.kit.published import FailureRate, Fault, PublishedValue
+from refbench.case import AnyCase, Case, Picture
 from refbench.chat import ChatRequest
 from refbench.chat.pictures import SentPicture
 from refbench.evidence import Evidence, Purpose
@@ -79,6 +83,11 @@ class Material:
     composed: Mapping[str, SentPicture | Failure] = field(default_factory=dict)
     """Pictures that the benchmark has made of them, by names of its own."""
 
+    @property
+    def output(self) -> SentPicture:
+        """The only output, or the first of several."""
+        return self.outputs[0]
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -140,70 +149,147 @@ class Question:
     """What must hold for it to count, in words."""
 
 
+class Condition(NamedTuple):
+    """A measure of those outputs whose other measure is at least so much, in the units of the table."""
+
+    of: str
+    given: str
+    at_least: float
+
+
 @dataclass(frozen=True)
-class Benchmark:
-    """One benchmark. Everything in it is a pure function but the loaders, which read files."""
+class Setting:
+    """One choice of how a judge is asked, as `--set NAME=VALUE` and as an option of its own: `--name VALUE`.
+
+    The first of the choices is the default. Where `folder` is set, a directory may be named instead.
+    """
 
     name: str
-    title: str
-    paper: str
-    case_type: type[Any]
-    is_checkout: Callable[[Path], bool]
-    layout: str
-    """What a checkout must hold, for error messages."""
+    choices: tuple[str, ...]
+    help: str
+    folder: bool = False
+
+    @property
+    def default(self) -> str:
+        return self.choices[0]
+
+    @property
+    def values(self) -> str:
+        """What may be given, in words."""
+        return " or ".join((*self.choices, *(("a directory",) if self.folder else ())))
+
+    def allows(self, value: str) -> bool:
+        return value in self.choices or self.folder
+
+
+@dataclass(frozen=True)
+class Data:
+    """Files to cases. Loaders read files; all else in a benchmark is a pure function."""
+
     load: Callable[[Path, str | None], Dataset]
-    subsets: Mapping[str, str]
-    anomalies: Callable[[Dataset], list[Anomaly]]
-    anomaly_kinds: Mapping[str, str]
+    case_type: type[Any] = Case[dict[str, Any]]
+    is_checkout: Callable[[Path], bool] = lambda path: True
+    layout: str = ""
+    """What a checkout must hold, for error messages."""
+    landmark: str = ""
+    """A file that gives a checkout of this benchmark away where another was expected."""
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    anomalies: Callable[[Dataset], list[Anomaly]] = picture_anomalies
+    anomaly_kinds: Mapping[str, str] = field(default_factory=lambda: PICTURE_ANOMALIES)
     """Every kind of anomaly with what it does to the scores."""
+    describe: Callable[[Dataset], dict[str, Any]] = lambda dataset: {}
+    output_names: Callable[[AnyCase], list[str]] = lambda case: [case.id]
+    """Where the official layout has a model's output, without extension, best first."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of a judge about an output, and what is measured of it."""
+
     parts: Mapping[str, tuple[str, ...]]
     """What the judge is asked for each case, and which metrics each part gives: all are expected of every case."""
-    protocols: Mapping[str, Protocol]
-    import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies]
-    published: Callable[[], list[PublishedValue]]
-    published_on: Mapping[str | None, int] = field(default_factory=dict)
-    """How many cases published numbers are about, by subset (None: all), where the paper says so."""
-    official_replies: bool = True
-    """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
-    explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
-    """From the scores of both protocols: what each correction did to each model."""
-    describe: Callable[[Dataset], dict[str, Any]] = field(default=lambda dataset: {})
     judging: Callable[[Path, Mapping[str, str]], Judging] | None = None
     """From the data's directory and the user's settings; None for a benchmark without a judge."""
+    settings: tuple[Setting, ...] = ()
+    not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {}
+    """Metrics that do not concern a case, with the reason."""
+    not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda settings: {}
+    """Metrics that a run's settings leave out, with the reason."""
     measuring: Callable[[AnyCase], list[Measured]] | None = None
     """The metrics that concern a case; None for a benchmark that only asks a judge."""
     measured: frozenset[str] = frozenset()
     """Which of the parts are measured, not judged."""
+    import_replies: Callable[[Dataset, Path, Sequence[str] | None, str | None], ImportedReplies] | None = None
+    """Reads replies that were released, or made by the released scripts; None where there are none."""
+    official_replies: bool = True
+    """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
+    questions: Callable[[AnyCase], list[Question]] = lambda case: []
+    """What was asked about a case, so that a page can show it beside the answers."""
+
+    def chosen(self, given: Mapping[str, str], title: str) -> dict[str, str]:
+        """Every setting as it is given or by default."""
+        known = {setting.name: setting for setting in self.settings}
+        for name, value in given.items():
+            if name not in known:
+                raise RefBenchError(f"--set {name}: {title} has the settings {', '.join(known) or 'none'}")
+            if not known[name].allows(value):
+                raise RefBenchError(f"--set {name}={value}: choose {known[name].values}")
+        return {name: given.get(name, setting.default) for name, setting in known.items()}
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scores to a table."""
+
+    protocols: Mapping[str, Protocol]
     derived: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]] | None = None
     """From a case, a protocol and the scores of one picture by metric, in whatever states: further scores of it."""
-    settings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What can be set for judging, with the values allowed; the first is the default."""
+    lower: frozenset[str] = frozenset()
+    """Measures of which less is better."""
+    judges_mean: bool = False
+    """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
+    further_rows: Callable[[Sequence[Row]], list[Row]] = lambda rows: []
+    """Rows that follow from those of the table, for example each measure as a share of the truth's."""
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """What stands beside a table: numbers of the paper, faults of the release, what each correction did."""
+
+    published: Callable[[], list[PublishedValue]] = list
+    published_on: Mapping[str | None, int] = field(default_factory=dict)
+    """How many cases published numbers are about, by subset (None: all), where the paper says so."""
     released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
     """Released item scores of real models (of a subset, or all), where there are any: what precision to expect is read
     off them."""
-    not_applicable: Callable[[AnyCase], Mapping[str, str]] = field(default=lambda case: {})
-    """Metrics that do not concern a case, with the reason."""
-    not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = field(default=lambda settings: {})
-    """Metrics that a run's settings leave out, with the reason."""
-    further_rows: Callable[[Sequence[Row]], list[Row]] = field(default=lambda rows: [])
-    """Rows that follow from those of the table, for example each measure as a share of the truth's."""
-    notes: Callable[[Sequence[AnyCase], Sequence[Output]], list[str]] = field(default=lambda cases, outputs: [])
+    explain_changes: Callable[[Sequence[AnyCase], Sequence[Score]], list[dict[str, Any]]] | None = None
+    """From the scores of both protocols: what each correction did to each model."""
+    notes: Callable[[Sequence[AnyCase], Sequence[Output]], list[str]] = lambda cases, outputs: []
     """What a reader of the table should know about how the outputs came about."""
+    faults: Callable[[], list[Fault]] = list
+    """What the released code gets wrong, and what each protocol does about it."""
+    conditions: tuple[Condition, ...] = ()
+    """Measures that mean most where another is high enough: keeping everything is easy for who changes nothing."""
+    failure_rates: Callable[[Sequence[Score], str], list[FailureRate]] | None = None
+    """Of the scores of a protocol: how many of its questions each judge failed to answer, as the paper counts them."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark: files to cases, what is asked of them, scores to a table, and what stands beside it."""
+
+    name: str
+    title: str
+    paper: str
+    data: Data
+    asking: Asking
+    scoring: Scoring
+    reporting: Reporting = Reporting()
     code: str = ""
     """What tells the code of a benchmark that is not shipped, or a rubric, from an earlier state of it; goes into the
     fingerprint. Shipped ones have the versions of their protocols."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
-    judges_mean: bool = False
-    """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
-    output_names: Callable[[AnyCase], list[str]] = field(default=lambda case: [case.id])
-    """Where the official layout has a model's output, without extension, best first."""
-    questions: Callable[[AnyCase], list[Question]] = field(default=lambda case: [])
-    """What was asked about a case, so that a page can show it beside the answers."""
-    faults: Callable[[], list[Fault]] = field(default=list)
-    """What the released code gets wrong, and what each protocol does about it."""
-    lower: frozenset[str] = frozenset()
-    """Measures of which less is better."""
 
 
 def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, Metric]]:
@@ -214,10 +300,10 @@ def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, M
     """
     found: dict[tuple[str, str, str], Metric] = {}
     lacking: dict[tuple[str, str], frozenset[str]] = {}
-    if bench.measuring is None:
+    if bench.asking.measuring is None:
         return []
     for case in cases:
-        for measured in bench.measuring(case):
+        for measured in bench.asking.measuring(case):
             for metric in _variants(bench, measured):
                 _check_arguments(bench, measured, metric)
                 found[measured.part, metric.id, metric.protocol] = metric
@@ -237,15 +323,15 @@ def _variants(bench: Benchmark, measured: Measured) -> list[Metric]:
     """The metric as each protocol measures it; a protocol that has none does without."""
     found: list[Metric] = []
     wrong: RefBenchError | None = None
-    for protocol in (measured.protocol,) if measured.protocol else bench.protocols:
+    for protocol in (measured.protocol,) if measured.protocol else bench.scoring.protocols:
         try:
             found.append(find_metric(measured.metric, protocol))
         except RefBenchError as error:
             wrong = error
     if not found and wrong is not None:
         raise RefBenchError(f"{bench.title}: {measured.part} cannot be measured: {wrong}") from wrong
-    if measured.part not in bench.measured:
-        there = ", ".join(sorted(bench.measured)) or "none"
+    if measured.part not in bench.asking.measured:
+        there = ", ".join(sorted(bench.asking.measured)) or "none"
         raise RefBenchError(f"{bench.title}: it measures {measured.part!r}, but its measured parts are {there}")
     return found
 
