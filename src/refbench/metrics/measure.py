@@ -367,6 +367,5 @@ def _check_given(metric: Metric, pictures: dict[str, Any], facts: Mapping[str, A
             pictures[wanted] = pictures.pop(instead)
     if missing := [name for name in needed if name not in pictures and name not in facts]:
         raise RefBenchError(f"{metric.id} needs {' and '.join('--' + name for name in missing)}")
-    viewed = {name for argument in metric.inputs if argument.of is not None for name in VIEWS[argument.of.view].inputs}
-    if unused := [name for name in (*pictures, *facts) if name not in known | viewed]:
+    if unused := [name for name in (*pictures, *facts) if name not in known | metric.viewed]:
         raise RefBenchError(f"{metric.id} does not look at {' or '.join(unused)}: it reads {', '.join(known)}")

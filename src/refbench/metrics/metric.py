@@ -62,6 +62,7 @@ class Input:
 
     name: str
     kind: Kind
+    """What the function is given: decoded by its protocol, computed by a network, or as the case has it."""
     optional: bool = False
     of: Of | None = None
 
@@ -83,8 +84,7 @@ class Metric:
     def pictures(self) -> frozenset[str]:
         """The pictures of a case that it may be given, by the names of its arguments; the output is the model's."""
         seen = {g.name for g in self.inputs if g.kind in ("pixels", "grey", "feature")}
-        viewed = {name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs}
-        return frozenset((seen | viewed) - {OUTPUT})
+        return frozenset((seen | self.viewed) - {OUTPUT})
 
     def facts(self) -> frozenset[str]:
         """The texts and boxes that it may be given; a feature may be that of a text."""
@@ -93,6 +93,11 @@ class Metric:
     def needs(self) -> frozenset[str]:
         """The arguments that every case must have."""
         return frozenset(g.name for g in self.inputs if not g.optional and g.kind != "network") - {OUTPUT}
+
+    @property
+    def viewed(self) -> frozenset[str]:
+        """Further pictures that the views of its networks look at."""
+        return frozenset(name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs)
 
     @property
     def networks(self) -> tuple[str, ...]:

@@ -115,8 +115,7 @@ def _filled(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     sure = ~unsure
     by_number = np.zeros(int(nearest.max()) + 1, np.int32)
     by_number[nearest[sure]] = labels[sure]
-    filled: NDArray[np.int32] = by_number[nearest]
-    return filled
+    return np.asarray(by_number[nearest])
 
 
 def match_regions(first: Labels, second: Labels) -> list[tuple[int, int, float]]:
