@@ -396,7 +396,7 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
     gaps = [
         (gap.ci95[1] - gap.ci95[0]) / 2
         for a, b in couples
-        if (gap := paired_gap(aggregate, scores, cases, a, b, measure, draws=500)).ci95
+        if (gap := paired_gap(aggregate, scores, cases, (a, b), measure, draws=500)).ci95
     ]
     before, planned = _clusters(cases), _clusters(setup.cases[:n_cases])
     if not widths or min(before[1], planned[1]) < 1:

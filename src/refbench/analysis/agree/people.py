@@ -1,5 +1,7 @@
-"""Scores from a CSV file, of people or of judges: long (a row for each mark) or wide (a column for each rater or for
-each metric)."""
+"""People's scores: read from a CSV file, laid beside a run's, and how well a total goes with them.
+
+The file, of people or of judges, is long (a row for each mark) or wide (a column for each rater or for each metric).
+"""
 
 from __future__ import annotations
 
@@ -242,9 +244,6 @@ def _is_number(text: str) -> bool:
         return False
 
 
-# People's scores beside a run's: the same cases, models and metrics found, and what found no match said.
-
-
 def with_humans(judged: Ratings, humans: Ratings, where: str) -> Ratings:
     """The judges' ratings and the people's on the items that the judges have; `where` names the people's file."""
     notes = list(judged.notes)
@@ -305,9 +304,6 @@ def _why_none(marks: Sequence[Mark], known: set[Item], where: str) -> str:
                 f"the run {', '.join(there[:6])}"
             )
     return f"{where}: no case of it was judged for the same model and metric in the run"
-
-
-# How well a total goes with what people said of the same models and outputs.
 
 
 class HumanFit(Record):

@@ -1,4 +1,5 @@
-"""Ratings: what several raters, judges or people, said about the same items, whatever it was read from."""
+"""Ratings: what several raters, judges or people, said about the same items, whatever it was read from; and the scales
+that they use."""
 
 from __future__ import annotations
 
@@ -226,8 +227,6 @@ def is_panel(rater: str) -> bool:
     return rater in (MEAN, MEASURED) or rater.startswith((f"{MEAN} (", f"{MEASURED} ("))
 
 
-# Scales of raters: whether two may be compared mark by mark, how one maps onto the other, and how marks are binned.
-
 DEFAULT_BINS = 5
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 _RANGE = re.compile(f"{_NUMBER}-{_NUMBER}")
@@ -258,8 +257,8 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How the marks of a pair of raters are compared."""
+class CommonScale:
+    """The scale that the marks of a pair of raters are compared on, if there is one."""
 
     same_scale: bool
     limits: Range | None
@@ -276,39 +275,39 @@ class Compared:
         return a + (marks - low) * (b - a) / (high - low)
 
 
-def of_judges(scale: Scale, one_scale: bool, known: Range | None) -> Compared:
+def of_judges(scale: Scale, one_scale: bool, known: Range | None) -> CommonScale:
     """Judges of one rubric share their scale; columns of a file do when the user says so."""
     if one_scale or scale.same or scale.judges:
-        return Compared(True, known or scale.judges)
-    return Compared(False, None, reason="say --scale same if all columns use one scale")
+        return CommonScale(True, known or scale.judges)
+    return CommonScale(False, None, reason="say --scale same if all columns use one scale")
 
 
-def of_people(scale: Scale) -> Compared:
-    return Compared(True, scale.humans)
+def of_people(scale: Scale) -> CommonScale:
+    return CommonScale(True, scale.humans)
 
 
-def judge_with_people(scale: Scale, known: Range | None) -> Compared:
+def judge_with_people(scale: Scale, known: Range | None) -> CommonScale:
     """Judge and people, in the people's units; nobody is taken to share a scale that was not said."""
     if scale.same:
-        return Compared(True, known)
+        return CommonScale(True, known)
     if scale.humans is None:
-        return Compared(False, None, reason="say --scale same, or both scales as --scale 1-5:1-10 (people's first)")
+        return CommonScale(False, None, reason="say --scale same, or both scales as --scale 1-5:1-10 (people's first)")
     judges = scale.judges or known
     if judges is None:
-        return Compared(False, None, reason="say the judges' scale as well, as --scale 1-5:1-10")
-    return Compared(True, scale.humans, judged=judges)
+        return CommonScale(False, None, reason="say the judges' scale as well, as --scale 1-5:1-10")
+    return CommonScale(True, scale.humans, judged=judges)
 
 
-def bins_for(said: str | None, compared: Compared, *marks: Array) -> Bins | None:
+def bins_for(said: str | None, scale: CommonScale, *marks: Array) -> Bins | None:
     """The bins of plain kappa: the user's, else whole marks as they are, else equal bins of a known range."""
     if said is None:
         whole = Bins.marks(*marks)
         if whole is not None:
             return whole
-        return Bins.equal(DEFAULT_BINS, *compared.limits) if compared.limits else None
+        return Bins.equal(DEFAULT_BINS, *scale.limits) if scale.limits else None
     try:
         if re.fullmatch(r"\d+", said):
-            return Bins.equal(int(said), *compared.limits) if compared.limits else None
+            return Bins.equal(int(said), *scale.limits) if scale.limits else None
         return Bins.at(*(float(edge) for edge in said.split(",")))
     except ValueError as error:
         raise RefBenchError(f"--bins {said}: give how many (5), or rising edges (2.5,3.5): {error}") from error

@@ -34,32 +34,31 @@ LIMITS = (
 
 
 class Preference(Record):
-    """How far one judge goes with its own family, in one metric. Positive: it favours it more than the others do."""
+    """How far one judge goes with its own family, in one metric. Positive: it favours it more than the others do.
+
+    `others` are the models of other, known families, `judges` those of other families that it is compared with.
+    `own_gap` is own family less others by this judge, `their_gap` the same by the other judges. `slope` is how many
+    points this judge gives where the others give one, on models of other families; None where that cannot be told, and
+    one for one is taken. `difference` is how far its own models lie above what its line for the others gives them; with
+    a slope of one, `own_gap` less `their_gap`. `placebo` is the same for each model of another family, as if it were
+    the judge's own: how far models lie off the line without any family in it; `placebo_p` is the share, with its own,
+    of those that lie as far off.
+    """
 
     judge: str
     family: str
     metric: str
     own: tuple[str, ...]
+    """Models of its family."""
     others: tuple[str, ...]
-    """Models of other, known families."""
     judges: tuple[str, ...]
-    """Judges of other families that it is compared with."""
     own_gap: float
-    """Own family less others, by this judge."""
     their_gap: float
-    """The same by the other judges."""
     slope: float | None
-    """How many points this judge gives where the others give one, on models of other families; None where that cannot
-    be told, and one for one is taken."""
     difference: float
-    """How far its own models lie above what its line for the others gives them; with a slope of one, `own_gap` less
-    `their_gap`."""
     ci95: tuple[float, float] | None
     placebo: Mapping[str, float]
-    """The same for each model of another family, as if it were the judge's own: how far models lie off the line
-    without any family in it."""
     placebo_p: float | None
-    """The share, with its own, of those that lie as far off."""
     n_items: int
     n_cases: int
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,7 @@ _ROUNDING = 1e-9
 Interval = tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its interval."""
 
     value: float
@@ -62,22 +62,32 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the draws say about one pair; slices in the order of the aggregate, without the overall one."""
+    """What the draws say about one pair; slices in the order of the aggregate, without the overall one.
 
-    values: tuple[float, float]
+    `p_is_bound`: no flip drawn reaches the gap, so p is below this. `is_sum`: the gap is the sum of its clusters'
+    parts, so that p has no floor. `n_apart` counts the clusters in which the two differ.
+    """
+
     gap: Estimate
-    contrast: Contrast
     p: float | None
-    p_flips: float | None
     p_is_bound: bool
-    """No flip drawn reaches the gap: p is below this."""
-    is_sum: bool
-    """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
+    p_flips: float | None
+    contrast: Contrast
+    values: tuple[float, float]
     n_apart: int
-    """Clusters in which the two differ."""
+    is_sum: bool
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How often cases are drawn anew and clusters flipped, from which seed."""
+
+    draws: int
+    permutations: int = 0
+    seed: int = SEED
 
 
 def draw_pairs(
@@ -86,10 +96,8 @@ def draw_pairs(
     cases: Sequence[AnyCase],
     pairings: Sequence[Pairing],
     measure: str,
+    resampling: Resampling,
     *,
-    draws: int,
-    permutations: int,
-    seed: int,
     by_slice: bool = True,
 ) -> list[Drawn]:
     """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
@@ -104,11 +112,12 @@ def draw_pairs(
         in_slices = by_slice and len(pairings) <= _MOST_WITH_SLICES
         rows = 2 + (len(slices) if in_slices else 0)
         # Scores of all metrics, or every measure under every draw, whichever is more.
-        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept) * len(values), draws * (2 + len(aggregate.measures)))))
+        numbers_of_row = max(len(kept) * len(values), resampling.draws * (2 + len(aggregate.measures)))
+        at_once = max(1, _MOST_NUMBERS // (rows * numbers_of_row))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
-            found |= dict(zip(batch, group.drawn(draws, permutations, seed, in_slices), strict=True))
+            found |= dict(zip(batch, group.drawn(resampling, in_slices), strict=True))
     return [found[number] for number in range(len(pairings))]
 
 
@@ -136,14 +145,15 @@ class _Group:
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
 
-    def drawn(self, draws: int, permutations: int, seed: int, in_slices: bool) -> list[Drawn]:
+    def drawn(self, resampling: Resampling, in_slices: bool) -> list[Drawn]:
         design, n = self.design, len(self.kept)
+        permutations, seed = resampling.permutations, resampling.seed
         systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
         rows = self._rows()
         point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
         couples = {m: c.reshape(-1, n) for m, c in self.couples.items()}
         statistics = partial(self._statistics, rows) if in_slices else partial(self._gaps, couples)
-        drawn, influence = draws_of(statistics, design, draws, seed)
+        drawn, influence = draws_of(statistics, design, resampling.draws, seed)
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
         flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
@@ -275,9 +285,7 @@ def bound_pairs(
     cases: Sequence[AnyCase],
     pairings: Sequence[Pairing],
     measure: str,
-    *,
-    draws: int,
-    seed: int,
+    resampling: Resampling,
 ) -> list[Bounds | None]:
     """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
     [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
@@ -290,21 +298,19 @@ def bound_pairs(
         return [None] * len(pairings)
     settled = _settled(aggregate, columns)
     low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
-    return [
-        _bound(aggregate, low, high, cases, pairing, measure, min(draws, _BOUND_DRAWS), seed) for pairing in pairings
-    ]
+    fewer = replace(resampling, draws=min(resampling.draws, _BOUND_DRAWS))
+    return [_bound(aggregate, (low, high), cases, pairing, measure, fewer) for pairing in pairings]
 
 
 def _bound(
     aggregate: Aggregate,
-    low: Mapping[str, Array],
-    high: Mapping[str, Array],
+    ends: tuple[Mapping[str, Array], Mapping[str, Array]],
     cases: Sequence[AnyCase],
     pairing: Pairing,
     measure: str,
-    draws: int,
-    seed: int,
+    resampling: Resampling,
 ) -> Bounds | None:
+    low, high = ends
     kept = [case for case, keep in zip(cases, pairing.expected, strict=True) if keep]
     overall = aggregate.overall(kept)
     first, second = pairing.first, pairing.second
@@ -323,7 +329,7 @@ def _bound(
     if not np.isfinite(point).all():
         return None
     least, most = sorted(float(end) for end in point)
-    drawn, _ = draws_of(gaps, design, draws, seed, most_left_out=0)
+    drawn, _ = draws_of(gaps, design, resampling.draws, resampling.seed, most_left_out=0)
     df = design.degrees_of_freedom(np.ones(len(kept), dtype=np.bool_))
     if df < 1 or not np.isfinite(drawn).all():
         return (least, most), None
@@ -366,25 +372,24 @@ def paired_gap(
     aggregate: Aggregate,
     scores: Sequence[Score],
     cases: Sequence[AnyCase],
-    first: System,
-    second: System,
+    systems: tuple[System, System],
     measure: str,
     *,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Gap:
     """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
+    first, second = systems
     of = next(m for m in aggregate.measures if m.name == measure)
-    columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
+    columns = columns_of([s for s in scores if (s.model, s.judge) in systems], cases)
     values = aggregate.filled(columns)
     pairs = Pairs(aggregate, columns, values, of, cases)
     pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
     n = int(pairing.shared.sum())
     if n < 2:
         raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")
-    (drawn,) = draw_pairs(
-        aggregate, values, cases, [pairing], measure, draws=draws, permutations=0, seed=seed, by_slice=False
-    )
+    resampling = Resampling(draws, seed=seed)
+    (drawn,) = draw_pairs(aggregate, values, cases, [pairing], measure, resampling, by_slice=False)
     return Gap(first=first[0], second=second[0], measure=measure, gap=drawn.gap.value, ci95=drawn.gap.ci95, n_cases=n)
 
 

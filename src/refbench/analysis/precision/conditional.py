@@ -37,16 +37,15 @@ class Conditional(Record):
 
 def conditional(
     result: Result,
+    condition: Condition,
     *,
-    of: str,
-    given: str,
-    at_least: float,
     protocol: str,
     judge: str | None,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> list[Conditional]:
-    """`of` by the benchmark's own aggregate over the cases whose `given` is at least so much, model by model."""
+    """The measure by the benchmark's own aggregate over the cases that meet the condition, model by model."""
+    of, given, at_least = condition
     aggregate = result.bench.scoring.protocols[protocol].aggregate
     measures = {measure.name: measure for measure in aggregate.measures}
     for name in (of, given):

@@ -84,9 +84,7 @@ def precision_report(
                 ranking=tuple(ranking(result, protocol, name)),
                 weights=weight_sweep(result, protocol, name, weights, humans),
                 conditional=tuple(
-                    row
-                    for of, other, least in wanted
-                    for row in conditional(result, of=of, given=other, at_least=least, protocol=protocol, judge=name)
+                    row for condition in wanted for row in conditional(result, condition, protocol=protocol, judge=name)
                 ),
             )
             for name in chosen

@@ -52,25 +52,24 @@ class Variance(Record):
     another model is.
 
     `error` is the standard error of the gap to `versus` for these judges, by cluster; `level_error` is what another
-    panel of as many judges would add to it.
+    panel of as many judges would add to it. `versus` is the first of the table, for the first the second; None where
+    there is one model, and `error` is that of its own number. `n_repeats` is the mean over judges, who may have been
+    asked a different number of times. Sources in `merged` cannot be told from another by this run, which then holds
+    both; estimates below zero are in `negative` and given as 0.
     """
 
     model: str
     versus: str | None
-    """The first of the table, for the first the second; None where there is one model: then `error` is that of its
-    own number."""
     measure: str
     n_cases: int
+    """Cases that the model has a mark of."""
     n_judges: int
     n_seeds: int
     n_repeats: float
-    """The mean over judges, who may have been asked a different number of times."""
     variance: Mapping[str, float]
     share: Mapping[str, float]
     merged: Mapping[str, str]
-    """Sources that this run cannot tell from another, which then holds both."""
     negative: Mapping[str, float]
-    """Estimates below zero, which are given as 0."""
     remarks: tuple[str, ...]
     error: float | None
     level_error: float | None
@@ -150,11 +149,6 @@ def _found_better(
             ahead, behind = (pair.first, pair.second) if found.better(pair.gap) else (pair.second, pair.first)
             better[models.index(ahead), models.index(behind)] = True
     return better if any(pair.failure is None and pair.n_clusters > 1 for pair in found.pairs) else None
-
-
-def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str, tuple[int, int]]:
-    """The ranks that each model could hold (1 is best), at 95 % for all together; without those that have none."""
-    return {rank.model: rank.rank95 for rank in ranking(result, protocol, judge) if rank.rank95 is not None}
 
 
 def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure: str | None = None) -> list[Variance]:

@@ -1,4 +1,9 @@
-"""What is said about the difference of two numbers: its steps, the cases that moved most, and one sentence."""
+"""Why two numbers differ: the way from the first to the second in steps, each with its share of the difference, the
+cases that moved most, and one sentence.
+
+Every stop on the way is a number of the benchmark's own aggregate, so the steps add up to the difference exactly,
+whatever macro averages and gates are in it. The order of the steps is fixed and part of what is said.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,16 @@ from numpy.typing import NDArray
 
 from refbench.case import AnyCase
 from refbench.record import Record, RefBenchError
-from refbench.score import Score, digits_of
+from refbench.score import digits_of
 from refbench.stats import Array
-from refbench.tables.columns import Columns, columns_of
+from refbench.tables.columns import Columns
 from refbench.tables.table import Aggregate, case_values, summaries, summary_measure
 
-Told = tuple[str, str, str | None, str]
-"""Where a number comes from: the run, the model, the judge, the protocol."""
-
+_UNIT = 1_000_000_000
+"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
+_ROUNDING = 1e-4
+"""Scores nearer to each other than this are the same: released ones have six digits."""
+MOST_MOVERS = 5
 _TOGETHER = {
     "only_first": "cases that only the first has",
     "only_second": "cases that only the second has",
@@ -117,50 +124,6 @@ def _added_up(values: tuple[float, float], steps: Sequence[Step], digits: int) -
     return _signed((second - first) / unit, digits), [_signed(n / unit, digits) for n in units]
 
 
-def told(
-    *,
-    first: Told,
-    second: Told,
-    measure: str,
-    values: tuple[float, float],
-    steps: Sequence[Step],
-    movers: Sequence[Mover],
-    differences: Sequence[str],
-    n_shared: int,
-) -> Why:
-    """Names that tell the two apart, and the sentence."""
-    names = _names(first, second)
-    judge = first[2] if first[2] == second[2] else None
-    difference = round(values[1] - values[0], 9)
-    on = f"{measure} by {judge}" if judge else measure
-    sentence = _sentence(names, on, values, difference, steps, n_shared)
-    return Why(
-        first=names[0],
-        second=names[1],
-        measure=measure,
-        judge=judge,
-        first_value=values[0],
-        second_value=values[1],
-        difference=difference,
-        n_shared=n_shared,
-        steps=tuple(steps),
-        movers=tuple(movers),
-        differences=tuple(differences),
-        sentence=sentence,
-    )
-
-
-def _names(first: Told, second: Told) -> tuple[str, str]:
-    """The model, and of run, judge and protocol what is not the same on both sides."""
-    unlike = [n for n in (0, 2, 3) if first[n] != second[n]]
-
-    def name(one: Told) -> str:
-        extra = [f"judge {one[2] or 'none'}" if n == 2 else str(one[n]) for n in unlike]
-        return f"{one[1]} ({', '.join(extra)})" if extra else one[1]
-
-    return name(first), name(second)
-
-
 def cause_words(step: Step, first: str, second: str) -> str:
     """What a step is about."""
     if len(step.causes) > 1:
@@ -203,18 +166,6 @@ def _sentence(
     return f"{head}, a difference of {apart}: {parts}."
 
 
-# Why two numbers differ: the way from the first to the second in steps, each with its share of the difference.
-#
-# Every stop on the way is a number of the benchmark's own aggregate, so the steps add up to the difference exactly,
-# whatever macro averages and gates are in it. The order of the steps is fixed and part of what is said.
-
-_UNIT = 1_000_000_000
-"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
-_ROUNDING = 1e-4
-"""Scores nearer to each other than this are the same: released ones have six digits."""
-MOST_MOVERS = 5
-
-
 @dataclass(frozen=True)
 class Account:
     """One of the two numbers, with everything it is made of."""
@@ -246,23 +197,6 @@ class Account:
         return found
 
 
-def account(
-    name: str,
-    scores: Sequence[Score],
-    cases: Sequence[AnyCase],
-    system: tuple[str, str | None],
-    protocol: str,
-    aggregate: Aggregate,
-    outputs: Mapping[str, Mapping[int, str]] | None = None,
-    *,
-    ids_only: bool = False,
-) -> Account:
-    """The account of one model by one judge under one protocol."""
-    mine = [s for s in scores if (s.model, s.judge) == system and s.protocol == protocol]
-    columns = columns_of(mine, cases)
-    return Account(name, *system, protocol, aggregate, cases, columns, outputs or {}, ids_only)
-
-
 def default_measure(first: Account, second: Account) -> str:
     """The last measure that both have a value of: the one that tables are sorted by."""
     valued = [
@@ -291,16 +225,37 @@ def explain(first: Account, second: Account, measure: str | None = None, differe
     if way.changed:
         differences = [*differences, f"{way.changed} cases have the same id but other content: not the same cases"]
     steps = way.steps(ends[1])
-    return told(
-        first=(first.name, first.model, first.judge, first.protocol),
-        second=(second.name, second.model, second.judge, second.protocol),
+    names = _names(first, second)
+    judge = first.judge if first.judge == second.judge else None
+    values = ends[0] / _UNIT, ends[1] / _UNIT
+    difference = round(values[1] - values[0], 9)
+    on = f"{measure} by {judge}" if judge else measure
+    return Why(
+        first=names[0],
+        second=names[1],
         measure=measure,
-        values=(ends[0] / _UNIT, ends[1] / _UNIT),
-        steps=steps,
-        movers=way.movers(),
-        differences=differences,
+        judge=judge,
+        first_value=values[0],
+        second_value=values[1],
+        difference=difference,
         n_shared=len(way.shared),
+        steps=tuple(steps),
+        movers=tuple(way.movers()),
+        differences=tuple(differences),
+        sentence=_sentence(names, on, values, difference, steps, len(way.shared)),
     )
+
+
+def _names(first: Account, second: Account) -> tuple[str, str]:
+    """The model, and of run, judge and protocol what is not the same on both sides."""
+
+    def name(one: Account) -> str:
+        extra = [one.name] if first.name != second.name else []
+        extra += [f"judge {one.judge or 'none'}"] if first.judge != second.judge else []
+        extra += [one.protocol] if first.protocol != second.protocol else []
+        return f"{one.model} ({', '.join(extra)})" if extra else one.model
+
+    return name(first), name(second)
 
 
 def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Array], measure: str) -> int | None:

@@ -24,23 +24,23 @@ from refbench.pictures import Pixels
 
 @dataclass(frozen=True)
 class MaskSettings:
-    """How automatic masks are made; the defaults are those of SAM 2's own generator."""
+    """How automatic masks are made; the defaults are those of SAM 2's own generator.
+
+    The grid has `side` x `side` points, of which `batch` go through at once, fewer when memory runs out. A mask is kept
+    when the network's own estimate of its IoU is above `least_iou`, and it is stable. Of two masks whose boxes overlap
+    by more than `overlap`, the surer one stays. Holes and islands up to `least_area` pixels, of the 256 x 256 that the
+    network gives, are filled and removed. `refined` masks go through the network once more, as a prompt.
+    """
 
     side: int = 32
-    """Points per side of the grid."""
     batch: int = 64
-    """Points that go through at once, at most; halved when memory runs out."""
     least_iou: float = 0.8
-    """A mask is kept when the network's own estimate of its IoU is above this,"""
     least_stability: float = 0.95
-    """and when its IoU between thresholds `offset` above and below zero is at least this."""
+    """The least IoU of a mask between thresholds `offset` above and below zero."""
     offset: float = 1.0
     overlap: float = 0.7
-    """Of two masks whose boxes overlap by more, the surer one stays."""
     least_area: int = 0
-    """Holes and islands up to so many pixels, of the 256 x 256 that the network gives, are filled and removed."""
     refined: bool = False
-    """Every mask goes through the network once more, as a prompt."""
 
 
 DEFAULT = MaskSettings()

@@ -8,10 +8,9 @@ for non-commercial research only, so nothing here is a default; `dlib_face` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -33,8 +32,7 @@ _STRIDES = (8, 16, 32)
 _ANCHORS = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Detected:
+class Detected(NamedTuple):
     """Faces in the detector's order, each with five points: the eyes, the nose, the corners of the mouth."""
 
     boxes: Floats
