@@ -17,9 +17,8 @@ from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.specs import Spec
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
-
-NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
 
 
 def write(path: Path, text: str) -> Path:
@@ -105,7 +104,7 @@ def test_an_experiment_runs_and_the_command_line_comes_first(
     cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    reply = json.dumps(dict.fromkeys(NAMES, 5))
+    reply = json.dumps(dict.fromkeys(FIVE, 5))
     with JudgeServer(reply=lambda text: reply) as server:
         path = write(
             tmp_path / "experiment.toml",

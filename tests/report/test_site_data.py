@@ -30,20 +30,14 @@ from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
 from refbench.tables.scoring import rescore, score_run
 from support import ideabench
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer, dice
 
 NASTY = "It is </script><script>alert(1)</script>\u2028 & \x00 <b>bold</b>"
 
 
 def marks(text: str) -> str:
-    names = (
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    )
-    return json.dumps({"reasoning": NASTY, **{name: 1 + int(dice(text + name, "mark") * 10) for name in names}})
+    return json.dumps({"reasoning": NASTY, **{name: 1 + int(dice(text + name, "mark") * 10) for name in FIVE}})
 
 
 def read(path: Path) -> Any:

@@ -285,8 +285,7 @@ def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -
             reply = calls.read(result.status, result.body)
         except RefBenchError as error:  # what would end a live run at once; here all results are in already
             reply = Reply(None, Failure(kind="api_error", detail=str(error)))
-    attempts = (Attempt(status=str(result.status or "unanswered")),)
-    return calls.evidence(request, reply, attempts, price_share=HALF_PRICE, note="batch")
+    return calls.evidence(request, reply, Attempt(status=str(result.status or "unanswered")), HALF_PRICE)
 
 
 def _worst(call: Planned) -> float:

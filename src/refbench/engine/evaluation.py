@@ -26,7 +26,7 @@ from refbench.engine.measuring import MeasuringRun, parts_named
 from refbench.engine.pictures import Gallery
 from refbench.engine.progress import Progress, ProgressPrinter, shown
 from refbench.engine.recorder import Recorder
-from refbench.engine.setup import Models, judging_of, set_up
+from refbench.engine.setup import Judges, Models, judging_of, set_up
 from refbench.engine.workers.engines import started
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import KINDS, Failure
@@ -37,7 +37,7 @@ from refbench.record import RefBenchError
 from refbench.runs import Run, Shard
 from refbench.tables.result import Result
 from refbench.tables.scorer import whole_parts
-from refbench.tables.scoring import note_measured, noted_metrics, run_result
+from refbench.tables.scoring import Tabling, note_measured, noted_metrics, run_result
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ async def evaluate_async(
     name: str,
     *,
     models: Models,
-    judges: Sequence[str] = (),
+    judges: Judges = (),
     out: Path | str,
     data: Path | str | None = None,
     subset: str | None = None,
@@ -213,7 +213,7 @@ async def evaluate_async(
                 await model.close()
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
-    result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems, refusals=refusals)
+    result = run_result(run, bench, setup.dataset.cases, Tabling(protocol, refusals=refusals), systems=systems)
     stopped = work.stopped or studio.stopped
     return Evaluation(result=result, stopped=stopped, progress=progress, run=run, budget=money, batches=report)
 
@@ -381,6 +381,8 @@ async def generate_async(
         makers = [model for model in setup.models if isinstance(model, ImageModel)]
         if len(makers) < len(setup.models):
             raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
+        if budget is not None:
+            prices_must_be_known((), makers)
         bench, cases = setup.bench, setup.dataset.cases
         if on.cluster is not None:
             await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)

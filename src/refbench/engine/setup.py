@@ -17,6 +17,7 @@ from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.build import make_vlm
 from refbench.chat.pictures import PicturePolicy
+from refbench.chat.python import FunctionVLM
 from refbench.chat.vlm import VLM
 from refbench.judges.rubric import rubric_source, shipped_rubrics
 from refbench.models import AnyModel, ImageModel, seeds_for
@@ -49,6 +50,9 @@ class Here:
 Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
 """Specs or models; or, by name, specs without one, models, and functions that paint."""
 
+Judges: TypeAlias = Sequence[str | Spec | VLM] | Mapping[str, str | Spec | VLM | Callable[..., Any]]
+"""Specs or VLMs; or, by name, specs without one, VLMs, and functions from a prompt to a reply."""
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -68,7 +72,7 @@ def set_up(
     transport: Transport,
     *,
     models: Models,
-    judges: Sequence[str | Spec],
+    judges: Judges,
     data: Path | None = None,
     subset: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -92,7 +96,7 @@ def set_up(
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     chosen = _settings(bench, settings or {})
     specs = [one if isinstance(one, ImageModel) else Spec.read(one) for one in _listed(models)]
-    judge_specs = [Spec.read(given, "--judge") for given in judges]
+    judge_specs = listed_judges(judges)
     _distinct([spec.name for spec in specs], "--model")
     _distinct([spec.name for spec in judge_specs], "--judge")
     if not specs:
@@ -121,7 +125,7 @@ def set_up(
         dataset=dataset,
         cases=ordered,
         models=made,
-        judges=[vlm(spec) for spec in judge_specs],
+        judges=[vlm(spec) if isinstance(spec, Spec) else spec for spec in judge_specs],
         settings=chosen,
         policy=policy,
     )
@@ -140,6 +144,23 @@ def _listed(models: Models) -> list[str | Spec | ImageModel]:
             found.append(model)
         else:
             found.append(FunctionModel(name, model))
+    return found
+
+
+def listed_judges(judges: Judges) -> list[Spec | VLM]:
+    """The judges that are asked for: VLMs as they are, everything else as a spec."""
+    if not isinstance(judges, Mapping):
+        return [Spec.read(one, "--judge") if isinstance(one, str | Spec) else one for one in judges]
+    found: list[Spec | VLM] = []
+    for name, judge in judges.items():
+        if isinstance(judge, str | Spec):
+            found.append(Spec.read(judge, "--judge", name))
+        elif isinstance(judge, VLM):
+            if judge.name != name:
+                raise RefBenchError(f"judges[{name!r}] calls itself {judge.name!r}: use that name")
+            found.append(judge)
+        else:
+            found.append(FunctionVLM(name, judge))
     return found
 
 

@@ -18,7 +18,7 @@ OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
 """
 
 from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, read_facts
-from refbench.pictures.pixels import Pixels, decode, encode, resize
+from refbench.pictures.pixels import Pixels, decode, encode, read_pixels, resize
 from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "facts_of",
     "is_complete",
     "read_facts",
+    "read_pixels",
     "resize",
     "sniff",
 ]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import orjson
 
 from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.published import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -122,7 +121,6 @@ class Group(Record):
 @cache
 def groups() -> tuple[Group, ...]:
     """All 58, by category, in the order of the project page."""
-    text = resources.files("refbench.benchmarks.ideabench").joinpath("groups.csv").read_text("utf-8")
     return tuple(
         Group(
             category=row["category"],
@@ -131,7 +129,7 @@ def groups() -> tuple[Group, ...]:
             words=tuple(row["words"].split("|")),
             leaves=tuple(row["leaves"].split(";")),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in csv_rows("refbench.benchmarks.ideabench", "groups.csv")
     )
 
 

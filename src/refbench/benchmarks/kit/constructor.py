@@ -301,6 +301,10 @@ def _protocol(
     read = variant.scores
     if read is None and variant.read is not None:
         read = partial(_read_plainly, asking.parts, variant.read, protocol)
+    if variant.total is not None and callable(_total(variant.total).rule) and not _total(variant.total).of_means:
+        raise RefBenchError(
+            f"{name}: a formula as the total of {protocol} is over means: write Total(..., of_means=True)"
+        )
     changed = replace(
         rules,
         imputed=variant.imputed,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,13 @@ class Dataset:
             if not self.path(picture).is_file()
         }
         return unjudged({case: f"{name} is not there" for case, name in gone.items()})
+
+
+def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) -> dict[str, int]:
+    """How often each value is there, in the order given or else sorted, numbers by size; zeros are left out."""
+    counts = Counter(values)
+    by_size = sorted(counts, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+    return {name: counts[name] for name in (by_size if order is None else order) if counts[name]}
 
 
 def unjudged(why: Mapping[str, str]) -> str:

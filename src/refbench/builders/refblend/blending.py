@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refbench.builders.kit import Decision, DroppedItems, Review
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
+from refbench.builders.kit.review import Decision, Review
 from refbench.builders.refblend.instructions import Templates, compose
 from refbench.builders.refblend.plan import Offer, Plan, Planned
 from refbench.builders.refblend.references import Candidate, References, Thresholds

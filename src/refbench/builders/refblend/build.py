@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from refbench.builders.kit import DroppedItems, Review
-from refbench.builders.kit.folder import offer_review
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
+from refbench.builders.kit.review import Review, offer_review
 from refbench.builders.refblend.blending import Blending, Material, offers, pools_of
 from refbench.builders.refblend.captions import named_objects, written_captions
 from refbench.builders.refblend.extraction import VERSION

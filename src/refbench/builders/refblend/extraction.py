@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from refbench.builders.refblend.tables import Box, Person
 from refbench.extractors import EXTRACTORS, Extracted
-from refbench.extractors.asking import ask
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK
 from refbench.extractors.bbox import draw_box
 from refbench.extractors.pose import VISIBLE, draw_coco, find_people
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels, decode, facts_of
 from refbench.record import Record
 from refbench.runs.disk import disk_error
@@ -106,7 +106,7 @@ class Extraction:
 
     def _make(self, wanted: Wanted, pixels: Pixels, row: PictureRow) -> Made | Failure:
         if wanted.extractor == "objects":
-            seen = ask(OBJECTS_NETWORK, pixels, self._device)
+            seen: Feature | Failure = load_network(OBJECTS_NETWORK, self._device)([pixels])[0]
             if isinstance(seen, Failure):
                 return seen
             return Made(labels=tuple(str(n) for n, s in zip(seen["labels"], seen["scores"], strict=True) if s >= SURE))

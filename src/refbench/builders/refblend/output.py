@@ -12,9 +12,9 @@ import numpy as np
 import orjson
 
 from refbench import __version__
-from refbench.builders.kit import DroppedItems
 from refbench.builders.kit.card import Card, write_card
 from refbench.builders.kit.draws import draw
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.formats import write_parquet, write_shards
 from refbench.builders.refblend.plan import Quota

@@ -48,7 +48,7 @@ class Overflow:
         self.traits: Traits = model.traits.model_copy(update=able)
 
     def canonical(self) -> Mapping[str, str]:
-        words = {"words": wording_key("refbench.models", "collage.txt")} if self.policy == "collage" else {}
+        words = {"words": wording_key("refbench.models.wrappers", "collage.txt")} if self.policy == "collage" else {}
         return {"kind": "overflow", "policy": self.policy, **words, **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
@@ -82,7 +82,7 @@ class Overflow:
             at = fitted.gathered[0]
             placed = sorted([*((i, commission.pictures[i]) for i in fitted.kept), (at, made)], key=lambda pair: pair[0])
             note = wording(
-                "refbench.models",
+                "refbench.models.wrappers",
                 "collage.txt",
                 place=str(1 + [i for i, _ in placed].index(at)),
                 numbers=", ".join(str(i + 1) for i in fitted.gathered),

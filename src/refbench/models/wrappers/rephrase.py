@@ -50,7 +50,7 @@ class Rephrase:
         self.traits: Traits = model.traits.model_copy(update=able)
 
     def canonical(self) -> Mapping[str, str]:
-        own = {"kind": "rephrase", "when": self.when, "words": wording_key("refbench.models", _WORDS)}
+        own = {"kind": "rephrase", "when": self.when, "words": wording_key("refbench.models.wrappers", _WORDS)}
         return {**own, "vlm": asked_of(self.vlm), **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
@@ -147,7 +147,7 @@ def read_prompts(reply: str, count: int) -> tuple[str, ...] | Failure:
 def _question(commission: Commission) -> list[str | Path]:
     size = f"{commission.size[0]} x {commission.size[1]} pixels" if commission.size else "not fixed"
     text = wording(
-        "refbench.models",
+        "refbench.models.wrappers",
         _WORDS,
         instruction=commission.instruction,
         count=str(commission.n_pictures),

@@ -43,7 +43,7 @@ class Turns:
         self.traits = model.traits.model_copy(update={"max_references": None})
 
     def canonical(self) -> Mapping[str, str]:
-        return {"kind": "turns", "words": wording_key("refbench.models", _WORDS), **inside(self.model)}
+        return {"kind": "turns", "words": wording_key("refbench.models.wrappers", _WORDS), **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         references = [(n, shown) for n, shown in enumerate(commission.pictures, 1) if is_reference(shown)]
@@ -91,7 +91,7 @@ class Turns:
 
 def _instruction(commission: Commission, turn: int, turns: int, number: int, role: str) -> str:
     return wording(
-        "refbench.models",
+        "refbench.models.wrappers",
         _WORDS,
         instruction=commission.instruction,
         turn=str(turn),
