@@ -177,8 +177,6 @@ def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tupl
     changed = _changed(sources)
     cases = _all_cases(sources, changed)
     chosen = _judges(sources, judge)
-    digits = RELEASED_DIGITS if any(source.released for source in sources) else None
-    parts = [_laid_out(source, labels[i], chosen[i], cases, digits) for i, source in enumerate(sources)]
     models = [labels[i][model] for i, source in enumerate(sources) for model in source.models]
     seeds = {labels[i][model]: source.seeds[model] for i, source in enumerate(sources) for model in source.models}
     shown = [_short(source, sources) for source in sources]
@@ -197,7 +195,7 @@ def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tupl
     systems = Systems.of(
         bench,
         sources[0].protocol,
-        _stacked(parts, len(cases)),
+        _stacked(sources, labels, chosen, cases),
         cases,
         seeds=seeds,
         differences=tuple(dict.fromkeys(differences)),
@@ -268,54 +266,45 @@ def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | No
     return [mine or names for mine, names in zip(asked, there, strict=True)]
 
 
-def _laid_out(
-    source: Source,
-    labels: Mapping[str, str],
-    judges: Sequence[str | None],
+def _stacked(
+    sources: Sequence[Source],
+    labels: Sequence[Mapping[str, str]],
+    judges: Sequence[Sequence[str | None]],
     cases: Sequence[AnyCase],
-    digits: int | None,
 ) -> Columns:
-    """The source's columns over all cases."""
-    scores = [score for score in source.scores if score.model in source.models and score.judge in judges]
-    own = columns_of(scores, source.cases)
-    systems: tuple[System, ...] = tuple((labels[model], judge) for model, judge in own.systems)
-    position = {case.id: i for i, case in enumerate(source.cases)}
-    places = [(i, position[case.id]) for i, case in enumerate(cases) if case.id in position]
-    here, there = [i for i, _ in places], [j for _, j in places]
-
-    def spread(column: np.ndarray[Any, Any], empty: float | bool) -> np.ndarray[Any, Any]:
-        wide = np.full((len(systems), len(cases), column.shape[2]), empty, dtype=column.dtype)
-        wide[:, here] = column[:, there]
-        return wide
-
-    rounded = own.drawn if digits is None else {m: np.round(column, digits) for m, column in own.drawn.items()}
-    kept = replace(own, drawn=rounded)
-    return Columns(
-        systems,
-        **{name: {m: spread(c, empty) for m, c in getattr(kept, name).items()} for name, empty in EMPTY.items()},
-    )
-
-
-def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
-    """All systems as one; a metric or a seed that a source does not have is in no state there."""
+    """All systems over all cases; a case, a metric or a seed that a source does not have is in no state there."""
+    parts, places = [], []
+    for source, chosen in zip(sources, judges, strict=True):
+        scores = [score for score in source.scores if score.model in source.models and score.judge in chosen]
+        parts.append(columns_of(scores, source.cases))
+        position = {case.id: i for i, case in enumerate(source.cases)}
+        here = [i for i, case in enumerate(cases) if case.id in position]
+        places.append((here, [position[cases[i].id] for i in here]))
+    systems: list[System] = [
+        (names[model], judge) for names, part in zip(labels, parts, strict=True) for model, judge in part.systems
+    ]
     metrics = sorted({metric for part in parts for metric in part.drawn})
     n_seeds = max(column.shape[2] for part in parts for column in part.drawn.values())
 
     def stack(name: str, metric: str, empty: float | bool) -> np.ndarray[Any, Any]:
-        blocks = []
-        for part in parts:
+        kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
+        wide = np.full((len(systems), len(cases), n_seeds), empty, dtype=kind)
+        start = 0
+        for part, (here, there) in zip(parts, places, strict=True):
             column = getattr(part, name).get(metric)
-            kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
-            wide = np.full((len(part.systems), n_cases, n_seeds), empty, dtype=kind)
             if column is not None:
-                wide[:, :, : column.shape[2]] = column
-            blocks.append(wide)
-        return np.concatenate(blocks)
+                wide[start : start + len(part.systems), here, : column.shape[2]] = column[:, there]
+            start += len(part.systems)
+        return wide
 
-    return Columns(
-        tuple(system for part in parts for system in part.systems),
-        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in EMPTY.items()},
+    columns = Columns(
+        tuple(systems),
+        **{name: {metric: stack(name, metric, empty) for metric in metrics} for name, empty in EMPTY.items()},
     )
+    if not any(source.released for source in sources):
+        return columns
+    rounded = {metric: np.round(column, RELEASED_DIGITS) for metric, column in columns.drawn.items()}
+    return replace(columns, drawn=rounded)
 
 
 Named = tuple[Source, str, Sequence[str | None]]
