@@ -24,6 +24,7 @@ from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.tables.columns import columns_of
 from refbench.tables.scoring import rescore
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 from support.multibanana import every_task, write_dataset
 
@@ -233,15 +234,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
             json.dumps({"id": f"c{n}", "instruction": "Paint.", "references": [{"path": "ref.png", "role": "style"}]})
         )
     (tmp_path / "cases.jsonl").write_text("\n".join(lines))
-    names = (
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    )
     for run, outputs, mark in (("x", "out", 4), ("y", "out2", 6)):
-        reply = json.dumps(dict.fromkeys(names, mark))
+        reply = json.dumps(dict.fromkeys(FIVE, mark))
         with JudgeServer(reply=lambda text, reply=reply: reply) as server:
             evaluate(
                 str(tmp_path / "cases.jsonl"),
