@@ -20,10 +20,10 @@ import orjson
 from refbench.calls.pool import Job, Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure, FailureKind
-from refbench.models.model import Commission, Painted, Traits, priced
+from refbench.models.model import Commission, Painted, Traits, priced, traits_of
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
-from refbench.specs import Spec, model_options
+from refbench.specs import Spec, family_of, model_options
 
 _GRACE_S = 5.0
 _STARTS = 2  # a death while loading may be another's fault, but only once
@@ -42,10 +42,14 @@ class PooledModel:
 
     name: str
     traits: Traits
-    scratch: Path | None
-    """Where requests and results lie meanwhile; None for the system's folder."""
     _identity: Mapping[str, str]
     _pool: Pool[Any, tuple[Commission, int], Painted]
+
+    def __init__(self, spec: Spec, scratch: Path | None) -> None:
+        self.name = spec.name
+        self.traits = traits_of(model_options(spec), family_of(spec.name))
+        self.scratch = scratch
+        """Where requests and results lie meanwhile; None for the system's folder."""
 
     def canonical(self) -> Mapping[str, str]:
         return self._identity
