@@ -98,14 +98,14 @@ class Contract:
         return statements
 
 
-def settled(criterion: Criterion, said: Sequence[Reading]) -> Reading:
+def settled(criterion: Criterion, statements: Sequence[Reading]) -> Reading:
     """One reading of everything said: repeats are fine, contradictions are no answer. Other words do not contradict
     each other: the first stand."""
-    clear = [v for v in said if not (isinstance(v, Failure) and v.kind == "unparsable")]
+    clear = [v for v in statements if not (isinstance(v, Failure) and v.kind == "unparsable")]
     if not clear:
         if criterion.optional:
             return None
-        return said[0] if said else Failure(kind="unparsable", detail=f"no value for {criterion.name}")
+        return statements[0] if statements else Failure(kind="unparsable", detail=f"no value for {criterion.name}")
     meant = [None if isinstance(value, str) else value for value in clear]
     if all(value == meant[0] for value in meant):
         return clear[0]

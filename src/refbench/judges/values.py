@@ -41,8 +41,8 @@ def value_at(text: str, at: int, kind: Kind) -> tuple[Reading, int] | None:
     """The value that begins at a place of the text, and where it ends; None where none does."""
     if isinstance(kind, Text):
         line = _LINE.match(text, at)
-        said = line[0].strip(" \t\"'“”,") if line else ""
-        return (clean_text(said), line.end()) if line and said else None
+        words = line[0].strip(" \t\"'“”,") if line else ""
+        return (clean_text(words), line.end()) if line and words else None
     if isinstance(kind, YesNo):
         choice = _CHOICE.match(text, at)
         if choice is None:
@@ -75,8 +75,8 @@ def read_item(item: Any, kind: Kind) -> Reading:
     if isinstance(item, str) and isinstance(kind, Text):
         return clean_text(item.strip()) or Failure(kind="unparsable", detail="an empty text")
     if isinstance(item, str):
-        found = value_at(item.strip().translate(MARKDOWN), 0, kind)
-        return found[0] if found else Failure(kind="unparsable", detail=f"no {_what(kind)} in {item[:60]!r}")
+        value = value_at(item.strip().translate(MARKDOWN), 0, kind)
+        return value[0] if value else Failure(kind="unparsable", detail=f"no {_what(kind)} in {item[:60]!r}")
     if isinstance(kind, YesNo) and isinstance(item, bool | int) and item in (0, 1):
         return bool(item)
     if isinstance(kind, Scale) and isinstance(item, int | float) and not isinstance(item, bool):
@@ -128,15 +128,15 @@ def decoded_places(reply: str) -> Iterator[tuple[int, int, Pairs]]:
 
 def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
     """The outermost decodable objects, and the pieces of text between them."""
-    found: list[Pairs] = []
+    values: list[Pairs] = []
     around: list[str] = []
     seen_to = 0
     for start, end, value in decoded_places(reply):
-        found.append(value)
+        values.append(value)
         around.append(reply[seen_to:start])
         seen_to = end
     around.append(reply[seen_to:])
-    return found, around
+    return values, around
 
 
 def entries(value: Any) -> Iterator[tuple[str, Any]]:

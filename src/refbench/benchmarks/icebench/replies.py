@@ -51,14 +51,14 @@ def read_paper(reply: str) -> float | Failure:
 
 def read_corrected(reply: str) -> float | Failure:
     """1 or 0, also as yes or no; another number is out of range, and anything else cannot be read."""
-    said = _CONTRACT.read(reply)[QA]
-    if isinstance(said, bool):
-        return float(said)
+    answer = _CONTRACT.read(reply)[QA]
+    if isinstance(answer, bool):
+        return float(answer)
     # "0 1" is no number here: without its space it would be one.
     number = read_paper(reply) if len(reply.split()) == 1 else None
     if isinstance(number, float):
         return number if number in (0.0, 1.0) else Failure(kind="out_of_range", detail=f"{number:g} is neither 1 nor 0")
-    return said if isinstance(said, Failure) else Failure(kind="unparsable", detail="no answer")
+    return answer if isinstance(answer, Failure) else Failure(kind="unparsable", detail="no answer")
 
 
 def read_result_line(line: str) -> tuple[str, str, dict[str, float]] | Failure:
@@ -67,12 +67,12 @@ def read_result_line(line: str) -> tuple[str, str, dict[str, float]] | Failure:
     if len(pieces) != 3:
         return Failure(kind="unparsable", detail=f"not ItemID{SEPARATOR}Task{SEPARATOR}{{...}}")
     try:
-        said = json.loads(pieces[2])  # Python's own: the released code writes NaN
+        metrics = json.loads(pieces[2])  # Python's own: the released code writes NaN
     except (ValueError, RecursionError):
         return Failure(kind="unparsable", detail="its metrics are not JSON")
-    if not isinstance(said, dict) or not all(isinstance(v, int | float) for v in said.values()):
+    if not isinstance(metrics, dict) or not all(isinstance(v, int | float) for v in metrics.values()):
         return Failure(kind="unparsable", detail="its metrics are no numbers")
-    return pieces[0], pieces[1], {KEYS.get(key, key): float(value) for key, value in said.items()}
+    return pieces[0], pieces[1], {KEYS.get(key, key): float(value) for key, value in metrics.items()}
 
 
 # --- replies given elsewhere ---------------------------------------------------------------------------------
@@ -101,27 +101,27 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        said = read_result_line(line)
-        if isinstance(said, Failure):
-            unknown.append(f"line {number}: {said.detail}")
+        read = read_result_line(line)
+        if isinstance(read, Failure):
+            unknown.append(f"line {number}: {read.detail}")
             continue
-        item, code, found = said
+        item, code, of_item = read
         if item not in cases:
             unknown.append(clean_text(item))
         elif task_of(cases[item]).code != code:
             unknown.append(clean_text(f"{item}: {code!r} here, {task_of(cases[item]).code!r} in the data"))
         else:
-            values[item] = found
+            values[item] = of_item
     if not values:
         raise RefBenchError(
             f"{path} has no result of an item of {dataset.root}: lines are ItemID{SEPARATOR}Task{SEPARATOR}{{...}}"
         )
 
     def replies() -> Iterator[tuple[Purpose, Evidence]]:
-        for item, found in values.items():
+        for item, of_item in values.items():
             for part in task_of(cases[item]).parts:
-                if part in found:
-                    yield _evidence(cases[item], part, found[part], model=model, judge=name, origin=path.name)
+                if part in of_item:
+                    yield _evidence(cases[item], part, of_item[part], model=model, judge=name, origin=path.name)
 
     return ImportedReplies(judge=name, models=(model,), replies=replies, unknown=tuple(unknown))
 

@@ -137,7 +137,7 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
 def compositions(case: IdeaCase, material: Material, folder: Path, store: Store) -> dict[str, SentPicture | Failure]:
     """The picture of each question, by its name `q1` to `q6`; none where no output that it asks about is there."""
     made: dict[object, SentPicture | Failure] = {}
-    found: dict[str, SentPicture | Failure] = {}
+    by_question: dict[str, SentPicture | Failure] = {}
     for number, question in enumerate(case.details.auto, 1):
         outputs = [picture.path for picture in _outputs(question, material).values()]
         if not outputs:
@@ -150,8 +150,8 @@ def compositions(case: IdeaCase, material: Material, folder: Path, store: Store)
             data = count_card(len(outputs)) if counting else stitched(inputs, outputs)
             told = "a card with the number of outputs" if counting else f"{len(inputs)} above {len(outputs)} stitched"
             made[what] = data if isinstance(data, Failure) else _made(data, told, store)
-        found[f"q{number}"] = made[what]
-    return found
+        by_question[f"q{number}"] = made[what]
+    return by_question
 
 
 def paper_request(question: Question, number: int, material: Material) -> tuple[ChatRequest, Settled]:

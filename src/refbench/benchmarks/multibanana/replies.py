@@ -79,16 +79,16 @@ def read_corrected(reply: str) -> Mapping[Criterion, Mark]:
 
 def _statements(reply: str, criteria: Sequence[object]) -> Iterator[tuple[str, Reading]]:
     """From the last JSON object that has all five, unless all five are written once more behind it."""
-    found: Mapping[Criterion, Mark] = {}
+    in_json: Mapping[Criterion, Mark] = {}
     seen_to = 0
     for _, end, value in decoded_places(reply):
         for pairs in objects(value):
             by_criterion = {name: item for key, item in pairs if (name := _criterion(key))}
             if len(by_criterion) == len(CRITERIA):
-                found = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
+                in_json = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
                 seen_to = end
     written = _final_block(_entries(reply[seen_to:]))
-    yield from (written if len(written) == len(CRITERIA) or not found else found).items()
+    yield from (written if len(written) == len(CRITERIA) or not in_json else in_json).items()
 
 
 _CONTRACT = Contract(
@@ -207,8 +207,8 @@ def _mark(text: str, number: re.Match[str]) -> tuple[Mark, int]:
     if scale is not None:
         end = scale.end()
     if (scale is not None and scale[1] not in _OUT_OF) or not _END.match(text, end):
-        said = text[number.start(1) : number.start(1) + 40].partition("\n")[0]
-        return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said!r}"), end
+        words = text[number.start(1) : number.start(1) + 40].partition("\n")[0]
+        return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {words!r}"), end
     if len(number[1]) > _MOST_DIGITS:
         return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
     return _in_range(float(number[1].replace("−", "-"))), end
@@ -235,8 +235,8 @@ def _json_mark(item: Any) -> Mark:
         return _mark(text, number)[0]
     if isinstance(item, int | float) and not isinstance(item, bool):
         return _in_range(item)
-    said = repr(item[:40]) if isinstance(item, str) else type(item).__name__
-    return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said}")
+    shown = repr(item[:40]) if isinstance(item, str) else type(item).__name__
+    return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {shown}")
 
 
 # --- replies given elsewhere ---------------------------------------------------------------------------------
@@ -287,22 +287,22 @@ def _find(folder: Path) -> tuple[Path, dict[str, dict[File, Path]]]:
     if not folder.is_dir():
         raise RefBenchError(f"{folder} is not there: give --replies a folder with task directories inside")
     for place in (folder, folder / "data"):
-        if found := _judge_files(place):
-            return place, found
+        if by_judge := _judge_files(place):
+            return place, by_judge
     raise RefBenchError(f"{folder} holds no judge files such as 3_back/006_gpt{_SUFFIX}: give --replies their folder")
 
 
 def _judge_files(place: Path) -> dict[str, dict[File, Path]]:
-    found: dict[str, dict[File, Path]] = {}
+    by_judge: dict[str, dict[File, Path]] = {}
     try:
         directories = [name for name in sorted(os.listdir(place)) if task_of(name) and (place / name).is_dir()]
         for directory in directories:
             for name in sorted(os.listdir(place / directory)):
                 number, _, judge = name.removesuffix(_SUFFIX).partition("_")
                 if name.endswith(_SUFFIX) and number and judge:
-                    found.setdefault(clean_text(judge), {})[directory, number] = place / directory / name
+                    by_judge.setdefault(clean_text(judge), {})[directory, number] = place / directory / name
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
-    return found
+    return by_judge

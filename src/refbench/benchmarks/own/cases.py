@@ -146,10 +146,10 @@ def _list(row: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def _words(row: Mapping[str, Any], key: str, where: str) -> list[str]:
-    found = _list(row, key, where)
-    if not all(isinstance(item, str) and item.strip() for item in found):
+    words = _list(row, key, where)
+    if not all(isinstance(item, str) and item.strip() for item in words):
         raise RefBenchError(f"{where}: {key!r} is a list of texts")
-    return [clean_text(item.strip()) for item in found]
+    return [clean_text(item.strip()) for item in words]
 
 
 def _picture(item: Any, role: str, base: Path, where: str) -> _Placed:
