@@ -223,6 +223,7 @@ def test_clusters_that_are_worth_less_than_their_number_have_that_said() -> None
     assert row.remark == "small n: 100 clusters, worth 1.6 of equal weight"
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     """Samples drawn from the released scores; the longer simulation is perf/interval_coverage.py."""
     cases, scores = released_scores()

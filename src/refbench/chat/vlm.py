@@ -127,12 +127,4 @@ class BatchCalls(Protocol):
 
     def read(self, status: int, body: bytes) -> Reply: ...
 
-    def evidence(
-        self,
-        request: Mapping[str, Any],
-        reply: Reply,
-        attempts: tuple[Attempt, ...],
-        *,
-        price_share: float = 1.0,
-        note: str = "",
-    ) -> Evidence: ...
+    def evidence(self, request: Mapping[str, Any], reply: Reply, attempt: Attempt, price_share: float) -> Evidence: ...

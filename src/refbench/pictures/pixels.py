@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 import cv2
@@ -14,6 +15,17 @@ from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of
 
 Pixels: TypeAlias = NDArray[np.uint8]
 """Height x width x 3, RGB, 8 bit."""
+
+
+def read_pixels(path: Path) -> Pixels | Failure:
+    """The pixels of a file, upright; what is wrong with it is said with its name."""
+    try:
+        pixels = decode(path.read_bytes())
+    except OSError as error:
+        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+    if isinstance(pixels, Failure):
+        return Failure(kind=pixels.kind, detail=f"{path.name}: {pixels.detail}")
+    return pixels
 
 
 def decode(

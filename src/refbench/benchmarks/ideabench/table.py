@@ -1,4 +1,9 @@
-"""Answers to scores: the gates of one call, the mean of the three calls, and which questions failed."""
+"""Answers to scores to the table: the gates of one call, the mean of the three calls, and which questions failed.
+
+In per cent: a task is the mean over its cases, a category the unweighted mean over its tasks (or over groups of tasks,
+as the human tables have it), overall the mean over categories. Daggers mark results that were painted from prompts
+that a language model rewrote.
+"""
 
 from __future__ import annotations
 
@@ -126,8 +131,6 @@ def not_applicable(case: IdeaCase) -> dict[str, str]:
     return {} if case.details.judged else dict.fromkeys((*PARTS, SCORE, FAILURE_RATE), NO_QUESTIONS)
 
 
-# Daggers: results that were not painted from the case itself but from prompts that a language model rewrote.
-
 DAGGER = "†"
 REPHRASED = "rephrased"
 """The key of an Output's provenance that says so: `unsupported` or `always`, and `no` where it was not needed."""
@@ -150,9 +153,6 @@ def notes(cases: Sequence[IdeaCase], outputs: Iterable[Output]) -> list[str]:
         found.append(f"{model}{DAGGER} was given rewritten prompts ({how}): cases by category {where}")
     return found
 
-
-# Scores to the table, in per cent: a task is the mean over its cases, a category the unweighted mean over its tasks
-# (or over groups of tasks, as the human tables have it), overall the mean over categories.
 
 PER_CENT = 100.0
 BY_GROUPS = "score@groups"
@@ -248,19 +248,12 @@ CORRECTED = _aggregate((_RATE, _GROUPED, _SCORE), listed=False, imputed={})
 PAPER = _aggregate((_RATE, _SCORE), listed=True, imputed=ABSENT)
 
 
-# Numbers that were published, and how the averages among them follow from the cells they are made of.
-
-
 _NAMES = {"overall": (), "category": ("category",), "group": ("category", "group")}
 
 
 def published() -> list[PublishedValue]:
     """All cells with a number. No model's pictures or replies were released, so none has a `model`."""
     return published_values("refbench.benchmarks.ideabench", _NAMES)
-
-
-# The table of the judge's failures, in the shape of the paper's Table 11: questions, failed ones and their share for
-# each judge and model, and over all models.
 
 
 def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:

@@ -78,9 +78,6 @@ AGGREGATE = TableRules(
 """Of both protocols."""
 
 
-# Numbers that were published: the totals of the paper's Tables 3, 5, 6, 12, 13 and 14, and how they hang together.
-
-
 _NAMES = {"group": ("group",), "task": ("group", "task")}
 
 

@@ -1,4 +1,8 @@
-"""One reply to scores: three marks for the output as a whole, or one for the references of each type."""
+"""Scores to the table: the mean of each type over the cases that have it.
+
+`avg` is the unweighted mean of the type means with 1 - x for the three errors, as the paper's Table 6 is; the
+real-world split is the unweighted mean of its categories, as Table 5 is.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +57,6 @@ def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, pro
         found = {}
     return [Score.of(purpose, metric, protocol, mark) for metric, mark in found.items()]
 
-
-# Scores to the table: the mean of each type over the cases that have it; `avg` is the unweighted mean of the type
-# means with 1 - x for the three errors, as the paper's Table 6 is; the real-world split is the unweighted mean of its
-# categories, as Table 5 is.
 
 MARKS = (*AXES, *(judged(kind) for kind in JUDGEABLE))
 
@@ -175,9 +175,6 @@ def _aggregate(measures: tuple[Measure, ...]) -> Aggregate:
 
 CORRECTED = _aggregate(CORRECTED_MEASURES)
 PAPER = _aggregate(PAPER_MEASURES)
-
-
-# Numbers that were published: the paper's Tables 5 and 6, and how their averages follow from their other cells.
 
 
 _NAMES = {"split": ("split",), "category": ("split", "category")}
