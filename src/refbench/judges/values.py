@@ -62,7 +62,7 @@ def value_at(text: str, at: int, kind: Kind) -> tuple[Reading, int] | None:
         return None
     if len(number[1]) > _MOST_DIGITS:
         return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
-    return _in_range(float(number[1].replace("−", "-")), kind), end
+    return in_range(float(number[1].replace("−", "-")), kind), end
 
 
 def read_item(item: Any, kind: Kind) -> Reading:
@@ -80,7 +80,7 @@ def read_item(item: Any, kind: Kind) -> Reading:
     if isinstance(kind, YesNo) and isinstance(item, bool | int) and item in (0, 1):
         return bool(item)
     if isinstance(kind, Scale) and isinstance(item, int | float) and not isinstance(item, bool):
-        return _in_range(item, kind)
+        return in_range(item, kind)
     return Failure(kind="unparsable", detail=f"no {_what(kind)} but {type(item).__name__}")
 
 
@@ -92,7 +92,8 @@ MARKDOWN = str.maketrans("", "", "*`")
 """Emphasis and code marks, which never belong to a value."""
 
 
-def _in_range(value: float, kind: Scale) -> float | Failure:
+def in_range(value: float, kind: Scale) -> float | Failure:
+    """The value, or the Failure that it is no mark on this scale."""
     if not kind.low <= value <= kind.high:
         return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from {kind.low:g} to {kind.high:g}")
     if kind.whole and value != int(value):

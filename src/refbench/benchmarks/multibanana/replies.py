@@ -25,7 +25,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Reading, Scale
 from refbench.judges.dialects import Dialect
-from refbench.judges.values import Pairs, decoded_places, objects
+from refbench.judges.values import Pairs, decoded_places, in_range, objects
 from refbench.record import RefBenchError, clean_text
 
 ERROR = "Error during evaluation"
@@ -91,9 +91,10 @@ def _statements(reply: str, criteria: Sequence[object]) -> Iterator[tuple[str, R
     yield from (written if len(written) == len(CRITERIA) or not in_json else in_json).items()
 
 
+_MARKS = Scale(LOWEST, HIGHEST)
 _CONTRACT = Contract(
     Dialect("multibanana", _statements),
-    tuple(judges.Criterion(criterion, Scale(LOWEST, HIGHEST)) for criterion in CRITERIA),
+    tuple(judges.Criterion(criterion, _MARKS) for criterion in CRITERIA),
 )
 
 
@@ -211,13 +212,7 @@ def _mark(text: str, number: re.Match[str]) -> tuple[Mark, int]:
         return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {words!r}"), end
     if len(number[1]) > _MOST_DIGITS:
         return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
-    return _in_range(float(number[1].replace("−", "-"))), end
-
-
-def _in_range(value: float) -> Mark:
-    if LOWEST <= value <= HIGHEST:
-        return float(value)
-    return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from 1 to 10")
+    return in_range(float(number[1].replace("−", "-")), _MARKS), end
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
@@ -234,7 +229,7 @@ def _json_mark(item: Any) -> Mark:
     if isinstance(item, str) and (number := _NUMBER.match(text := ":" + item.strip())):
         return _mark(text, number)[0]
     if isinstance(item, int | float) and not isinstance(item, bool):
-        return _in_range(item)
+        return in_range(item, _MARKS)
     shown = repr(item[:40]) if isinstance(item, str) else type(item).__name__
     return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {shown}")
 
