@@ -1,4 +1,5 @@
-"""One value: a mark, a choice or a text, read from a JSON value or from the words at one place of a reply.
+"""Values in a reply: a mark, a choice or a text, read from a JSON value or from the words at one place; and the JSON
+objects in it, decoded where a decoder takes them.
 
 Every repetition in the expressions is bounded or cannot overlap its neighbour: no reply makes them backtrack
 for long. Digits are the ten of ASCII.
@@ -104,8 +105,6 @@ def in_range(value: float, kind: Scale) -> float | Failure:
 def _what(kind: Kind) -> str:
     return {Scale: "mark", YesNo: "yes or no", Text: "text"}[type(kind)]
 
-
-# JSON objects in a reply: decoded where a decoder takes them, and the text around them.
 
 _FAILED_DECODINGS = 200
 """Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
