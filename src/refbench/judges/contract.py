@@ -47,7 +47,9 @@ class Contract:
             raise RefBenchError(f"which={self.which!r}: choose {' or '.join(get_args(Which))}")
         if self.which == "last" and self._form.in_order is None:
             able = ", ".join(name for name, dialect in DIALECTS.items() if dialect.in_order)
-            raise RefBenchError(f"the dialect {self._form.name} knows no last statement: choose one of {able}")
+            raise RefBenchError(
+                f"the dialect {self._form.name} cannot tell which statement is the last: choose one of {able}"
+            )
         if wrong := self._form.fits(self.criteria):
             raise RefBenchError(f"the dialect {self._form.name} cannot ask for these criteria: {wrong}")
 
@@ -99,7 +101,7 @@ class Contract:
 
 
 def settled(criterion: Criterion, statements: Sequence[Reading]) -> Reading:
-    """One reading of everything said: repeats are fine, contradictions are no answer. Other words do not contradict
+    """One reading of everything said: repeats are fine, contradictions are not an answer. Other words do not contradict
     each other: the first stand."""
     clear = [v for v in statements if not (isinstance(v, Failure) and v.kind == "unparsable")]
     if not clear:

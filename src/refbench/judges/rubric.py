@@ -233,7 +233,7 @@ def _texts_of(front: _FrontMatter, body: str) -> dict[str, str]:
             )
     for text in texts.values():
         if unknown := sorted(placeholders(text) - _PLACES):
-            raise RefBenchError(f"{{{unknown[0]}}} is no placeholder: there are {', '.join(sorted(_PLACES))}")
+            raise RefBenchError(f"{{{unknown[0]}}} is not a placeholder: there are {', '.join(sorted(_PLACES))}")
         if "format" not in placeholders(text):
             raise RefBenchError("put {format} where the judge is to be told the form of its reply")
     return texts

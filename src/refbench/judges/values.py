@@ -17,7 +17,7 @@ from refbench.judges.criteria import Kind, Reading, Scale, Text, YesNo, letters
 from refbench.record import clean_text
 
 _MOST_DIGITS = 15
-"""Longer numbers are no marks, and cost more than their length to convert."""
+"""Longer numbers are not marks, and cost more than their length to convert."""
 
 _OPEN = r"[ \t_\"'“‘<\[(]{0,8}"
 _CLOSE = r"[ \t_\"'”’>\])]{0,8}"
@@ -56,7 +56,7 @@ def value_at(text: str, at: int, kind: Kind) -> tuple[Reading, int] | None:
         return None
     end = number.end()
     if scale := _OUT_OF.match(text, end):
-        if float(scale[1]) != kind.high:  # 3/5 on a scale to 10 is no mark: whether it means 3 or 6 is not said
+        if float(scale[1]) != kind.high:  # 3/5 on a scale to 10 is not a mark: whether it means 3 or 6 is not said
             return None
         end = scale.end()
     if not _END.match(text, end):
@@ -94,7 +94,7 @@ MARKDOWN = str.maketrans("", "", "*`")
 
 
 def in_range(value: float, kind: Scale) -> float | Failure:
-    """The value, or the Failure that it is no mark on this scale."""
+    """The value, or the Failure that says why it is not a mark on this scale."""
     if not kind.low <= value <= kind.high:
         return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from {kind.low:g} to {kind.high:g}")
     if kind.whole and value != int(value):

@@ -66,7 +66,7 @@ class Collection:
 def collect(root: Path, *, least_side: int = LEAST_SIDE, names: Sequence[str] | None = None) -> Collection:
     """Look at every picture below `root` (or at those named); the same bytes under another name are skipped."""
     if not root.is_dir():
-        raise RefBenchError(f"{root} is no folder of pictures")
+        raise RefBenchError(f"{root} is not a folder of pictures")
     chosen = picture_names(root) if names is None else list(names)
     with ThreadPoolExecutor(cores()) as threads:
         looked = list(threads.map(lambda name: look(root, name, least_side), chosen))
@@ -113,7 +113,7 @@ def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped
     try:
         file = (root / name).stat()
         if not stat.S_ISREG(file.st_mode):  # reading a pipe would wait for ever
-            return Skipped(name=shown, kind="unreadable", reason="it is no plain file")
+            return Skipped(name=shown, kind="unreadable", reason="it is not a regular file")
         if file.st_size > MOST_BYTES:
             return Skipped(name=shown, kind="huge", reason=f"{file.st_size:,} bytes")
         data = (root / name).read_bytes()

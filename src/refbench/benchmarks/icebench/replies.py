@@ -23,7 +23,7 @@ from refbench.judges import Contract, Criterion, YesNo
 from refbench.record import RefBenchError, clean_text
 
 _MOST_CHARACTERS = 40
-"""A longer number is no answer."""
+"""A longer number is not an answer."""
 
 _CONTRACT = Contract("binary", (Criterion(QA, YesNo()),))
 
@@ -39,13 +39,13 @@ def read_paper(reply: str) -> float | Failure:
     if not text:
         return Failure(kind="empty_reply")
     if len(text) > _MOST_CHARACTERS:
-        return Failure(kind="unparsable", detail="the reply is no number")
+        return Failure(kind="unparsable", detail="the reply is not a number")
     try:
         value = float(text)
     except ValueError:
-        return Failure(kind="unparsable", detail="the reply is no number")
+        return Failure(kind="unparsable", detail="the reply is not a number")
     if not math.isfinite(value):
-        return Failure(kind="out_of_range", detail=f"{text} is no number that a mean can be taken of")
+        return Failure(kind="out_of_range", detail=f"{text} is not a number that a mean can be taken of")
     return value
 
 
@@ -54,7 +54,7 @@ def read_corrected(reply: str) -> float | Failure:
     answer = _CONTRACT.read(reply)[QA]
     if isinstance(answer, bool):
         return float(answer)
-    # "0 1" is no number here: without its space it would be one.
+    # "0 1" is not a number here: without its space it would be one.
     number = read_paper(reply) if len(reply.split()) == 1 else None
     if isinstance(number, float):
         return number if number in (0.0, 1.0) else Failure(kind="out_of_range", detail=f"{number:g} is neither 1 nor 0")
@@ -71,7 +71,7 @@ def read_result_line(line: str) -> tuple[str, str, dict[str, float]] | Failure:
     except (ValueError, RecursionError):
         return Failure(kind="unparsable", detail="its metrics are not JSON")
     if not isinstance(metrics, dict) or not all(isinstance(v, int | float) for v in metrics.values()):
-        return Failure(kind="unparsable", detail="its metrics are no numbers")
+        return Failure(kind="unparsable", detail="its metrics are not numbers")
     return pieces[0], pieces[1], {KEYS.get(key, key): float(value) for key, value in metrics.items()}
 
 

@@ -32,7 +32,7 @@ ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""
 
 _MOST_DIGITS = 40
-"""Longer numbers are no marks, and cost more than their length to convert."""
+"""Longer numbers are not marks, and cost more than their length to convert."""
 
 Mark: TypeAlias = float | Failure
 
@@ -168,7 +168,7 @@ def _named(label: re.Match[str]) -> Criterion:
 
 
 def _heads_line(text: str, at: int) -> bool:
-    """Whether nothing but list marks stands before it; the look back is bounded, so that one long line is no trap."""
+    """Whether nothing but list marks stands before it; the look back is bounded, so that one long line costs little."""
     start = max(0, at - _LONGEST_LIST_MARK)
     line = text.rfind("\n", start, at) + 1
     return (line > 0 or start == 0) and _LIST_MARK.fullmatch(text, line, at) is not None
