@@ -310,12 +310,12 @@ def _cost(painted: Painted) -> float | None:
 
 def _pictures(folder: Path, count: int) -> list[Shown]:
     """Plain shapes, no two alike."""
-    found = []
+    shown = []
     for number in range(count):
         pixels = np.full((_SIDE, _SIDE, 3), 255, dtype=np.uint8)
         inset = 40 + 8 * (number % 8)
         pixels[inset:-inset, inset:-inset] = ((number * 70) % 200, 60, (number * 40 + 90) % 256)
         path = folder / f"reference_{number}.png"
         path.write_bytes(encode(pixels))
-        found.append(Shown(path, _ROLES[number % len(_ROLES)]))
-    return found
+        shown.append(Shown(path, _ROLES[number % len(_ROLES)]))
+    return shown

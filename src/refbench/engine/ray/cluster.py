@@ -120,10 +120,10 @@ class _Keeper:
                 raise ConnectionError("nobody listens there")
             self._ray.init(**self._arguments)
         except (ConnectionError, TimeoutError) as error:
-            told = "this machine" if where == "local" else where
+            place = "this machine" if where == "local" else where
             self._ready.set_exception(
                 RefBenchError(
-                    f"--address: no Ray cluster answers at {told} ({_first_line(error)}): is it started, and does it "
+                    f"--address: no Ray cluster answers at {place} ({_first_line(error)}): is it started, and does it "
                     "ask for a token (RAY_AUTH_MODE=token)?"
                 )
             )
@@ -182,9 +182,9 @@ def _arguments(address: str | None, *, quiet: bool) -> dict[str, Any]:
         raise RefBenchError(
             f"--address {where}: run on a node of the cluster and give its address as HOST:6379 or auto"
         )
-    said = {"log_to_driver": not quiet, "logging_level": logging.ERROR if quiet else logging.INFO}
+    logging_options = {"log_to_driver": not quiet, "logging_level": logging.ERROR if quiet else logging.INFO}
     fresh = {"include_dashboard": False, "object_store_memory": _STORE} if where == "local" else {}
-    return {"address": where, **said, **fresh}
+    return {"address": where, **logging_options, **fresh}
 
 
 def _answers(address: str) -> bool:

@@ -235,14 +235,14 @@ class PaintWorker:
 
     def _stored(self, pictures: Sequence[bytes]) -> list[tuple[str, str] | bytes]:
         """Hash and format of each; what is no picture goes as it is, for the driver to say so."""
-        found: list[tuple[str, str] | bytes] = []
+        stored: list[tuple[str, str] | bytes] = []
         for data in pictures:
             facts = facts_of(data)
             if isinstance(facts, Failure):
-                found.append(data)
+                stored.append(data)
             else:
-                found.append((self._blobs.put(data, facts.format), facts.format))
-        return found
+                stored.append((self._blobs.put(data, facts.format), facts.format))
+        return stored
 
 
 class RemoteVLM(VLM):
