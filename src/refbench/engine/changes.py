@@ -1,4 +1,4 @@
-"""Is everything still what it was? Asked before anything is paid for: a run whose pictures, judges or prompts changed
+"""What changed since it was recorded: pictures, judges or prompts. Refused before anything is paid for, because the run
 would take new money and show old numbers, or mix both."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The doctor: a few small real calls that tell whether a judge can do its work."""
+"""The doctor: a few small real calls that tell whether a judge, or an image model, can do its work."""
 
 from __future__ import annotations
 
@@ -179,8 +179,6 @@ def _picture(folder: Path, number: int) -> SentPicture:
     assert not isinstance(sent, Failure)
     return sent
 
-
-# The doctor for image models: one small real request that tells whether a model can do its work.
 
 _SIDE = 256
 """Small, but above the least that image models are known to take."""

@@ -1,4 +1,4 @@
-"""Opening a ledger to read it, without ever making its writer wait.
+"""Reading ledgers, without ever making their writer wait: what stands of all that is on record.
 
 A write-ahead log lets readers in beside the writer. A rollback journal does not: a reader's lock would hold
 up the next commit. There the file is copied, and the copy used once it is known to be of one moment.

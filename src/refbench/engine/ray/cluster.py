@@ -1,4 +1,5 @@
-"""The connection to Ray, a fresh one or a cluster that is there: its nodes, and what its errors mean."""
+"""The connection to Ray, a fresh one or a cluster that is there: its nodes, what its errors mean, and whether all nodes
+see the same directory."""
 
 from __future__ import annotations
 
@@ -201,9 +202,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
-# Do all nodes see the same directory? Asked with files that nobody can guess, before anything is computed.
-#
-# A node that sees another directory under the same name would give wrong failures for pictures that are there.
+# A node that sees another directory under the same name would give wrong failures for pictures that are there. Files
+# that nobody can guess tell, before anything is computed.
 
 _PATIENCE_S = 5.0
 """For network file systems, whose clients see a new file only after a while."""
