@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from refbench.builders.kit.draws import draw, mixed, shuffled
 from refbench.builders.refblend.blending import Pools
-from refbench.builders.refblend.plan import MANY, Offer, Plan, count_choices, dealt, draw_choices, plan, poured, rounded
+from refbench.builders.refblend.plan import (
+    MANY,
+    Offer,
+    SamplePlan,
+    count_choices,
+    dealt,
+    draw_choices,
+    plan,
+    poured,
+    rounded,
+)
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rules import allowed_sets
 from refbench.builders.refblend.types import TYPES, Type
@@ -31,7 +41,7 @@ preset_names = st.sampled_from(["table7", "matrix", "paper-rules"])
 several = st.sampled_from([{}, SEVERAL])
 
 
-def samples(made: Plan) -> list[tuple[Any, ...]]:
+def samples(made: SamplePlan) -> list[tuple[Any, ...]]:
     return [(sample.id, sample.picture, sample.types, sample.instances) for sample in made]
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refbench.builders.refblend.sources import SourcePicture
+from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.split import hanging_together, sides
 
 
-def picture(number: int, looks: int | None = None, subject: str | None = None) -> SourcePicture:
+def picture(number: int, looks: int | None = None, subject: str | None = None) -> LabelledPicture:
     spread = random.Random(number).getrandbits(64) if looks is None else looks
     sha256 = hashlib.sha256(str(number).encode()).hexdigest()
     name = f"{number}.png"
-    return SourcePicture(
+    return LabelledPicture(
         name=name, path=name, sha256=sha256, width=9, height=9, format="png", looks=spread, subject=subject
     )
 

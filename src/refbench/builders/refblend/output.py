@@ -9,19 +9,19 @@ from typing import Any
 
 import cv2
 import numpy as np
-import orjson
 
 from refbench import __version__
 from refbench.builders.kit.card import Card, write_card
 from refbench.builders.kit.documents import read_json
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.folder import as_json, write_file
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.formats import write_parquet, write_shards
 from refbench.builders.refblend.plan import Quota
 from refbench.builders.refblend.samples import Finished, Sample, SampleFile
 from refbench.builders.refblend.settings import Settings
-from refbench.builders.refblend.sources import SourcePicture, Sources
+from refbench.builders.refblend.sources import LabelledPicture, Sources
 from refbench.builders.refblend.split import RULE
 from refbench.builders.refblend.types import TYPES, name_of
 from refbench.builders.refblend.writing import place_pictures, write_json_list
@@ -41,7 +41,7 @@ _INK = (40, 40, 40)
 
 
 def write_dataset(
-    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, SourcePicture]
+    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, LabelledPicture]
 ) -> None:
     """The pictures that samples name, and the samples in each format; what an earlier build left is removed."""
     out, rules = settings.out, settings.rule_book
@@ -66,7 +66,7 @@ def write_dataset(
     write_sheet(out / "contact_sheet.png", out, [samples[place].sample for place in shown])
 
 
-def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Path) -> Iterator[tuple[str, Path]]:
+def _files(samples: SampleFile, pictures: Mapping[str, LabelledPicture], work: Path) -> Iterator[tuple[str, Path]]:
     for finished in samples:
         yield finished.sample.picture, Path(pictures[finished.sample.picture].path)
         for name in finished.sample.image_path_mapping.values():
@@ -74,24 +74,23 @@ def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Pat
             yield name, work / made if made is not None else Path(pictures[name].path)
 
 
-def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], dropped: DroppedItems) -> None:
+def write_about(settings: Settings, sources: Sources, numbers: Mapping[str, Any], dropped: DroppedItems) -> None:
     """Statistics, what was dropped, and the data card."""
     out = settings.out
-    with whole_file(out / STATISTICS) as file:
-        file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_file(out / STATISTICS, as_json(numbers))
     dropped.write(out / "dropped.jsonl")
-    build, source = found["build"], settings.pictures.absolute().name
+    build, source = numbers["build"], settings.pictures.absolute().name
     counts = {
-        "samples": found["samples"],
-        **{f"samples, {split}": found["splits"][split]["samples"] for split in SPLITS},
-        "target pictures": found["pictures"]["targets"],
-        **{f"samples with {kind}": number for kind, number in found["types"].items()},
-        **{f"samples of {name}": of["kept"] for name, of in found["sets"].items() if of["kept"]},
-        "pictures given": found["pictures"]["given"],
+        "samples": numbers["samples"],
+        **{f"samples, {split}": numbers["splits"][split]["samples"] for split in SPLITS},
+        "target pictures": numbers["pictures"]["targets"],
+        **{f"samples with {kind}": number for kind, number in numbers["types"].items()},
+        **{f"samples of {name}": of["kept"] for name, of in numbers["sets"].items() if of["kept"]},
+        "pictures given": numbers["pictures"]["given"],
     }
     short = {
         name: f"{of['kept']} of {of['asked']} wanted samples"
-        for name, of in found["sets"].items()
+        for name, of in numbers["sets"].items()
         if of["kept"] < of["asked"]
     }
     licences = sorted({picture.licence for picture in sources.pictures} - {""})

@@ -31,7 +31,7 @@ _NAMES: Mapping[Type, str] = {"semantic_map": "Semantic-Map", "bbox": "Bounding-
 
 
 @dataclass(frozen=True)
-class Rubric:
+class TypeRubric:
     """What a judge is asked about the references of a type."""
 
     type: Type
@@ -46,13 +46,13 @@ class Rubric:
 
 
 @cache
-def rubric(kind: Type) -> Rubric:
+def rubric(kind: Type) -> TypeRubric:
     """The rubric of a type, from its file: a line `what:`, then a line for each axis."""
     lines = [line.partition(":") for line in _own(f"{kind}.txt").splitlines() if line.strip()]
     axes = {name.strip(): text.strip() for name, _, text in lines}
     what = axes.pop("what")
     criteria = tuple(Criterion(name, Scale(1, 5, whole=True), text) for name, text in axes.items())
-    return Rubric(kind, what, Contract("json_object", criteria))
+    return TypeRubric(kind, what, Contract("json_object", criteria))
 
 
 def axis_name(kind: Type, axis: str) -> str:

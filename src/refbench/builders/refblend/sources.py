@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.builders.kit.store import Store
-from refbench.builders.refblend.layouts import Layout
-from refbench.builders.refblend.tables import TABLES, Annotations, Label, coco_labels, dataset_files, labels
+from refbench.builders.refblend.layouts import SourceLayout
+from refbench.builders.refblend.tables import TABLES, Label, PictureAnnotations, coco_labels, dataset_files, labels
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
@@ -27,7 +27,7 @@ _CAPTION = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePicture(Annotations):
+class LabelledPicture(PictureAnnotations):
     """A picture that can be used. `name` is what its source calls it."""
 
     name: str
@@ -54,13 +54,15 @@ class Sources:
     """All pictures in the order of their names, what was skipped, and labels that could not be read."""
 
     root: Path
-    pictures: tuple[SourcePicture, ...]
+    pictures: tuple[LabelledPicture, ...]
     skipped: tuple[Skipped, ...]
     wrong: tuple[tuple[str, str], ...] = ()
     """Where, and what could not be read there."""
 
 
-def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None, avoid: Path | None = None) -> Sources:
+def gather(
+    given: Path, layout: SourceLayout, work: Path, *, limit: int | None = None, avoid: Path | None = None
+) -> Sources:
     """The pictures of a folder or table. What was looked at by an earlier build and has not changed is not opened
     again. `limit` takes the first by name, or the first rows; what lies below `avoid` is not looked at."""
     if given.is_file() and given.suffix.lower() in TABLES:
@@ -94,7 +96,7 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
     return Sources(root, pictures, (*skipped, *collection.skipped), tuple(wrong))
 
 
-def _tables(folder: Path, layout: Layout) -> list[Path]:
+def _tables(folder: Path, layout: SourceLayout) -> list[Path]:
     if layout.table:
         tables = sorted(folder.glob(layout.table))
         if not tables:
@@ -107,7 +109,7 @@ def _tables(folder: Path, layout: Layout) -> list[Path]:
     return [] if not parquet or any(True for _ in picture_names(folder)) else parquet
 
 
-def _all_labels(root: Path, tables: Iterable[Path], layout: Layout) -> Iterator[tuple[Path, Label]]:
+def _all_labels(root: Path, tables: Iterable[Path], layout: SourceLayout) -> Iterator[tuple[Path, Label]]:
     """Every label with the folder that its paths are relative to: that of its table, where the layout says nothing."""
     for table in tables:
         base = root / layout.root if layout.root else table.parent
@@ -138,7 +140,7 @@ def _kept(data: bytes, work: Path) -> Path:
     return path
 
 
-def _walked(root: Path, layout: Layout, avoid: Path | None) -> list[str]:
+def _walked(root: Path, layout: SourceLayout, avoid: Path | None) -> list[str]:
     """Names of pictures that belong to the layout. Those of the dataset itself, written into the folder that it is made
     of, are not among them; names are compared, since resolving a million links takes longer than opening them."""
     ours = None if avoid is None else os.path.relpath(avoid, root).replace(os.sep, "/")
@@ -170,7 +172,7 @@ def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | 
                 yield one
 
 
-def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> SourcePicture:
+def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None) -> LabelledPicture:
     path = root / found.name
     in_path = layout.says(found.name) or {}
     inside = label is not None and isinstance(label.picture, bytes)
@@ -178,7 +180,7 @@ def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> S
     def pick(field: str) -> str | None:
         return (getattr(label, field) if label else None) or in_path.get(field)
 
-    return SourcePicture(
+    return LabelledPicture(
         name=label.where if inside and label else found.name,
         path=str(Path.cwd() / path),
         sha256=found.sha256,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from refbench.builders.kit.split import clusters, drawn_for_test
-from refbench.builders.refblend.sources import SourcePicture
+from refbench.builders.refblend.sources import LabelledPicture
 from refbench.pictures.collection import SAME_LOOKS, lookalikes
 
 Side = Literal["train", "test"]
@@ -21,7 +21,7 @@ RULE = (
 )
 
 
-def alike(pictures: Sequence[SourcePicture]) -> tuple[int, ...]:
+def alike(pictures: Sequence[LabelledPicture]) -> tuple[int, ...]:
     """The number of each picture's group of near-duplicates. Remembered: all pairs are compared (7 s for 64,000
     pictures), and the split and every pool ask."""
     return _groups(tuple(picture.looks for picture in pictures))
@@ -32,7 +32,7 @@ def _groups(looks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(group) for group in lookalikes(looks))
 
 
-def hanging_together(pictures: Sequence[SourcePicture]) -> list[list[str]]:
+def hanging_together(pictures: Sequence[LabelledPicture]) -> list[list[str]]:
     """The hashes of near-duplicates and of pictures of one subject, and of whatever these lead to, together."""
     groups: dict[str, list[tuple[str, object]]] = {}
     for picture, look in zip(pictures, alike(pictures), strict=True):
@@ -42,7 +42,7 @@ def hanging_together(pictures: Sequence[SourcePicture]) -> list[list[str]]:
 
 
 def sides(
-    pictures: Sequence[SourcePicture], test_share: float, seed: int = 0, useful: Container[str] | None = None
+    pictures: Sequence[LabelledPicture], test_share: float, seed: int = 0, useful: Container[str] | None = None
 ) -> dict[str, Side]:
     """The side of each picture, by hash: whole clusters go to the test side in drawn order while they fit its share.
 
