@@ -235,9 +235,9 @@ def test_the_papers_seven_sources_are_described_and_marked_untested() -> None:
     shipped = layouts()
     papers = {name for name, layout in shipped.items() if layout.untested}
     assert papers == {"dreambooth", "customconcept101", "subjects200k", "wikiart", "human-art", "stylebooth", "x2i"}
-    assert shipped["dreambooth"].says("dataset/dog6/02.jpg") == {"subject": "dog6"}
-    assert shipped["subjects200k"].says("a/collection2_0017_left.jpg") == {"subject": "collection2_0017"}
-    assert shipped["stylebooth"].says("train/Watercolor/12.png") == {"style": "Watercolor"}
+    assert shipped["dreambooth"].read_path("dataset/dog6/02.jpg") == {"subject": "dog6"}
+    assert shipped["subjects200k"].read_path("a/collection2_0017_left.jpg") == {"subject": "collection2_0017"}
+    assert shipped["stylebooth"].read_path("train/Watercolor/12.png") == {"style": "Watercolor"}
     assert all(layout.about for layout in shipped.values())
 
 

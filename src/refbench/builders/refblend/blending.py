@@ -22,7 +22,7 @@ from refbench.builders.refblend.samples import Finished, Sample
 from refbench.builders.refblend.screening import LOWEST, REVIEWED, marks_of, too_low
 from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.sources import LabelledPicture
-from refbench.builders.refblend.split import Side, alike
+from refbench.builders.refblend.split import Side, lookalike_groups
 from refbench.builders.refblend.types import Type
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
@@ -66,7 +66,7 @@ def pools_of(pictures: Sequence[LabelledPicture], side: Mapping[str, Side], type
     for kind in ("subject", "style"):
         groups: dict[str, str] = {}
         seen: set[tuple[str, int]] = set()
-        for picture, look in zip(pictures, alike(pictures), strict=True):
+        for picture, look in zip(pictures, lookalike_groups(pictures), strict=True):
             if (group := getattr(picture, kind)) is None:
                 continue
             name = f"{side.get(picture.sha256)}\0{group}"

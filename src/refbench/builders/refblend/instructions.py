@@ -114,7 +114,7 @@ def compose(
         picture=planned.picture,
         references=tuple(references),
         caption=usable,
-        instruction=_ended(" ".join(phrases)),
+        instruction=_with_full_stop(" ".join(phrases)),
     )
 
 
@@ -132,6 +132,6 @@ def usable_caption(caption: str | None) -> str | Failure:
     return text
 
 
-def _ended(text: str) -> str:
+def _with_full_stop(text: str) -> str:
     """With one full stop: the released code puts a second one behind captions that end in their own."""
     return text if text.rstrip(_CLOSING).endswith(_ENDS) else f"{text}."

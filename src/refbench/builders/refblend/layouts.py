@@ -69,7 +69,7 @@ class SourceLayout(Record):
     """Of the pictures, as their source states it."""
     note: str = ""
 
-    def says(self, name: str) -> dict[str, str] | None:
+    def read_path(self, name: str) -> dict[str, str] | None:
         """What the path of a picture says of it; None where it is not a picture of this layout."""
         if not self.path:
             return {}

@@ -62,7 +62,7 @@ def write_dataset(
     with Store(settings.work / "shards.jsonl") as store:
         write_shards(out, samples if "webdataset" in formats else (), rules, store, settings.seed)
     names = [(finished.sample.id, name_of(finished.sample.types)) for finished in samples]
-    shown = chosen([name for name, _ in names], [kind for _, kind in names], settings.seed)
+    shown = shown_on_sheet([name for name, _ in names], [kind for _, kind in names], settings.seed)
     write_sheet(out / "contact_sheet.png", out, [samples[place].sample for place in shown])
 
 
@@ -102,7 +102,7 @@ def write_about(settings: Settings, sources: Sources, numbers: Mapping[str, Any]
         "that names them. Made by RefBlend, in the form that MultiRef-Bench reads.",
         counts=counts,
         settings={
-            key: _said(value)
+            key: _as_text(value)
             for key, value in build.items()
             if key != "not_offered" and value not in (None, "", {}, [])
         },
@@ -122,9 +122,9 @@ def write_about(settings: Settings, sources: Sources, numbers: Mapping[str, Any]
     write_card(card, dropped, out, sources.root)
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_said(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_as_text(one)}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -196,7 +196,7 @@ def read_statistics(folder: Path) -> dict[str, Any]:
     return numbers
 
 
-def chosen(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
+def shown_on_sheet(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
     """Places of the samples to show, at most MOST: every combination in turn, drawn by the seed."""
     turns: dict[str, list[int]] = {}
     for place in sorted(range(len(ids)), key=lambda place: draw(seed, "sheet", ids[place])):
@@ -219,17 +219,17 @@ def write_sheet(path: Path, out: Path, samples: Sequence[Sample]) -> None:
 
 def _strip(sample: Sample, out: Path, width: int) -> Pixels:
     strip = np.full((_SIDE + 2 * _LINE + _GAP, width, 3), 255, np.uint8)
-    _say(strip, sample.id, _GAP, _LINE - 4)
+    _write_label(strip, sample.id, _GAP, _LINE - 4)
     for number, (label, name) in enumerate([("target", sample.picture), *sample.image_path_mapping.items()]):
         x = _GAP + number * (_SIDE + _GAP)
-        small = _small(out / name)
+        small = _thumbnail(out / name)
         height, across = small.shape[:2]
         strip[_LINE : _LINE + height, x : x + across] = small
-        _say(strip, label, x, 2 * _LINE + _SIDE - 4)
+        _write_label(strip, label, x, 2 * _LINE + _SIDE - 4)
     return strip
 
 
-def _small(path: Path) -> Pixels:
+def _thumbnail(path: Path) -> Pixels:
     pixels = decode(path.read_bytes())
     if isinstance(pixels, Failure):
         return np.full((_SIDE, _SIDE, 3), 200, np.uint8)
@@ -238,6 +238,6 @@ def _small(path: Path) -> Pixels:
     return resize(pixels, (max(1, round(width * scale)), max(1, round(height * scale))), "box")
 
 
-def _say(strip: Pixels, text: str, x: int, y: int) -> None:
+def _write_label(strip: Pixels, text: str, x: int, y: int) -> None:
     """Ids and placeholders are ASCII, so OpenCV's own letters will do."""
     cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, _INK, 1, cv2.LINE_AA)

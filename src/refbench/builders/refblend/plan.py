@@ -142,9 +142,9 @@ def plan(
         asked = [total for _, total in possible]
         given = [rooms(which) for which in range(len(sets))]
     else:
-        asked = rounded(_shares(rules, sets, proportions), n)
+        asked = largest_remainders(_shares(rules, sets, proportions), n)
         words = np.array([draw(seed, name) for name in pictures], np.uint64)
-        given = dealt(
+        given = spread_evenly(
             asked,
             rooms,
             lambda which, sweep: mixed(words, draw(seed, sweep, *sets[which])),
@@ -217,7 +217,7 @@ def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet,
     return weights
 
 
-def rounded(shares: Sequence[float], total: int) -> list[int]:
+def largest_remainders(shares: Sequence[float], total: int) -> list[int]:
     """Whole numbers in these proportions with this sum, each within 1 of the exact one (largest remainders)."""
     whole = sum(shares)
     if not whole > 0:
@@ -230,7 +230,7 @@ def rounded(shares: Sequence[float], total: int) -> list[int]:
     return numbers
 
 
-def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
+def fill_evenly(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
     """How much each picture gets of `amount`, at most its room, so that the loads end as level as they can.
 
     As water finds its level; what does not fill the last level goes to the pictures with the lowest `luck`.
@@ -247,7 +247,7 @@ def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
     return taken
 
 
-def dealt(
+def spread_evenly(
     amounts: Sequence[int], rooms: Callable[[int], Counts], luck: Callable[[int, int], Words], pictures: int
 ) -> list[Counts]:
     """For every set, how many samples each picture gives to it; `rooms(set)` is how many it can give.
@@ -266,7 +266,7 @@ def dealt(
             if not amounts[each]:
                 continue
             load -= given[each]
-            given[each] = poured(load, rooms(each), amounts[each], luck(each, sweep))
+            given[each] = fill_evenly(load, rooms(each), amounts[each], luck(each, sweep))
             load += given[each]
         unevenness = float((load.astype(np.float64) ** 2).sum())
         waited = 0 if unevenness < best else waited + 1

@@ -88,9 +88,9 @@ def gather(
         known.setdefault(name, replace(label, picture=b"") if isinstance(label.picture, bytes) else label)
         if tables and limit is not None and len(known) >= limit:
             break
-    names = list(known) if tables else _walked(root, layout, avoid)
+    names = list(known) if tables else _picture_files(root, layout, avoid)
     with Store(work / "sources.jsonl") as store:
-        collection = distinct(root, _looked(root, names[:limit], store))
+        collection = distinct(root, _inspected(root, names[:limit], store))
         store.settle()
     pictures = tuple(_picture(root, found, layout, known.get(found.name)) for found in collection.found)
     return Sources(root, pictures, (*skipped, *collection.skipped), tuple(wrong))
@@ -127,11 +127,11 @@ def _name(label: Label, root: Path, base: Path, work: Path) -> str | None:
     if label.picture is None:
         return None
     if isinstance(label.picture, bytes):
-        return os.path.relpath(_kept(label.picture, work), root)
+        return os.path.relpath(_stored_picture(label.picture, work), root)
     return os.path.relpath(os.path.normpath(base / label.picture.replace("\\", "/")), root).replace(os.sep, "/")
 
 
-def _kept(data: bytes, work: Path) -> Path:
+def _stored_picture(data: bytes, work: Path) -> Path:
     """A file with a picture's bytes, named by them."""
     path = work / "pictures" / f"{hashlib.sha256(data).hexdigest()}{EXTENSIONS.get(sniff(data) or '', '.bin')}"
     if not path.exists():
@@ -140,18 +140,18 @@ def _kept(data: bytes, work: Path) -> Path:
     return path
 
 
-def _walked(root: Path, layout: SourceLayout, avoid: Path | None) -> list[str]:
+def _picture_files(root: Path, layout: SourceLayout, avoid: Path | None) -> list[str]:
     """Names of pictures that belong to the layout. Those of the dataset itself, written into the folder that it is made
     of, are not among them; names are compared, since resolving a million links takes longer than opening them."""
     ours = None if avoid is None else os.path.relpath(avoid, root).replace(os.sep, "/")
     return [
         name
         for name in picture_names(root)
-        if layout.says(name) is not None and (ours is None or not name.startswith(f"{ours}/"))
+        if layout.read_path(name) is not None and (ours is None or not name.startswith(f"{ours}/"))
     ]
 
 
-def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | Skipped]:
+def _inspected(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | Skipped]:
     def fresh(name: str) -> tuple[str, Found | Skipped | None]:
         try:
             facts = (root / name).stat()
@@ -174,7 +174,7 @@ def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | 
 
 def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None) -> LabelledPicture:
     path = root / found.name
-    in_path = layout.says(found.name) or {}
+    in_path = layout.read_path(found.name) or {}
     inside = label is not None and isinstance(label.picture, bytes)
 
     def pick(field: str) -> str | None:
@@ -188,7 +188,7 @@ def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None
         height=found.height,
         format=found.format,
         looks=found.looks,
-        caption=pick("caption") or (_beside(path) if layout.sidecar and not inside else None),
+        caption=pick("caption") or (_caption_beside(path) if layout.sidecar and not inside else None),
         subject=pick("subject"),
         style=pick("style"),
         people=label.people if label else (),
@@ -197,7 +197,7 @@ def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None
     )
 
 
-def _beside(path: Path) -> str | None:
+def _caption_beside(path: Path) -> str | None:
     """The caption in a text file beside the picture."""
     text = path.with_suffix(".txt")
     try:
