@@ -98,15 +98,19 @@ def gather(
 
 def _tables(folder: Path, layout: SourceLayout) -> list[Path]:
     if layout.table:
-        tables = sorted(folder.glob(layout.table))
-        if not tables:
-            raise RefBenchError(f"{folder} holds no {layout.table}, which its layout wants: check --layout")
-        return tables
+        return _globbed(folder, layout.table)
     if (folder / "dataset_info.json").is_file() or (folder / "dataset_dict.json").is_file():
         return dataset_files(folder)
     # A copy of a repository of pictures in Parquet files; where there are picture files, these are meant.
     parquet = dataset_files(folder)
     return [] if not parquet or any(True for _ in picture_names(folder)) else parquet
+
+
+def _globbed(folder: Path, pattern: str) -> list[Path]:
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise RefBenchError(f"{folder} holds no {pattern}, which its layout wants: check --layout")
+    return files
 
 
 def _all_labels(root: Path, tables: Iterable[Path], layout: SourceLayout) -> Iterator[tuple[Path, Label]]:
@@ -115,10 +119,7 @@ def _all_labels(root: Path, tables: Iterable[Path], layout: SourceLayout) -> Ite
         base = root / layout.root if layout.root else table.parent
         yield from ((base, label) for label in labels(table, layout, root))
     if layout.coco:
-        files = sorted(root.glob(layout.coco))
-        if not files:
-            raise RefBenchError(f"{root} holds no {layout.coco}, which its layout wants: check --layout")
-        for file in files:
+        for file in _globbed(root, layout.coco):
             yield from ((root / layout.root, label) for label in coco_labels(file))
 
 
