@@ -1,6 +1,6 @@
-"""Weights from a model hub at a pinned revision, in the hub's own cache of the user; or from a folder of one's own.
+"""Weights from a model hub at a pinned revision, in the user's cache of the hub, or from a folder that the user fills.
 
-An entry of `HubFiles.files` is a file of the repository, or `a|b` (the first that there is), or an address
+An entry of `HubFiles.files` is a file of the repository, or `a|b` (the first that exists), or an address
 (`https://...`) where a file lies elsewhere. `#sha256=` and a hash, or at least its first eight digits, may follow.
 Files put into `<weights folder>/hub/<network>/` come before the cache: offline machines are served that way.
 """
@@ -47,7 +47,7 @@ def wanted(info: NetworkInfo) -> list[Wanted]:
 
 
 def hub_folder(info: NetworkInfo) -> Path:
-    """Where files of one's own serve before the hub's cache."""
+    """The user's own files of a network, which come before the hub's cache."""
     return weights_folder() / "hub" / info.name
 
 
@@ -171,7 +171,7 @@ def _unreachable(info: NetworkInfo, entry: Wanted, why: str = "") -> RefBenchErr
 
 
 def _from_address(info: NetworkInfo, entry: Wanted, told: Told | None) -> Path:
-    """A file that lies at an address of its own, by an atomic rename into the folder of one's own files."""
+    """A file that lies at an address of its own, by an atomic rename into the folder of the user's own files."""
     folder = hub_folder(info)
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{entry.names[0]}-")

@@ -287,7 +287,7 @@ def of_people(scale: Scale) -> CommonScale:
 
 
 def judge_with_people(scale: Scale, known: Range | None) -> CommonScale:
-    """Judge and people, in the people's units; nobody is taken to share a scale that was not said."""
+    """Judge and people, in the people's units; raters share a scale only where the user says so."""
     if scale.same:
         return CommonScale(True, known)
     if scale.humans is None:

@@ -101,7 +101,7 @@ def draw_pairs(
     by_slice: bool = True,
 ) -> list[Drawn]:
     """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
-    aggregate has no value for it; there is no p without permutations."""
+    aggregate has no value for it; without permutations p is None."""
     groups: dict[bytes, list[int]] = {}
     for number, pairing in enumerate(pairings):
         groups.setdefault(pairing.shared.tobytes(), []).append(number)
@@ -139,7 +139,7 @@ class _Group:
         self.slices = [where for where in slices if where.level != "overall"] if by_slice else []
         self.design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
         self.couples: dict[str, Array] = {}
-        """pairs x 2 x cases of each metric; a value that one side lacks is no value of the pair."""
+        """pairs x 2 x cases of each metric; a value that one side lacks does not count for the pair."""
         for metric, column in values.items():
             couple = np.stack([column[[p.first, p.second]][:, p.shared] for p in pairings])
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
@@ -290,7 +290,7 @@ def bound_pairs(
     """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
     [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
 
-    Failures that the aggregate gives a value are no unknowns. None for a measure without a finite range.
+    Failures that the aggregate gives a value are not unknown. None for a measure without a finite range.
     """
     of = next(m for m in aggregate.measures if m.name == measure)
     ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}

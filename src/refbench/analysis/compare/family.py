@@ -42,7 +42,7 @@ _TIE = 1e-6
 
 @dataclass(frozen=True)
 class Systems:
-    """The scores of the systems to be compared, and all that is said about how they came about."""
+    """The scores of the systems to be compared, and what is known about how they were made."""
 
     aggregate: Aggregate
     columns: Columns

@@ -1,5 +1,5 @@
 """Runs and released figures compared: `RUN_DIR:MODEL`, `RUN_DIR`, or `BENCHMARK:MODEL`, read once each, laid over the
-same cases, with everything said that is not the same on them."""
+same cases, with a list of everything that differs between them."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def folded(
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Unused weights (the text half, where only pictures are encoded) are no news."""
+    """Unused weights (the text half, where only pictures are encoded) are not worth a warning."""
     logging = transformers.utils.logging
     level = logging.get_verbosity()
     bar = logging.is_progress_bar_enabled()

@@ -117,7 +117,7 @@ def _sigmoid(values: NDArray[np.float32]) -> Floats:
 
 
 LEAST_JOINTS = 4
-"""Fewer joints than this are no skeleton: a hand that holds a telephone is a person to the object detector."""
+"""Fewer joints than this do not make a skeleton: a hand that holds a telephone is a person to the object detector."""
 VISIBLE = 0.5
 """A joint counts when the network holds it for visible and present with at least this, inside the picture."""
 
