@@ -1,4 +1,8 @@
-"""The names of IDEA-Bench: its categories, questions and calls, and what only scorers see of a case."""
+"""IDEA-Bench's cases: its categories, questions and calls, and the official layout under any root.
+
+Nothing is repaired; what is odd is told. The category of a case comes from the flags of its meta.json; where names or
+files say something else, the flags stand and the conflict is reported.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.benchmarks.kit.published import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
@@ -105,7 +109,7 @@ def category_of(*, reference: bool, several_references: bool, several_outputs: b
     return "I2I" if reference else "T2I"
 
 
-# The groups of the printed tables and their leaf tasks, as data, and which of them a task of the release is in.
+# --- groups of the printed tables and their leaf tasks --------------------------------------------------------------
 
 
 class Group(Record):
@@ -165,7 +169,7 @@ def _plain(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-# The questions of a case: those for a judge (auto_eval.jsonl) and those for people (eval.json).
+# --- questions, for a judge (auto_eval.jsonl) and for people (eval.json) --------------------------------------------
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -270,10 +274,7 @@ def _standard(texts: Mapping[str, str], digit: str, word: str) -> str:
     return ""
 
 
-# Files to cases: the official IDEA-Bench layout under any root. Nothing is repaired; what is odd is told.
-#
-# The category of a case comes from the flags of its meta.json; where names or files say something else, the flags
-# stand and the conflict is reported.
+# --- files to cases -------------------------------------------------------------------------------------------------
 
 META, INSTRUCTION, AUTO, HUMAN = "meta.json", "instruction.txt", "auto_eval.jsonl", "eval.json"
 ROLE = "reference"
@@ -299,8 +300,7 @@ class Release:
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every case that has a meta.json and an instruction, or those with questions for a judge."""
-    if subset is not None and subset not in SUBSETS:
-        raise RefBenchError(f"--subset {subset}: IDEA-Bench has the subsets {', '.join(SUBSETS)}")
+    check_subset("IDEA-Bench", subset, SUBSETS)
     release = read_release(root)
     cases = tuple(case for case in release.cases if subset != "auto" or case.details.auto)
     if not cases:

@@ -1,6 +1,5 @@
-"""The one picture that the released scripts make of a question's pictures, and the card that shows how many there are.
-
-Sizes, gaps and order are those of the release. Pillow does all of it, as there: file by file, without EXIF rotation.
+"""What is asked of the judge: each of the six questions three times, in `paper` about one stitched picture, in
+`corrected` about the pictures themselves. The words of the questions are those of the user's official files.
 """
 
 from __future__ import annotations
@@ -90,9 +89,6 @@ def _jpeg(picture: Image.Image) -> bytes:
     picture.save(data, format="JPEG")
     return data.getvalue()
 
-
-# What is asked of the judge: each of the six questions three times, in `paper` about one stitched picture, in
-# `corrected` about the pictures themselves. The words of the questions are those of the user's official files.
 
 MAX_TOKENS = 8192
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total
 from refbench.benchmarks.kit.asks import Call, Range
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.benchmarks.kit.definition import (
     Asked,
     Asking,
@@ -247,8 +247,7 @@ def _loader(
 
     def load_dataset(root: Path, subset: str | None = None) -> Dataset:
         bench = made()
-        if subset is not None:
-            raise RefBenchError(f"--subset {subset}: {bench.title} has no subsets")
+        check_subset(bench.title, subset)
         found = load(root)
         dataset = found if isinstance(found, Dataset) else Dataset(bench.name, root, root, tuple(found))
         for part, metric in measured_by(bench, dataset.cases):

@@ -10,7 +10,7 @@ from pathlib import Path
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import read_facts
-from refbench.record import Record
+from refbench.record import Record, RefBenchError
 
 PICTURE_ANOMALIES = {
     "missing_picture": "the picture is not there: the case cannot be run",
@@ -34,6 +34,7 @@ class Dataset:
     benchmark: str
     root: Path
     picture_root: Path
+    """The names of pictures in the cases start from here."""
     cases: tuple[AnyCase, ...]
     subset: str | None = None
     outside: frozenset[str] = frozenset()
@@ -55,6 +56,14 @@ class Dataset:
             if not self.path(picture).is_file()
         }
         return unjudged({case: f"{name} is not there" for case, name in gone.items()})
+
+
+def check_subset(title: str, subset: str | None, subsets: Iterable[str] = ()) -> None:
+    """Raises where a benchmark has no such subset."""
+    there = tuple(subsets)
+    if subset is not None and subset not in there:
+        names = f"the subsets {', '.join(there)}" if there else "no subsets"
+        raise RefBenchError(f"--subset {subset}: {title} has {names}")
 
 
 def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) -> dict[str, int]:
