@@ -10,10 +10,10 @@ from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import released_scores
 from refbench.record import RefBenchError
 from refbench.report import print_result, to_markdown
-from refbench.report.leaderboard import leaderboard, not_ranked, ranked
+from refbench.report.leaderboard import leaderboard, leaderboards
 from refbench.tables.result import Result
 from refbench.tables.scoring import result_of
-from refbench.tables.table import Row
+from refbench.tables.table import Row, ranked
 
 
 def two_judges() -> Result:
@@ -149,8 +149,7 @@ def test_the_leaderboard_ranks_by_the_same_rule_and_says_who_is_left_out() -> No
     failed = {"value": None, "failure": Failure(kind="refused")}
     few = [s if s.model == "Bagel" or s.case == cases[0].id else s.model_copy(update=failed) for s in kept]
     result = result_of(benchmark("creval"), cases, few, draws=0)
-    lines = leaderboard(result, {"level": "overall"})
-    assert [(line.model, line.rank) for line in lines] == [("Bagel", 1), ("seedream4-0", None)]
-    (said,) = not_ranked(lines)
-    assert said == "seedream4-0 is not ranked: only 1 of 874 scored."
+    board = leaderboards(result)[0]
+    assert [(line.model, line.rank) for line in board.lines] == [("Bagel", 1), ("seedream4-0", None)]
+    assert board.not_ranked() == ["seedream4-0 is not ranked: only 1 of 874 scored."]
     assert [rank.model for rank in ranking(result, "corrected", "gpt-4o", draws=50)] == ["Bagel"]

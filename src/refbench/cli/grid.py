@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -46,38 +47,26 @@ def grid_command(
     if columns < 1 or not 32 <= size <= 2048:
         raise RefBenchError("--columns is a number from 1 up, and --size is from 32 to 2048 pixels")
     from refbench.cli.printing import write_file
-    from refbench.report.grid.choice import choose, marks_of
+    from refbench.report.grid.choice import Choice, choose, marks_of
     from refbench.report.grid.sheet import Sheet, caption_of, open_board, sheet_bytes, sheet_rows
 
-    board = open_board(runs, protocol)
-    try:
-        there = [model.name for model in board.models]
-        shown = _named(models, there)
+    counts = {"worst": worst, "best": best, "random": random, "disagree": disagree}
+    choice = Choice.of_options(_split(cases), counts, of, seed)
+    with closing(open_board(runs, protocol)) as board:
+        shown = _named(models, [model.name for model in board.models])
         marks = marks_of(board.result, measure=metric, protocol=protocol, judge=judge)
-        chosen = choose(
-            board.cases,
-            marks,
-            shown,
-            ids=[name.strip() for name in cases.split(",") if name.strip()] if cases else (),
-            worst=worst,
-            best=best,
-            random=random,
-            disagree=disagree,
-            of=of,
-            seed=seed,
-        )
+        chosen = choose(board.cases, marks, shown, choice)
         rows = sheet_rows(board, marks, chosen, shown, data, output_seed)
         sheet = Sheet(size=size, columns=columns, font=font)
         caption = caption_of(board, marks, chosen, shown, output_seed)
         pages = sheet.pages(board.bench.title, caption, rows, paged=out.suffix.lower() == ".pdf")
-    finally:
-        board.close()
-    absent = sum(shot.path is None and shot.failure is None for row in rows for shot in row.references)
-    changed = [shot.failure.detail for row in rows for shot in row.references if shot.failure]
+    write_file(out, sheet_bytes(pages, out), quiet=json)
+    references = [tile for row in rows for tile in row.references]
+    absent = sum(tile.path is None and tile.failure is None for tile in references)
+    changed = [tile.failure.detail for tile in references if tile.failure]
     broken = list(dict.fromkeys([*changed, *sheet.broken]))
     if json:
-        write_file(out, sheet_bytes(pages, out), quiet=True)
-        said = {
+        content = {
             "out": str(out),
             "cases": [case.id for case in chosen.cases],
             "models": shown,
@@ -87,9 +76,8 @@ def grid_command(
             "broken": broken,
             "characters_without_a_font": list(sheet.missing),
         }
-        print(orjson.dumps(said).decode())
+        print(orjson.dumps(content).decode())
         return 0
-    write_file(out, sheet_bytes(pages, out))
     print(caption)
     if absent:
         print(f"{absent} references are not at hand and stay empty boxes: give --data DIR", file=sys.stderr)
@@ -100,10 +88,14 @@ def grid_command(
     return 0
 
 
+def _split(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
 def _named(text: str | None, there: list[str]) -> list[str]:
     if text is None:
         return there
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = _split(text)
     stranger = next((name for name in names if name not in there), None)
     if stranger is not None or not names:
         raise RefBenchError(f"--models {stranger or text}: there are {', '.join(there)}")

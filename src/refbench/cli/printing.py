@@ -11,7 +11,7 @@ from refbench.failure import TRANSIENT
 from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.terminal import check_level
 from refbench.runs import write_rows
-from refbench.runs.disk import disk_error
+from refbench.runs.disk import disk_error, write_whole
 from refbench.tables.result import UNREADABLE, Result
 
 Format = Literal["terminal", "json", "csv", "markdown"]
@@ -44,15 +44,10 @@ def write_text(text: str, out: Path | None, result: Result, items: Path | None) 
 
 def write_file(path: Path, data: bytes, *, quiet: bool = False) -> None:
     """Write a whole file and say where it is."""
-    part = path.with_name(f".part-{path.name}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(path)
+        write_whole(path, data)
     except OSError as error:
         raise disk_error(error, path) from error
-    finally:
-        part.unlink(missing_ok=True)
     if not quiet:
         print(f"written: {path}")
 

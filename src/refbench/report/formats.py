@@ -8,23 +8,14 @@ from typing import Any
 
 import orjson
 
-from refbench.report.leaderboard import (
-    JUDGE,
-    cells,
-    headings,
-    leaderboard,
-    left_out,
-    lower_said,
-    not_ranked,
-    slice_titles,
-    slices_of,
-)
+from refbench.report.leaderboard import JUDGE, direction, leaderboards, left_out, size
 from refbench.tables.result import Result
+from refbench.tables.table import OVERALL
 
 
 def to_json(result: Result) -> str:
     """One object: benchmark, fingerprint and rows, then what else there is to know about them."""
-    said: dict[str, Any] = {
+    content: dict[str, Any] = {
         "benchmark": result.table.benchmark,
         "fingerprint": result.table.fingerprint,
         "digest": result.table.digest,
@@ -39,7 +30,7 @@ def to_json(result: Result) -> str:
         "changes": list(result.changes),
         "notes": list(result.notes),
     }
-    return orjson.dumps(said).decode()
+    return orjson.dumps(content).decode()
 
 
 def to_csv(result: Result) -> str:
@@ -84,22 +75,15 @@ def _ends(name: str, pair: tuple[float, float] | None) -> dict[str, float | None
 def to_markdown(result: Result, *, by: str = "overall") -> str:
     """The leaderboard overall and for each slice of the level `by` (each category unless one is named), to paste."""
     blocks = []
-    for level in ("overall", "category" if by == "overall" else by):
-        slices = slices_of(result.table.rows, level)
-        for title, where in zip(slice_titles(slices, level), slices, strict=True):
-            lines = leaderboard(result, where)
-            if not lines:
-                continue
-            titles = headings(lines)
-            rules = ["---" if heading in ("model", JUDGE) else "---:" for heading in titles]
-            rows = [titles, rules, *(cells(line, lines) for line in lines)]
-            body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-            said = not_ranked(lines)
-            if level == "overall":
-                said = [*lower_said(result, lines), *said, *left_out(result, lines)]
-            below = "".join(f"\n- {sentence}" for sentence in said)
-            name = "Overall" if level == "overall" else title
-            blocks.append(f"### {name}\n\n{body}\n" + (f"{below}\n" if below else ""))
-    subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
-    what = f"{result.bench.title}: {len(result.cases)} cases{subset}; {result.measured_by()}"
-    return "\n".join([*blocks, f"{what}; fingerprint `{result.table.fingerprint}`, digest `{result.table.digest}`"])
+    for board in leaderboards(result, "category" if by == "overall" else by):
+        overall = board.where == OVERALL
+        rules = ["---" if heading in ("model", JUDGE) else "---:" for heading in board.headings]
+        rows = [board.headings, rules, *board.rows]
+        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+        notes = board.not_ranked()
+        if overall:
+            notes = [*direction(result, board), *notes, *left_out(result, board)]
+        below = "".join(f"\n- {note}" for note in notes)
+        blocks.append(f"### {'Overall' if overall else board.title}\n\n{table}\n" + (f"{below}\n" if below else ""))
+    stamp = f"fingerprint `{result.table.fingerprint}`, digest `{result.table.digest}`"
+    return "\n".join([*blocks, f"{result.bench.title}: {size(result)}; {stamp}"])

@@ -1,4 +1,4 @@
-"""The leaderboard: one line for each model, best first, whatever it is printed as."""
+"""The leaderboard: one line for each model, best first, whatever it is printed as, and the sentences below it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,6 @@ from dataclasses import dataclass, replace
 from refbench.score import digits_of
 from refbench.tables.result import UNREADABLE, Result
 from refbench.tables.table import Ranked, Row, names_of, ranked
-
-__all__ = [
-    "INTERVAL",
-    "JUDGE",
-    "Line",
-    "Ranked",
-    "called",
-    "cells",
-    "failures_said",
-    "headings",
-    "interval",
-    "kinds_said",
-    "leaderboard",
-    "left_out",
-    "lower_said",
-    "not_ranked",
-    "number",
-    "ranked",
-    "scored",
-    "slice_titles",
-    "slices_of",
-]
 
 JUDGE = "judge"
 """The column that says whose marks a line has, where there are several judges."""
@@ -94,92 +72,125 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
     return [replace(by_row[id(place.row)], place=place) for place in order]
 
 
-def not_ranked(lines: Sequence[Line]) -> list[str]:
-    """Which lines have no rank and why, one sentence each."""
-    return [f"{called(line, lines)} is {line.place.why_not}." for line in lines if line.place and line.place.why_not]
+@dataclass(frozen=True)
+class Leaderboard:
+    """The lines of one slice as a table of text: a row of cells for each line, under headings."""
+
+    where: Mapping[str, str]
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def several_judges(self) -> bool:
+        return len({line.judge for line in self.lines}) > 1
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures beside the summary."""
+        return list(dict.fromkeys(row.metric for line in self.lines for row in line.others))
+
+    @property
+    def names(self) -> list[str]:
+        """The model of each line, with its judge where the lines have several."""
+        if not self.several_judges:
+            return [line.model for line in self.lines]
+        return [f"{line.model} ({line.judge or 'no judge'})" for line in self.lines]
+
+    @property
+    def headings(self) -> list[str]:
+        first = self.lines[0]
+        titles = ["model", *([JUDGE] if self.several_judges else [])]
+        titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL, "scored"]
+        titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
+        titles += ["published"] if self._with_published else []
+        return [*titles, *self.measures]
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [self._cells(line) for line in self.lines]
+
+    def _cells(self, line: Line) -> list[str]:
+        main, digits = line.main, line.digits
+        others = {row.metric: row.value for row in line.others}
+        interval = f"{main.ci95[0]:.{digits}f} to {main.ci95[1]:.{digits}f}" if main.ci95 else "-"
+        # Of several seeds, the count also says what it is made of.
+        of_seeds = f" ({main.n_cases} cases x {main.n_seeds} seeds)" if main.n_seeds > 1 else ""
+        return [
+            line.model,
+            *([line.judge or "none"] if self.several_judges else []),
+            number(main.value, digits),
+            interval,
+            f"{main.n_scored}/{main.n_expected}{of_seeds}",
+            *(number(row.value, digits) for row in line.other_protocols),
+            *([number(line.published, digits)] if self._with_published else []),
+            *(number(others.get(name), digits) for name in self.measures),
+        ]
+
+    @property
+    def _with_published(self) -> bool:
+        return any(line.published is not None for line in self.lines)
+
+    def not_ranked(self) -> list[str]:
+        """Which lines have no rank and why, one sentence each."""
+        places = zip(self.names, (line.place for line in self.lines), strict=True)
+        return [f"{name} is {place.why_not}." for name, place in places if place and place.why_not]
 
 
-def called(line: Line, lines: Sequence[Line]) -> str:
-    """The model, with its judge where the lines have several."""
-    return line.model if not _several_judges(lines) else f"{line.model} ({line.judge or 'no judge'})"
+def leaderboards(result: Result, by: str = "overall") -> list[Leaderboard]:
+    """The leaderboard of all cases, and of each slice of the level `by`; slices without a line are left out."""
+    levels = dict.fromkeys(("overall", by))
+    titled = [place for level in levels for place in titled_slices(result.table.rows, level)]
+    found = [Leaderboard(where, title, tuple(leaderboard(result, where))) for title, where in titled]
+    return [board for board in found if board.lines]
 
 
-def slices_of(rows: Sequence[Row], level: str) -> list[dict[str, str]]:
-    """The slices of a level in the order of the table."""
-    found = {tuple(row.slice.items()): dict(row.slice) for row in rows if row.slice["level"] == level}
-    return list(found.values())
-
-
-def slice_titles(slices: Sequence[Mapping[str, str]], level: str) -> list[str]:
-    """What to call the slices of a level: by the level's own name where that tells them apart, else by all names."""
+def titled_slices(rows: Sequence[Row], level: str) -> list[tuple[str, dict[str, str]]]:
+    """The slices of a level in the order of the table, each with what to call it: the level's own name where that
+    tells them apart, else all names."""
+    slices = list({tuple(row.slice.items()): dict(row.slice) for row in rows if row.slice["level"] == level}.values())
     names = [names_of(where) or [level] for where in slices]
-    short = [of_slice[-1] for of_slice in names]
-    return short if len(set(short)) == len(short) else [", ".join(of_slice) for of_slice in names]
-
-
-def headings(lines: Sequence[Line]) -> list[str]:
-    """Column titles for `cells`."""
-    first = lines[0]
-    titles = ["model", *([JUDGE] if _several_judges(lines) else [])]
-    titles += [f"{first.main.metric} ({first.main.protocol})", INTERVAL, "scored"]
-    titles += [f"{row.metric} ({row.protocol})" for row in first.other_protocols]
-    titles += ["published"] if _with_published(lines) else []
-    return [*titles, *_measures(lines)]
-
-
-def cells(line: Line, lines: Sequence[Line]) -> list[str]:
-    """The line as text, one cell for each of the headings of all lines."""
-    digits = line.digits
-    others = {row.metric: row.value for row in line.others}
-    return [
-        line.model,
-        *([line.judge or "none"] if _several_judges(lines) else []),
-        number(line.main.value, digits),
-        interval(line.main, digits),
-        scored(line.main),
-        *(number(row.value, digits) for row in line.other_protocols),
-        *([number(line.published, digits)] if _with_published(lines) else []),
-        *(number(others.get(name), digits) for name in _measures(lines)),
-    ]
+    unique = len({of_slice[-1] for of_slice in names}) == len(names)
+    titles = [of_slice[-1] if unique else ", ".join(of_slice) for of_slice in names]
+    return list(zip(titles, slices, strict=True))
 
 
 def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def interval(row: Row, digits: int) -> str:
-    return f"{row.ci95[0]:.{digits}f} to {row.ci95[1]:.{digits}f}" if row.ci95 else "-"
+def size(result: Result) -> str:
+    """How many cases a table is about, and what they were measured with."""
+    subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
+    return f"{len(result.cases)} cases{subset}; {result.measured_by()}"
 
 
-def scored(row: Row) -> str:
-    """How many pictures have a value, of those expected; of several seeds also what they are made of."""
-    counts = f"{row.n_scored}/{row.n_expected}"
-    return counts if row.n_seeds < 2 else f"{counts} ({row.n_cases} cases x {row.n_seeds} seeds)"
-
-
-def lower_said(result: Result, lines: Sequence[Line]) -> list[str]:
+def direction(result: Result, board: Leaderboard) -> list[str]:
     """Of which of the measures shown less is better."""
-    shown = dict.fromkeys(row.metric for line in lines for row in (line.main, *line.others))
+    shown = dict.fromkeys(row.metric for line in board.lines for row in (line.main, *line.others))
     lower = [name for name in shown if name in result.bench.scoring.lower]
     return [f"Lower is better: {', '.join(lower)}."] if lower else []
 
 
-def left_out(result: Result, lines: Sequence[Line]) -> list[str]:
+def left_out(result: Result, board: Leaderboard) -> list[str]:
     """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
     they may have changed, pictures that were not asked for yet."""
     found = []
     states = _states(result)
-    for line in lines:
-        name, row = called(line, lines), line.main
+    for name, line in zip(board.names, board.lines, strict=True):
+        row = line.main
         # Of a row without any value it goes without saying that nothing was scored in its parts.
-        prosaic = ("small n", "no interval", *(["nothing scored in"] if row.value is None else []))
-        remarks = [r for r in (row.remark or "").split("; ") if r and not r.startswith(prosaic)]
-        said = [f"{row.metric} is about less than all: {'; '.join(remarks)}"] if remarks else []
-        said += failures_said(row, line.digits, result.refusals)
+        less = [r for r in remarks(row) if row.value is not None or not r.startswith("nothing scored in")]
+        sentences = [f"{row.metric} is about less than all: {'; '.join(less)}"] if less else []
+        sentences += failure_sentences(row, line.digits, result.refusals)
         further = _further(result, line, states)
-        said += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
-        found += [f"{name}: {sentence}." for sentence in said]
+        sentences += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
+        found += [f"{name}: {sentence}." for sentence in sentences]
     return found
+
+
+def remarks(row: Row) -> list[str]:
+    """What a number is not about: the remarks of its row, without those about its interval."""
+    return [one for one in (row.remark or "").split("; ") if one and not one.startswith(("small n", "no interval"))]
 
 
 States = Mapping[tuple[str, str | None, str, str], Counter[str]]
@@ -211,18 +222,18 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
         expected = kinds.total()
         # What cannot run here at all is said in the notes.
         if kinds[""] < expected and kinds["not_measured"] < expected:
-            said = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if kind)
-            found.append(f"{part} {kinds['']}/{expected} ({said})")
+            others = ", ".join(f"{n} {kind}" for kind, n in kinds.items() if kind)
+            found.append(f"{part} {kinds['']}/{expected} ({others})")
     return found
 
 
-def failures_said(row: Row, digits: int, refusals: str = "conditional") -> list[str]:
+def failure_sentences(row: Row, digits: int, refusals: str = "conditional") -> list[str]:
     """Sentences, without the model's name, about what a row's number is not of: what failed and what that may have
     changed, and what was not asked for yet."""
-    said = []
+    found = []
     what = "cases" if row.n_seeds < 2 else "pictures"
     if row.failures:
-        text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({kinds_said(row)})"
+        text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({_kinds(row)})"
         if row.n_imputed:
             how = "with the value that the protocol gives them" if refusals == "conditional" else "as the worst value"
             text += f", {row.n_imputed} of them counted {how}"
@@ -230,15 +241,15 @@ def failures_said(row: Row, digits: int, refusals: str = "conditional") -> list[
             low, high = (number(end, digits) for end in row.bounds)
             they = f"the other {open_}" if row.n_imputed else "they"
             text += f": whatever {they} had scored, {row.metric} would be between {low} and {high}"
-        said.append(text)
+        found.append(text)
     if row.n_not_asked:
-        said.append(
+        found.append(
             f"{row.n_not_asked} of {row.n_expected} {what} not asked yet: the same run command goes on with them"
         )
-    return said
+    return found
 
 
-def kinds_said(row: Row) -> str:
+def _kinds(row: Row) -> str:
     """The failures by kind, the model's own apart from those of judges and metrics."""
     found = []
     for kind, n in row.failures.items():
@@ -247,15 +258,3 @@ def kinds_said(row: Row) -> str:
         whose = {"refused": " by the judge" if row.judge else "", UNREADABLE: " of the case"}.get(kind, "")
         found += [f"{n - own} {kind}{whose}"] if n > own else []
     return ", ".join(found)
-
-
-def _measures(lines: Sequence[Line]) -> list[str]:
-    return list(dict.fromkeys(row.metric for line in lines for row in line.others))
-
-
-def _several_judges(lines: Sequence[Line]) -> bool:
-    return len({line.judge for line in lines}) > 1
-
-
-def _with_published(lines: Sequence[Line]) -> bool:
-    return any(line.published is not None for line in lines)

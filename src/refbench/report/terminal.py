@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -11,19 +11,7 @@ from rich.text import Text
 
 from refbench.benchmarks import PublishedValue
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import (
-    INTERVAL,
-    Line,
-    called,
-    cells,
-    headings,
-    leaderboard,
-    left_out,
-    lower_said,
-    not_ranked,
-    slice_titles,
-    slices_of,
-)
+from refbench.report.leaderboard import INTERVAL, Leaderboard, Line, direction, leaderboards, left_out, size
 from refbench.tables.result import Result
 from refbench.tables.table import OVERALL
 
@@ -43,17 +31,20 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
     """Print the leaderboard (and one for each slice of the level `by`), failures, changes and notes."""
     out = out or console()
     check_level(result, by)
-    subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
     stamps = f"fingerprint {result.table.fingerprint}, digest {result.table.digest}"
-    head = f": {len(result.cases)} cases{subset}; {result.measured_by()}; {stamps}"
-    _print(Text.assemble((result.bench.title, "bold"), head), out)
-    lines = _print_slice(result, OVERALL, "overall", out)
-    if by != "overall":
-        slices = slices_of(result.table.rows, by)
-        for title, where in zip(slice_titles(slices, by), slices, strict=True):
-            _print_slice(result, where, title, out)
-    for sentence in (*lower_said(result, lines), *left_out(result, lines)):
-        _print(sentence, out)
+    _print(Text.assemble((result.bench.title, "bold"), f": {size(result)}; {stamps}"), out)
+    boards = leaderboards(result, by)
+    for board in boards:
+        if board.where != OVERALL:
+            out.print()
+        out.print(Text(board.title, "italic"), soft_wrap=True)
+        _print_tables(tables(board, out.width), out)
+        for sentence in (*board.not_ranked(), *_published(result, board)):
+            _print(sentence, out)
+    for board in boards:
+        if board.where == OVERALL:
+            for sentence in (*direction(result, board), *left_out(result, board)):
+                _print(sentence, out)
     _print_changes(result, out)
     for note in result.notes:
         _print(f"Note: {note}.", out)
@@ -66,38 +57,28 @@ def check_level(result: Result, by: str) -> None:
         raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
 
 
-def _print(text: str | Text, out: Console, style: str = "") -> None:
+def _print(text: str | Text, out: Console) -> None:
     """A sentence: as one line where nobody's screen is to be filled."""
-    out.print(text if isinstance(text, Text) else Text(text), style=style or None, soft_wrap=not out.is_terminal)
+    out.print(text if isinstance(text, Text) else Text(text), soft_wrap=not out.is_terminal)
 
 
-def _print_slice(result: Result, where: Mapping[str, str], title: str, out: Console) -> list[Line]:
-    lines = leaderboard(result, dict(where))
-    if not lines:
-        return []
-    if where != OVERALL:
-        out.print()
-    out.print(Text(title, "italic"), soft_wrap=True)
-    for table in tables(lines, out.width):
-        for number, text in enumerate(table):
-            out.print(Text(text, "" if number else "bold"), soft_wrap=True)
-    for sentence in not_ranked(lines):
-        _print(sentence, out)
-    _print_published(result, where, lines, out)
-    return lines
+def _print_tables(tables: Sequence[Sequence[str]], out: Console) -> None:
+    for table in tables:
+        for number, line in enumerate(table):
+            out.print(Text(line, "" if number else "bold"), soft_wrap=True)
 
 
-def tables(lines: Sequence[Line], width: int) -> list[list[str]]:
+def tables(board: Leaderboard, width: int) -> list[list[str]]:
     """The leaderboard; of many measures, first the summary and then a table with a row for each measure."""
-    few = len({row.metric for line in lines for row in line.others}) <= _MOST_COLUMNS
-    shown = lines if few else [replace(line, others=()) for line in lines]
-    titles = headings(shown)
-    found = panels(titles, [cells(line, shown) for line in shown], width, names=titles.index(INTERVAL) - 1)
-    if not few:
-        measures = dict.fromkeys(row.metric for line in lines for row in line.others)
-        rows = [[measure, *(_measured(line, measure) for line in lines)] for measure in measures]
-        found += panels(["measure", *(called(line, lines) for line in lines)], rows, width)
-    return found
+    if len(board.measures) <= _MOST_COLUMNS:
+        return _panels_of(board, width)
+    summary = replace(board, lines=tuple(replace(line, others=()) for line in board.lines))
+    rows = [[measure, *(_measured(line, measure) for line in board.lines)] for measure in board.measures]
+    return _panels_of(summary, width) + panels(["measure", *board.names], rows, width)
+
+
+def _panels_of(board: Leaderboard, width: int) -> list[list[str]]:
+    return panels(board.headings, board.rows, width, names=board.headings.index(INTERVAL) - 1)
 
 
 def panels(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int, names: int = 1) -> list[list[str]]:
@@ -135,24 +116,30 @@ def _measured(line: Line, measure: str) -> str:
     return f"{row.value:.{line.digits}f} ({row.n_scored}/{row.n_expected})"
 
 
-def _print_published(result: Result, where: Mapping[str, str], lines: Sequence[Line], out: Console) -> None:
+def _published(result: Result, board: Leaderboard) -> list[Text]:
     """What papers have for the same measure and slice: beside the table only what was measured in the same way."""
-    measure = lines[0].main.metric
-    beside = [p for p in result.published() if p.metric == measure and dict(p.slice) == where]
-    if any(line.published is not None for line in lines):
-        tables = ", ".join(dict.fromkeys(p.table for p in beside))
-        said = f"published: Table {tables} of {result.bench.paper}, the same judge and wording; it belongs beside"
-        _print(f"{said} {measure} (paper)", out, "dim")
-    values: dict[tuple[str, str, str], list[PublishedValue]] = {}
-    for differs, p in [*(("", p) for p in beside if p.model is None), *result.published_apart()]:
-        if p.metric == measure and dict(p.slice) == where:
-            values.setdefault((differs, p.table, p.judge), []).append(p)
-    for (differs, table, judge), found in values.items():
-        head = f"published, with {differs}: not the same measurement" if differs else "published"
+    measure, paper = board.lines[0].main.metric, result.bench.paper
+
+    def shown(value: PublishedValue) -> bool:
+        return value.metric == measure and dict(value.slice) == board.where
+
+    found = []
+    beside = [value for value in result.published() if shown(value)]
+    if any(line.published is not None for line in board.lines):
+        tables = ", ".join(dict.fromkeys(value.table for value in beside))
+        same = "the same judge and wording; it belongs beside"
+        found.append(f"published: Table {tables} of {paper}, {same} {measure} (paper)")
+    alike: dict[tuple[str, str, str], list[PublishedValue]] = {}
+    for differs, value in [*(("", value) for value in beside if value.model is None), *result.published_apart()]:
+        if shown(value):
+            alike.setdefault((differs, value.table, value.judge), []).append(value)
+    for (differs, table, judge), values in alike.items():
+        heading = f"published, with {differs}: not the same measurement" if differs else "published"
         # A judge that is another one is in the heading already.
         by = f", judge {judge}" if judge and f"judge {judge}" not in differs else ""
-        numbers = ", ".join(f"{p.label} {p.value:g}" for p in found)
-        _print(f"{head} (Table {table} of {result.bench.paper}{by}): {numbers}", out, "dim")
+        numbers = ", ".join(f"{value.label} {value.value:g}" for value in values)
+        found.append(f"{heading} (Table {table} of {paper}{by}): {numbers}")
+    return [Text(line, "dim") for line in found]
 
 
 def _print_changes(result: Result, out: Console) -> None:
@@ -168,11 +155,9 @@ def _print_changes(result: Result, out: Console) -> None:
         total = None if None in deltas else sum(deltas)
         rows.append([f"{model} ({judge})" if several else model, *(_signed(delta) for delta in [*deltas, total])])
     out.print(Text("\nfrom paper to corrected: change of avg by cause", "italic"), soft_wrap=True)
-    for table in panels(["model", *names, "total"], rows, out.width):
-        for number, text in enumerate(table):
-            out.print(Text(text, "" if number else "bold"), soft_wrap=True)
+    _print_tables(panels(["model", *names, "total"], rows, out.width), out)
     for name, what in names.items():
-        _print(f"  {name}: {what}", out, "dim")
+        _print(Text(f"  {name}: {what}", "dim"), out)
 
 
 def _signed(value: float | None) -> str:

@@ -268,7 +268,7 @@ def listed_questions(item: Item) -> str:
 def rephrasing_parts(task: DesignTask, instruction: str) -> list[str | Path]:
     """The question that the rephrase wrapper asks, word for word, so that both give prompts of one kind."""
     values = {"count": str(task.outputs), "shown": str(len(task.pictures)), "size": "not fixed"}
-    text = wording("refbench.models", "rephrase.txt", instruction=instruction, **values)
+    text = wording("refbench.models.wrappers", "rephrase.txt", instruction=instruction, **values)
     return [text, *numbered("Picture {} (reference):", [picture.path for picture in task.pictures])]
 
 

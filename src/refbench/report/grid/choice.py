@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,9 +77,8 @@ def marks_of(
     why_not: dict[tuple[str, str], str] = {}
     for score in mine:
         if score.metric in parts and score.value is None:
-            said = score.failure.kind if score.failure else f"does not apply: {score.not_applicable}"
-            said = "not asked yet" if score.not_asked else said
-            why_not.setdefault((score.model, score.case), said)
+            why = score.failure.kind if score.failure else f"does not apply: {score.not_applicable}"
+            why_not.setdefault((score.model, score.case), "not asked yet" if score.not_asked else why)
     return Marks(
         measure=name,
         protocol=chosen,
@@ -91,60 +90,67 @@ def marks_of(
     )
 
 
-def choose(
-    cases: Sequence[AnyCase],
-    marks: Marks,
-    models: Sequence[str],
-    *,
-    ids: Sequence[str] = (),
-    worst: int | None = None,
-    best: int | None = None,
-    random: int | None = None,
-    disagree: int | None = None,
-    of: str | None = None,
-    seed: int = 0,
-) -> Chosen:
-    """Cases by name, by their value for one model (`of`) or on average over the models, by how far the models are
-    apart, or by lot."""
-    given = {"--cases": ids or None, "--worst": worst, "--best": best, "--random": random, "--disagree": disagree}
-    said = [name for name, value in given.items() if value is not None]
-    if len(said) > 1:
-        raise RefBenchError(f"{said[0]} and {said[1]} exclude each other: give one of them")
-    count = next((value for value in (worst, best, random, disagree) if value is not None), None)
-    if count is not None and count < 1:
-        raise RefBenchError(f"{said[0]} {count}: give a number from 1 up")
-    if of is not None and of not in models:
-        raise RefBenchError(f"--of {of}: the sheet has {', '.join(models)}")
-    if ids:
+@dataclass(frozen=True)
+class Choice:
+    """How the cases of a sheet are chosen: by name, by their value for one model (`of`) or on average over the models,
+    by how far the models are apart, or by lot."""
+
+    by: str = "random"
+    """cases, worst, best, random or disagree: the option that says it."""
+    count: int = 4
+    ids: tuple[str, ...] = ()
+    of: str | None = None
+    seed: int = 0
+
+    @classmethod
+    def of_options(cls, ids: Sequence[str], counts: Mapping[str, int | None], of: str | None, seed: int) -> Choice:
+        """From the options of the command, of which at most one may be given; some cases by lot where none is."""
+        given = {"cases": len(ids) or None, **counts}
+        chosen = [(name, count) for name, count in given.items() if count is not None]
+        if len(chosen) > 1:
+            raise RefBenchError(f"--{chosen[0][0]} and --{chosen[1][0]} exclude each other: give one of them")
+        by, count = chosen[0] if chosen else (cls.by, cls.count)
+        if count < 1:
+            raise RefBenchError(f"--{by} {count}: give a number from 1 up")
+        return cls(by, count, tuple(ids), of, seed)
+
+
+def choose(cases: Sequence[AnyCase], marks: Marks, models: Sequence[str], choice: Choice) -> Chosen:
+    """The cases that a choice is about."""
+    if choice.of is not None and choice.of not in models:
+        raise RefBenchError(f"--of {choice.of}: the sheet has {', '.join(models)}")
+    if choice.by == "cases":
         by_id = {case.id: case for case in cases}
-        stranger = next((name for name in ids if name not in by_id), None)
+        stranger = next((name for name in choice.ids if name not in by_id), None)
         if stranger is not None:
             raise RefBenchError(f"--cases {stranger}: there is no such case; the first is {cases[0].id}")
-        return Chosen(tuple(by_id[name] for name in ids), "cases chosen by name")
-    if not said or random is not None:
-        number = min(random or 4, len(cases))
-        drawn = np.random.default_rng(seed).choice(len(cases), size=number, replace=False)
-        return Chosen(tuple(cases[n] for n in drawn), f"{number} cases drawn at random (seed {seed})")
-    table = np.stack([marks.values[model] for model in models])
-    if disagree is not None:
-        if len(models) < 2:
-            raise RefBenchError("--disagree needs at least two models")
-        key, rule = (
-            table.min(axis=0) - table.max(axis=0),
-            f"cases on which the models are furthest apart in {marks.title}",
-        )
-    else:
-        low = (best is None) != marks.lower
-        column = table[list(models).index(of)] if of else mean_of_those_there(table)
-        key = column if low else -column
-        over = f"for {of}" if of else f"for {models[0]}" if len(models) == 1 else f"on average over {', '.join(models)}"
-        rule = f"cases with the {'lowest' if low else 'highest'} {marks.title} {over}"
+        return Chosen(tuple(by_id[name] for name in choice.ids), "cases chosen by name")
+    if choice.by == "random":
+        number = min(choice.count, len(cases))
+        drawn = np.random.default_rng(choice.seed).choice(len(cases), size=number, replace=False)
+        return Chosen(tuple(cases[n] for n in drawn), f"{number} cases drawn at random (seed {choice.seed})")
+    key, rule = _order_by(marks, models, choice)
     there = np.flatnonzero(~np.isnan(key))
     if not len(there):
-        raise RefBenchError(f"{said[0]}: no case has a value of {marks.measure} here")
-    order = sorted(there.tolist(), key=lambda n: (key[n], cases[n].id))[:count]
-    head = "the first of the " if len(order) == 1 else f"the {len(order)} "
-    return Chosen(tuple(cases[n] for n in order), f"{head}{rule}, among those with a value")
+        raise RefBenchError(f"--{choice.by}: no case has a value of {marks.measure} here")
+    order = sorted(there.tolist(), key=lambda n: (key[n], cases[n].id))[: choice.count]
+    first = "the first of the " if len(order) == 1 else f"the {len(order)} "
+    return Chosen(tuple(cases[n] for n in order), f"{first}{rule}, among those with a value")
+
+
+def _order_by(marks: Marks, models: Sequence[str], choice: Choice) -> tuple[Array, str]:
+    """What cases are ordered by, least first, and that in words."""
+    table = np.stack([marks.values[model] for model in models])
+    if choice.by == "disagree":
+        if len(models) < 2:
+            raise RefBenchError("--disagree needs at least two models")
+        apart: Array = table.min(axis=0) - table.max(axis=0)
+        return apart, f"cases on which the models are furthest apart in {marks.title}"
+    low = (choice.by == "worst") != marks.lower
+    column = table[list(models).index(choice.of)] if choice.of else mean_of_those_there(table)
+    whose = f"for {choice.of or models[0]}" if choice.of or len(models) == 1 else f"on average over {', '.join(models)}"
+    rule = f"cases with the {'lowest' if low else 'highest'} {marks.title} {whose}"
+    return (column if low else -column), rule
 
 
 def state_of(marks: Marks, model: str, case: AnyCase, position: int, output: Failure | None) -> str:

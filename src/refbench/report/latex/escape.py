@@ -6,7 +6,9 @@ xelatex and lualatex, and as code points, which is what pdflatex prints, since i
 
 from __future__ import annotations
 
+import tomllib
 import unicodedata
+from importlib import resources
 
 from refbench.record import clean_text
 
@@ -19,99 +21,10 @@ WIDE = r"""\ifdefined\refbenchwide\else
 \fi"""
 """The command for characters that pdflatex has no letters for; goes before the table that needs it."""
 
-_ASCII = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "_": r"\_",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "$": r"\$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "'": r"\textquotesingle{}",
-    "`": r"\textasciigrave{}",
-    '"': r"\char34{}",  # \textquotedbl needs T1 fonts
-}
+_CHARACTERS = tomllib.loads(resources.files("refbench.report.latex").joinpath("characters.toml").read_text("utf-8"))
+_ASCII, _SIGNS, _ACCENTS = (_CHARACTERS[name] for name in ("ascii", "signs", "accents"))
 _NEVER_TWICE = "-,"
 """Signs that make another one in pairs: a dash, a quotation mark."""
-
-_SIGNS = {
-    "\u00a0": "~",
-    "–": "--",
-    "—": "---",
-    "‘": "`{}",
-    "’": "'{}",
-    "“": "``{}",
-    "”": "''{}",
-    "…": r"\ldots{}",
-    "†": r"\dag{}",
-    "‡": r"\ddag{}",
-    "§": r"\S{}",
-    "×": r"$\times$",
-    "±": r"$\pm$",
-    "·": r"$\cdot$",
-    "•": r"\textbullet{}",
-    "→": r"$\rightarrow$",
-    "←": r"$\leftarrow$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≈": r"$\approx$",
-    "∞": r"$\infty$",
-    "°": r"$^{\circ}$",
-    "²": r"$^{2}$",
-    "³": r"$^{3}$",
-    "µ": r"$\mu$",
-    "©": r"\textcopyright{}",
-    "®": r"\textregistered{}",
-    "™": r"\texttrademark{}",
-    "ß": r"\ss{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "œ": r"\oe{}",
-    "Œ": r"\OE{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-    "ı": r"\i{}",
-    **dict(zip("αβγδεζηθικλμνξπρστυφχψω", [
-        rf"${name}$" for name in (
-            r"\alpha", r"\beta", r"\gamma", r"\delta", r"\epsilon", r"\zeta", r"\eta", r"\theta", r"\iota", r"\kappa",
-            r"\lambda", r"\mu", r"\nu", r"\xi", r"\pi", r"\rho", r"\sigma", r"\tau", r"\upsilon", r"\phi", r"\chi",
-            r"\psi", r"\omega",
-        )
-    ], strict=True)),
-    **dict(zip("ΓΔΘΛΞΠΣΦΨΩ", [
-        rf"${name}$" for name in (
-            r"\Gamma", r"\Delta", r"\Theta", r"\Lambda", r"\Xi", r"\Pi", r"\Sigma", r"\Phi", r"\Psi", r"\Omega",
-        )
-    ], strict=True)),
-}  # fmt: skip
-
-_ACCENTS = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0306": "u",
-    "\u0307": ".",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030b": "H",
-    "\u030c": "v",
-    "\u0323": "d",
-    "\u0327": "c",
-    "\u0331": "b",
-}
-"""Accents that the fonts of every LaTeX have."""
 
 
 def tex(text: str) -> str:

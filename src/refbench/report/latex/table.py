@@ -1,28 +1,36 @@
-"""Open or closed weights, by what the user says and by a list of families; what neither knows stays unknown."""
+"""The table of a paper before it is written in any language: columns, blocks of rows (by open and closed weights, and
+what papers have printed), and which cells are marked.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Literal
 
 from refbench.benchmarks import PublishedValue
 from refbench.record import RefBenchError
-from refbench.report.leaderboard import Line, leaderboard, ranked, slice_titles, slices_of
+from refbench.report.leaderboard import Line, leaderboard, remarks, titled_slices
 from refbench.score import digits_of
 from refbench.tables.result import Result
-from refbench.tables.table import Row
+from refbench.tables.table import Row, ranked
 
 Kind = Literal["open", "closed"]
+Mark = Literal["best", "second", ""]
+Place = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Protocol, metric and slice."""
+
+UNRANKED = frozenset({"fid"})
+"""Neither more nor less of it is better: what MultiRef-Bench calls FID is a number of single pictures."""
 
 
 @dataclass(frozen=True)
 class Openness:
-    """What the user says of models by name; the list of families is asked for the others."""
+    """Open or closed weights, by what the user says and by a list of families; what neither knows stays unknown."""
 
     open: Sequence[str] = ()
     closed: Sequence[str] = ()
@@ -34,8 +42,8 @@ class Openness:
 
     def check(self, names: Sequence[str]) -> None:
         """A name that is in no row is a mistake in typing."""
-        for option, said in (("--open", self.open), ("--closed", self.closed)):
-            for name in said:
+        for option, given in (("--open", self.open), ("--closed", self.closed)):
+            for name in given:
                 if name not in names:
                     raise RefBenchError(f"{option} {name}: the table has {', '.join(dict.fromkeys(names))}")
 
@@ -75,21 +83,8 @@ def _begins(name: str, family: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _families() -> Mapping[str, Kind]:
-    said = tomllib.loads(resources.files("refbench.report.latex").joinpath("openness.toml").read_text("utf-8"))
-    return {**dict.fromkeys(said["open"], "open"), **dict.fromkeys(said["closed"], "closed")}
-
-
-# The table of a paper before it is written in any language: columns, blocks of rows, and which cells are marked.
-
-Mark = Literal["best", "second", ""]
-Place = tuple[str, str, tuple[tuple[str, str], ...]]
-"""Protocol, metric and slice."""
-
-UNRANKED = frozenset({"fid"})
-"""Neither more nor less of it is better: what MultiRef-Bench calls FID is a number of single pictures."""
-
-_PROSAIC = ("small n", "no interval")
-"""Remarks about the interval, not about what the number is of."""
+    kinds = tomllib.loads(resources.files("refbench.report.latex").joinpath("openness.toml").read_text("utf-8"))
+    return {**dict.fromkeys(kinds["open"], "open"), **dict.fromkeys(kinds["closed"], "closed")}
 
 
 @dataclass(frozen=True)
@@ -218,16 +213,14 @@ def _columns(result: Result, lines: Sequence[Line], by: str) -> tuple[Column, ..
         raise RefBenchError(f"--by {by}: this table has the levels {', '.join(levels)}")
     # Not the same slices for every measure: MultiRef-Bench has no types in its real-world split.
     with_value = [row for row in result.table.rows if row.metric == main.metric and row.protocol == main.protocol]
-    slices = slices_of(with_value, by)
-    titles = zip(slice_titles(slices, by), slices, strict=True)
-    found = [column(title, main.metric, main.protocol, where) for title, where in titles]
+    titled = titled_slices(with_value, by)
+    found = [column(title, main.metric, main.protocol, where) for title, where in titled]
     return (*found, column("overall", main.metric, main.protocol, overall))
 
 
-def said_missing(row: Row | None) -> str:
+def missing(row: Row | None) -> str:
     """What a number is not about, from its remark."""
-    remarks = ((row.remark if row else None) or "").split("; ")
-    return "; ".join(remark for remark in remarks if remark and not remark.startswith(_PROSAIC))
+    return "; ".join(remarks(row)) if row else ""
 
 
 def _marked(entries: Sequence[Entry], columns: Sequence[Column], digits: Sequence[int]) -> list[Entry]:
@@ -238,12 +231,7 @@ def _marked(entries: Sequence[Entry], columns: Sequence[Column], digits: Sequenc
             valued = [(e, cell) for e, cell in theirs if cell.value is not None]
             marks |= {(e, c): mark for e, mark in _marks(valued, column, digits[c]).items()}
     return [
-        Entry(
-            entry.name,
-            entry.judge,
-            tuple(Cell(cell.value, cell.row, marks.get((e, c), "")) for c, cell in enumerate(entry.cells)),
-            entry.main,
-        )
+        replace(entry, cells=tuple(replace(cell, mark=marks.get((e, c), "")) for c, cell in enumerate(entry.cells)))
         for e, entry in enumerate(entries)
     ]
 
@@ -256,9 +244,9 @@ def _marks(cells: Sequence[tuple[int, Cell]], column: Column, digits: int) -> di
     order = ranked([cell.row for _, cell in cells if cell.row], {column.metric} if column.lower else ())
     enough = {id(place.row) for place in order if place.rank is not None}
     cells = [(e, cell) for e, cell in cells if id(cell.row) in enough]
-    missing = {e: said_missing(cell.row) for e, cell in cells}
-    if len(set(missing.values())) > 1:
-        cells = [(e, cell) for e, cell in cells if not missing[e]]
+    lacks = {e: missing(cell.row) for e, cell in cells}
+    if len(set(lacks.values())) > 1:
+        cells = [(e, cell) for e, cell in cells if not lacks[e]]
     if len(cells) < 2 or column.metric in UNRANKED:
         return {}
     shown = {e: round(cell.value or 0.0, digits) for e, cell in cells}
@@ -279,8 +267,7 @@ def _printed(result: Result, columns: Sequence[Column], which: Literal["run", "a
     if which == "run":
         values = [*result.published(), *(value for _, value in result.published_apart())]
     first = columns[0].protocol
-    places = {(metric, where): c for c, column in enumerate(columns) for _, metric, where in [column.place]
-              if column.protocol == first}  # fmt: skip
+    places = {column.place[1:]: c for c, column in enumerate(columns) if column.protocol == first}
     found: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for value in values:
         c = places.get((value.metric, tuple(sorted(value.slice.items()))))

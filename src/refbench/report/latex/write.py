@@ -8,10 +8,10 @@ from typing import Literal
 
 from refbench import __version__
 from refbench.report.latex.escape import WIDE, comment, is_wide, tex
-from refbench.report.latex.table import Block, Cell, Column, Entry, Openness, PaperTable, paper_table, said_missing
-from refbench.report.leaderboard import failures_said, ranked
+from refbench.report.latex.table import Block, Cell, Column, Entry, Openness, PaperTable, missing, paper_table
+from refbench.report.leaderboard import failure_sentences
 from refbench.tables.result import Result
-from refbench.tables.table import Row
+from refbench.tables.table import Row, ranked
 
 Interval = Literal["range", "half", "none"]
 
@@ -84,11 +84,11 @@ def _head(table: PaperTable, result: Result) -> list[str]:
     ]
     for block in table.blocks:
         if block.name in ("open", "closed"):
-            said = "; ".join(f"{entry.name} by {table.known_by[entry.name]}" for entry in block.entries)
-            lines.append(f"% {block.name}: {comment(said)}")
+            names = "; ".join(f"{entry.name} by {table.known_by[entry.name]}" for entry in block.entries)
+            lines.append(f"% {block.name}: {comment(names)}")
         elif block.name == "models":
-            said = ", ".join(dict.fromkeys(entry.name for entry in block.entries))
-            lines.append(f"% neither known to be open nor closed (say --open NAME or --closed NAME): {comment(said)}")
+            names = ", ".join(dict.fromkeys(entry.name for entry in block.entries))
+            lines.append(f"% neither known to be open nor closed (say --open NAME or --closed NAME): {comment(names)}")
     if wide:
         lines.append(
             "% pdflatex has no letters for some names and prints their code points; xelatex and lualatex print them "
@@ -195,14 +195,14 @@ def _lines(title: str) -> list[str]:
 def _name(table: PaperTable, entry: Entry) -> str:
     if entry.printed:
         return rf"\textit{{{tex(entry.name)}}}$^{{\dagger}}$"
-    letter = _letters(table).get(said_missing(entry.main), "")
+    letter = _letters(table).get(missing(entry.main), "")
     return tex(entry.name) + (rf"$^{{{letter}}}$" if letter else "")
 
 
 def _letters(table: PaperTable) -> dict[str, str]:
     """A letter for each thing that some model's number is not about."""
-    said = dict.fromkeys(said_missing(entry.main) for entry in table.entries)
-    return {text: chr(ord("a") + n) for n, text in enumerate(text for text in said if text)}
+    texts = dict.fromkeys(missing(entry.main) for entry in table.entries)
+    return {text: chr(ord("a") + n) for n, text in enumerate(filter(None, texts))}
 
 
 def _number(entry: Entry, cell: Cell, digits: int, counted: Row | None) -> str:
@@ -284,40 +284,39 @@ def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
         name = row.model if names.count(row.model) == 1 else f"{row.model} ({row.judge})"
         if row.failures or row.n_not_asked:
             digits = table.digits(next(c for c, column in enumerate(table.columns) if column.summary))
-            notes += [f"{name}: {sentence}" for sentence in failures_said(row, digits, result.refusals)]
+            notes += [f"{name}: {sentence}" for sentence in failure_sentences(row, digits, result.refusals)]
     if imputed and result.refusals == "conditional":
-        said = ", ".join(f"{n} of {name}" for name, n in imputed.items())
-        notes.append(f"The aggregate of the paper puts values in place of failures: {said}")
+        counts = ", ".join(f"{n} of {name}" for name, n in imputed.items())
+        notes.append(f"The aggregate of the paper puts values in place of failures: {counts}")
     places = ranked(rows, result.bench.scoring.lower)
     notes += [f"{place.row.model} is {place.why_not}" for place in places if place.why_not]
     return notes
 
 
 def _sources(result: Result, table: PaperTable) -> list[str]:
-    parts = result.table.parts
-    protocols = dict.fromkeys(column.protocol for column in table.columns)
-    said = []
-    for name in protocols:
+    parts, bench = result.table.parts, result.bench
+    protocols = []
+    for name in dict.fromkeys(column.protocol for column in table.columns):
         versions = ", ".join(f"{part} {n}" for part, n in parts.get("protocols", {}).get(name, {}).items())
-        said.append(f"{name} ({versions})" if versions else name)
+        protocols.append(f"{name} ({versions})" if versions else name)
+    paper = f" ({bench.paper})" if bench.paper else ""
     subset = f", subset {parts['subset']}" if parts.get("subset") else ""
-    found = [f"{result.bench.title} ({result.bench.paper})" if result.bench.paper else result.bench.title]
-    found[0] += f": {len(result.cases)} cases{subset}"
-    found.append(f"Protocol {', '.join(said)}")
     judges = result.judges_said()
-    found.append(f"Judge {judges}, {result.wording}" if judges else "No judge")
-    found.append(f"RefBench {__version__}, fingerprint {result.table.fingerprint}")
-    return found
+    return [
+        f"{bench.title}{paper}: {len(result.cases)} cases{subset}",
+        f"Protocol {', '.join(protocols)}",
+        f"Judge {judges}, {result.wording}" if judges else "No judge",
+        f"RefBench {__version__}, fingerprint {result.table.fingerprint}",
+    ]
 
 
 def _published_note(result: Result, table: PaperTable) -> list[str]:
     printed = [entry for entry in table.entries if entry.printed]
     if not printed:
         return []
-    tables = ", ".join(dict.fromkeys(f"Table {entry.printed}" for entry in printed))
+    where = ", ".join(dict.fromkeys(f"Table {entry.printed}" for entry in printed)) + f" of {result.bench.paper}"
     judges = ", ".join(dict.fromkeys(entry.judge for entry in printed if entry.judge))
-    said = f"{tables} of {result.bench.paper}" + (f", judged by {judges}" if judges else "")
-    apart = (
-        ", and not the same measurement as ours where the heading says so" if any(e.differs for e in printed) else ""
-    )
-    return [r"$^{\dagger}$" + tex(f" As printed in {said}: not measured here, not ranked{apart}.")]
+    where += f", judged by {judges}" if judges else ""
+    differs = any(entry.differs for entry in printed)
+    apart = ", and not the same measurement as ours where the heading says so" if differs else ""
+    return [r"$^{\dagger}$" + tex(f" As printed in {where}: not measured here, not ranked{apart}.")]
