@@ -1,4 +1,4 @@
-"""The doctor: a few small real calls that tell whether a judge can do its work."""
+"""The doctor: a few small real calls that tell whether a judge, or an image model, can do its work."""
 
 from __future__ import annotations
 
@@ -180,8 +180,6 @@ def _picture(folder: Path, number: int) -> SentPicture:
     return sent
 
 
-# The doctor for image models: one small real request that tells whether a model can do its work.
-
 _SIDE = 256
 """Small, but above the least that image models are known to take."""
 _ROLES = ("source", "subject", "style", "background")
@@ -310,12 +308,12 @@ def _cost(painted: Painted) -> float | None:
 
 def _pictures(folder: Path, count: int) -> list[Shown]:
     """Plain shapes, no two alike."""
-    found = []
+    shown = []
     for number in range(count):
         pixels = np.full((_SIDE, _SIDE, 3), 255, dtype=np.uint8)
         inset = 40 + 8 * (number % 8)
         pixels[inset:-inset, inset:-inset] = ((number * 70) % 200, 60, (number * 40 + 90) % 256)
         path = folder / f"reference_{number}.png"
         path.write_bytes(encode(pixels))
-        found.append(Shown(path, _ROLES[number % len(_ROLES)]))
-    return found
+        shown.append(Shown(path, _ROLES[number % len(_ROLES)]))
+    return shown
