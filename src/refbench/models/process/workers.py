@@ -64,22 +64,14 @@ class PooledModel:
 class LinesWorker:
     """One process. All methods but the constructor are for one thread, and each blocks it."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        *,
-        name: str,
-        timeout: float,
-        load_timeout: float,
-        log: Path | None = None,
-    ) -> None:
+    def __init__(self, spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        options = model_options(spec)
         self._argv = list(argv)
         self._env = dict(env)
-        self._name = name
-        self._timeout = timeout
-        self._load_timeout = load_timeout
-        self._log = log
+        self._name = spec.name
+        self._timeout: float = options["timeout"]
+        self._load_timeout: float = options["load_timeout"]
+        self._log = log_of(spec)
         self._process: Process | None = None
         self._worked = False
         self._served = False
@@ -257,18 +249,7 @@ def _picture(one: Any, folder: Path) -> Any:
 
 def lines_workers(spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> list[LinesWorker]:
     """The workers of a spec, not started yet: one for each place that its options name."""
-    options = model_options(spec)
-    return [
-        LinesWorker(
-            argv,
-            {**env, **place},
-            name=spec.name,
-            timeout=options["timeout"],
-            load_timeout=options["load_timeout"],
-            log=log_of(spec),
-        )
-        for place in environments(spec)
-    ]
+    return [LinesWorker(spec, argv, {**env, **place}) for place in environments(spec)]
 
 
 def removed_meanwhile(folder: Path) -> Failure:
