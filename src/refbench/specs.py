@@ -410,9 +410,9 @@ def nearest(name: str, known: Iterable[str], more: str = "") -> str:
     return f"did you mean {near[0]}{more}?" if near else f"there are {', '.join(names) or 'none'}"
 
 
-def kinds(shipped: Mapping[str, Kind], plug_ins: str) -> dict[str, Kind]:
+def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:
     """The kinds that are shipped, and those that installed packages add under an entry point group."""
-    return {**shipped, **{point.name: _plug_in_kind(point) for point in entry_points(group=plug_ins)}}
+    return {**shipped, **{point.name: _plug_in_kind(point) for point in entry_points(group=group)}}
 
 
 def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable[[F], F]:
@@ -425,9 +425,32 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
     return declared
 
 
+def plug_in(kind: str, group: str) -> Callable[[Spec], Any] | None:
+    """What an installed package makes models or judges of a kind with; None where no package names the kind."""
+    for point in entry_points(group=group):
+        if point.name == kind:
+            return _loaded(point)
+    return None
+
+
+def plug_ins(group: str) -> list[str]:
+    return sorted(point.name for point in entry_points(group=group))
+
+
+def _loaded(point: EntryPoint) -> Callable[[Spec], Any]:
+    try:
+        make: Callable[[Spec], Any] = point.load()
+    except Exception as error:
+        raise RefBenchError(f"{point.name}: the plug-in {point.value} cannot be loaded: {error}") from error
+    return make
+
+
 def _plug_in_kind(point: EntryPoint) -> Kind:
     """The kind of a plug-in: what it declares, and the first line of its docstring."""
-    make = point.load()
+    try:
+        make = _loaded(point)
+    except RefBenchError as error:
+        return Kind(point.name, str(error), "WHAT")
     declared: Kind = getattr(make, "__refbench_kind__", Kind("", "", "WHAT", others="to the plug-in"))
     help_text = (inspect.getdoc(make) or "").partition("\n")[0]
     return replace(declared, name=point.name, help=help_text or f"from {point.value}")
