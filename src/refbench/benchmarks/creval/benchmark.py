@@ -22,7 +22,7 @@ from refbench.benchmarks.creval.table import (
 )
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 
 VERSIONS = {"reader": 1, "grading": 1, "aggregate": 1}
@@ -43,10 +43,10 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     return {"questions": found}
 
 
-def questions(case: CREvalCase) -> list[Question]:
+def questions(case: CREvalCase) -> list[ShownQuestion]:
     """The item's yes/no questions with reference and weight as `corrected` takes them."""
     return [
-        Question(
+        ShownQuestion(
             metric,
             question.text,
             (read_choice(question.reference) or question.reference).capitalize(),

@@ -14,7 +14,7 @@ from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
 from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 
 
@@ -35,9 +35,9 @@ def output_names(case: ICECase) -> list[str]:
 _ASKED = "Is the edit the one that was asked for, with nothing else changed that nobody asked for?"
 
 
-def questions(case: ICECase) -> list[Question]:
+def questions(case: ICECase) -> list[ShownQuestion]:
     """The judge's one question, where the task has one."""
-    return [] if QA in not_applicable(case) else [Question(QA, _ASKED, "1")]
+    return [] if QA in not_applicable(case) else [ShownQuestion(QA, _ASKED, "1")]
 
 
 BENCHMARK = benchmark(

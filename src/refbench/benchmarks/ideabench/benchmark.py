@@ -22,7 +22,7 @@ from refbench.benchmarks.ideabench.table import (
 )
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 
 
@@ -46,12 +46,12 @@ GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["
 """What must hold, in the same call, for each of the six questions to count."""
 
 
-def questions(case: IdeaCase) -> list[Question]:
+def questions(case: IdeaCase) -> list[ShownQuestion]:
     """The six questions in each of the three calls: a call has its own gates, so each answer stands for itself."""
     if not case.details.judged:
         return []
     return [
-        Question(name, case.details.auto[number - 1].text, "1", gate=GATES[number - 1])
+        ShownQuestion(name, case.details.auto[number - 1].text, "1", gate=GATES[number - 1])
         for name, (number, _) in PARTS.items()
     ]
 

@@ -59,7 +59,7 @@ PARTS: Mapping[str, tuple[int, int]] = {
 """All questions of all calls, with their numbers from 1."""
 
 
-class Question(Record):
+class BinaryQuestion(Record):
     """One question of auto_eval.jsonl, in the words of the official file."""
 
     text: str
@@ -88,7 +88,7 @@ class IdeaDetails(Record):
     task_name: str = ""
     leaf: str = ""
     """The leaf of the taxonomy, where the task's name tells it."""
-    auto: tuple[Question, ...] = ()
+    auto: tuple[BinaryQuestion, ...] = ()
     human: tuple[HumanQuestion, ...] = ()
 
     @property
@@ -174,7 +174,7 @@ def _plain(name: str) -> str:
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def read_auto(data: bytes) -> list[Question] | str:
+def read_auto(data: bytes) -> list[BinaryQuestion] | str:
     """The lines of auto_eval.jsonl in their order, which is the order of the gates; a text says what is wrong."""
     found = []
     for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
@@ -191,7 +191,7 @@ def read_auto(data: bytes) -> list[Question] | str:
         if inputs is None or outputs is None:
             return f"line {number}: input_images or output_images is no list of file names"
         counts = _counted(text, len(outputs)) if COUNT_MARK in text else None
-        found.append(Question(text=text, inputs=inputs, outputs=outputs, counts=counts))
+        found.append(BinaryQuestion(text=text, inputs=inputs, outputs=outputs, counts=counts))
     return found
 
 
@@ -479,7 +479,9 @@ def _uid(meta: dict[str, Any], odd: list[tuple[str, str]]) -> str:
     return clean_text(uid)
 
 
-def _auto(folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]) -> tuple[Question, ...]:
+def _auto(
+    folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]
+) -> tuple[BinaryQuestion, ...]:
     data = _read(folder / AUTO)
     if data is None:
         return ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
 from refbench.benchmarks.multibanana.cases import (
@@ -48,9 +48,9 @@ def output_names(case: MultiBananaCase) -> list[str]:
     return [f"{details.task_dir}/{details.number}_generated", f"{case.groups['task']}/{details.number}_generated"]
 
 
-def questions(case: MultiBananaCase) -> list[Question]:
+def questions(case: MultiBananaCase) -> list[ShownQuestion]:
     """The five criteria, each a mark from 1 to 10; the same for every set."""
-    return [Question(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
+    return [ShownQuestion(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
 
 
 BENCHMARK = benchmark(

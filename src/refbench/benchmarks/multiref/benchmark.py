@@ -7,7 +7,7 @@ from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
 from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
@@ -58,9 +58,9 @@ _ASKED = (
 )
 
 
-def questions(case: MultiRefCase) -> list[Question]:
+def questions(case: MultiRefCase) -> list[ShownQuestion]:
     """The judge's three marks from 1 to 5; the same for every case."""
-    return [Question(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
+    return [ShownQuestion(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
 
 
 BENCHMARK = benchmark(

@@ -11,7 +11,7 @@ from refbench.benchmarks.kit.aggregate import Total
 from refbench.benchmarks.kit.asks import Call
 from refbench.benchmarks.kit.constructor import benchmark
 from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, Question, mean_of, state_of
+from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, ShownQuestion, mean_of, state_of
 from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
@@ -141,14 +141,14 @@ def _call(rubric: Rubric, part: RubricPart) -> Call:
     )
 
 
-def _questions(rubric: Rubric, case: OwnCase) -> list[Question]:
+def _questions(rubric: Rubric, case: OwnCase) -> list[ShownQuestion]:
     """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
     found = []
     for part in rubric.parts:
         found += [
-            Question(criterion.name, criterion.description or criterion.label, weight=weight)
+            ShownQuestion(criterion.name, criterion.description or criterion.label, weight=weight)
             for criterion, weight in zip(part.criteria, part.weights, strict=True)
             if not isinstance(criterion.kind, Text)
         ]
-        found += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
+        found += [ShownQuestion(part.questions, text, "Yes") for text in case.details.questions if part.questions]
     return found
