@@ -134,12 +134,13 @@ def _alternatives(values: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a kind: its name, what it is for, how it is written, and what holds without it (as written)."""
+    """An option of a kind: what it is for and how it is written."""
 
     name: str
     help: str
     form: Form = TEXT
     default: str | None = None
+    """What holds without it, as it would be written."""
     needed: bool = False
 
 

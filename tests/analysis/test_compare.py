@@ -21,7 +21,7 @@ from refbench.benchmarks.kit import Call
 from refbench.benchmarks.kit import benchmark as declared
 from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaDetails
 from refbench.case import AnyCase, Request
-from refbench.runs.order import fair_order
+from refbench.runs.run import fair_order
 from refbench.stats import holm
 from refbench.tables.columns import columns_of
 from refbench.tables.table import Aggregate, Measure, Slice, slice_mean, tabulate

@@ -152,13 +152,15 @@ def verdicts(numbers: list[int], **more: str) -> str:
 
 
 def test_the_checker_says_yes_or_no_to_every_question() -> None:
-    assert read_check(verdicts([1, 2, 3, 4, 5, 6]), task(), 6) == ()
-    assert read_check(verdicts([2, 3, 4, 5, 6]), task(outputs=2), 5) == ()
-    found = read_check(verdicts([1, 2, 3, 4, 5, 6], level="no", reason="Too early."), task(), 6)
+    six = Item(task(), "Draw it.", (), questions(6))
+    five = Item(task(outputs=2), "Draw it.", (), questions(5))
+    assert read_check(verdicts([1, 2, 3, 4, 5, 6]), six) == ()
+    assert read_check(verdicts([2, 3, 4, 5, 6]), five) == ()
+    found = read_check(verdicts([1, 2, 3, 4, 5, 6], level="no", reason="Too early."), six)
     assert isinstance(found, tuple)
     assert found[0] == "question 1, level: Too early."
     for wrong in (verdicts([1, 2, 3]), verdicts([2, 3, 4, 5, 6, 1]), verdicts([1, 2, 3, 4, 5, 6], level="maybe"), "{}"):
-        assert isinstance(read_check(wrong, task(), 6), Failure)
+        assert isinstance(read_check(wrong, six), Failure)
 
 
 # --- briefs --------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from refbench.builders.multiref_real.asking import (
     read_choice,
     read_rewrite,
     read_verdict,
-    rewrite_prompt,
+    rewrite_parts,
 )
 from refbench.builders.multiref_real.build import read_edit
 from refbench.builders.multiref_real.dataset import entry
@@ -79,7 +79,7 @@ def test_a_good_instruction_passes_and_a_bad_one_is_kept_for_a_person() -> None:
 
 
 def test_braces_in_a_request_stay_what_they_are() -> None:
-    text = rewrite_prompt(REQUEST)
+    text = str(rewrite_parts(Item(REQUEST, REQUEST.outputs[0], ""))[-1])
     assert "swap them {tokens} pls" in text
     assert "<image1>, <image2>" in text
 

@@ -18,6 +18,7 @@ from refbench.benchmarks import benchmark, names
 from refbench.case import Picture
 from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async
+from refbench.engine.options import RunOptions
 from refbench.failure import KINDS
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
@@ -436,11 +437,13 @@ def test_pictures_that_browsers_do_not_show_are_shown_as_png(tmp_path: Path, sto
 def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_path: Path, store: PictureStore) -> None:
     asyncio.run(
         generate_async(
-            str(work / "cases.jsonl"),
-            models=["copy=baseline:copy"],
-            out=tmp_path / "run",
-            rubric="five_criteria",
-            limit=3,
+            RunOptions(
+                benchmark=str(work / "cases.jsonl"),
+                models=["copy=baseline:copy"],
+                out=tmp_path / "run",
+                rubric="five_criteria",
+                limit=3,
+            )
         )
     )
     pages = Pages([tmp_path / "run"], store, draws=0)

@@ -93,8 +93,8 @@ def agree_command(
         families=families_said(family or ()),
     )
     people = None if human_raters is None else _names(human_raters)
-    found = agree(*sources, humans=humans, human_raters=people, protocol=protocol, options=options)
-    _show(found, json=json, csv=csv)
+    agreement = agree(*sources, humans=humans, human_raters=people, protocol=protocol, options=options)
+    _show(agreement, json=json, csv=csv)
     return 0
 
 
@@ -102,10 +102,10 @@ def _show(found: Agreement, *, json: bool, csv: bool) -> None:
     from refbench.report.agreement import agreement_csv, print_agreement
 
     if json:
-        said = found.model_dump(mode="json")
-        said["rows"] = [row.flat() for row in found.rows]
-        said["failures"] = [{**row.model_dump(), "rate": row.rate} for row in found.failures]
-        print(orjson.dumps(said).decode())
+        data = found.model_dump(mode="json")
+        data["rows"] = [row.flat() for row in found.rows]
+        data["failures"] = [{**row.model_dump(), "rate": row.rate} for row in found.failures]
+        print(orjson.dumps(data).decode())
     elif csv:
         print(agreement_csv(found), end="")
     else:

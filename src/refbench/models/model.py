@@ -17,14 +17,6 @@ from refbench.specs import Options
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A picture that a model is shown: the file, and what it is there for (source, mask, subject, style, ...)."""
-
-    path: Path
-    role: str
-
-
-@dataclass(frozen=True)
 class Commission:
     """All that a model is told: instruction, ordered pictures, the size wanted back, and how many pictures."""
 
@@ -32,6 +24,15 @@ class Commission:
     pictures: tuple[Shown, ...] = ()
     size: tuple[int, int] | None = None
     n_pictures: int = 1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture that a model is shown."""
+
+    path: Path
+    role: str
+    """What it is there for: source, mask, subject, style, ..."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@
 OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
 """
 
-from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, read_facts
+from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, picture_bytes, read_facts
 from refbench.pictures.pixels import Pixels, decode, encode, read_pixels, resize
 from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
 
@@ -30,6 +30,7 @@ __all__ = [
     "encode",
     "facts_of",
     "is_complete",
+    "picture_bytes",
     "read_facts",
     "read_pixels",
     "resize",

@@ -233,22 +233,22 @@ def agreement_draws(
     """Every figure for every weight vector; those that the scale or the bins do not allow are not there."""
     if x.ndim == 1 and len(x):
         x, y, weights = _distinct(x, y, weights)
-    found = {
+    figures = {
         "pearson": pearson_draws(x, y, weights),
         "spearman": spearman_draws(x, y, weights),
         "kendall": kendall_draws(x, y, weights),
     }
     if not same_scale:
-        return found
+        return figures
     both = np.stack([x, y], axis=-2)
-    found |= {
+    figures |= {
         "qwk": quadratic_kappa_draws(x, y, weights),
         "alpha": alpha_draws(both, weights, forms.alpha),
         "icc": icc_draws(both, weights, forms.icc),
         "mse": mse_draws(x, y, weights),
         "mae": mae_draws(x, y, weights),
     }
-    return found if bins is None else {**found, "kappa": kappa_draws(bins)(x, y, weights)}
+    return figures if bins is None else {**figures, "kappa": kappa_draws(bins)(x, y, weights)}
 
 
 def _distinct(x: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:

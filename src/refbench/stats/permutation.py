@@ -77,11 +77,11 @@ def sum_flip_p(parts: Array, draws: int, seed: int) -> list[FlipP]:
     for signs in _signs(parts.shape[1], draws, seed):
         as_far += (np.abs(signs @ parts.T) >= gaps - slack).sum(axis=0)
         total += len(signs)
-    found = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
+    shares = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
     with np.errstate(invalid="ignore", divide="ignore"):
         hoeffding = 2 * np.exp(-(gaps**2) / (2 * squares))
     return [
-        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(found, hoeffding, strict=True)
+        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(shares, hoeffding, strict=True)
     ]
 
 
@@ -135,9 +135,9 @@ def depends_on_system(
     whole, each = np.sum(excess**2), np.abs(excess)
     reached, reached_each = 1, np.ones(len(each))
     for _ in range(draws):
-        found = rng.permuted(counts, axis=1).sum(axis=0) - mean
-        reached += bool(np.sum(found**2) >= whole - _ROUNDING)
-        reached_each += np.abs(found).max() >= each - _ROUNDING
+        exchanged = rng.permuted(counts, axis=1).sum(axis=0) - mean
+        reached += bool(np.sum(exchanged**2) >= whole - _ROUNDING)
+        reached_each += np.abs(exchanged).max() >= each - _ROUNDING
     return Dependence(reached / (draws + 1), excess, reached_each / (draws + 1))
 
 

@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from refbench.analysis.compare import Comparison, Systems, compare_columns
 from refbench.benchmarks import Benchmark, PublishedValue
 from refbench.case import AnyCase
 from refbench.judges.panel import MEAN
@@ -16,6 +15,9 @@ from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.tables.columns import columns_of
 from refbench.tables.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, case_values, summary_measure
+
+if TYPE_CHECKING:
+    from refbench.analysis.compare import Comparison
 
 UNREADABLE = "unreadable_picture"
 OFFICIAL = "official wording"
@@ -178,6 +180,8 @@ class Result:
         if not scores:
             names = ", ".join(sorted({score.judge or "none" for score in mine}))
             raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
+        from refbench.analysis.compare import Systems, compare_columns
+
         systems = Systems.of(
             self.bench,
             chosen,

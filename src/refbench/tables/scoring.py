@@ -15,8 +15,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.output import painting, seeds_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import LedgerWriter, Run, Shard
-from refbench.runs.order import fair_order
-from refbench.runs.run import cases_fingerprint
+from refbench.runs.run import cases_fingerprint, fair_order
 from refbench.score import Score
 from refbench.tables.columns import System
 from refbench.tables.result import Result

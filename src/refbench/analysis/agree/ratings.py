@@ -112,11 +112,11 @@ class Ratings:
         """The marks of cases: each rater's mean over the pictures of a case that it marked."""
         values: dict[tuple[Item, str, str], list[float]] = {}
         for mark in self.marks:
-            found = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
-            found += [] if mark.value is None else [mark.value]
+            given = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
+            given += [] if mark.value is None else [mark.value]
         return self.with_marks(
-            Mark(item, rater, float(np.mean(found)) if found else None, repeat)
-            for (item, rater, repeat), found in values.items()
+            Mark(item, rater, float(np.mean(given)) if given else None, repeat)
+            for (item, rater, repeat), given in values.items()
         )
 
     def with_marks(self, marks: Iterable[Mark], **changed: object) -> Ratings:
@@ -152,8 +152,8 @@ def marks_of(
     columns = columns_of(scores, cases)
     seeds = sorted({score.seed for score in scores})
     drawn = [columns.of_seed(place) for place in range(len(seeds))]
-    found = [case_values(aggregate, one, cases) for one in drawn]
-    values = {name: np.stack([of_seed[name] for of_seed in found], axis=2) for name in found[0]}
+    by_seed = [case_values(aggregate, one, cases) for one in drawn]
+    values = {name: np.stack([of_seed[name] for of_seed in by_seed], axis=2) for name in by_seed[0]}
     measured = {measure.name for measure in aggregate.measures if set(measure.parts) <= bench.asking.measured}
     seen: set[tuple[str, str]] = set()
     for name in _different(values):
@@ -186,7 +186,7 @@ def _different(values: Mapping[str, Array]) -> list[str]:
 def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range]:
     """The range of each measure of a single case in the table's units: the aggregate of the worst and of the best."""
     overall = aggregate.overall(cases)
-    found: list[dict[str, float]] = []
+    ends_of_measures: list[dict[str, float]] = []
     for side in ("low", "high"):
         ends = {m.name: getattr(m, side) for m in aggregate.measures if m.parts == (m.name,)}
         columns = {
@@ -200,11 +200,11 @@ def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range
                     columns[part][:] = getattr(measure, side)
         filled = aggregate.filled(Columns.of_values([("", None)], columns))
         values = summaries(aggregate, filled, np.ones((1, len(cases))), overall)
-        found.append({name: float(value[0, 0]) for (_, name), value in values.items()})
+        ends_of_measures.append({name: float(value[0, 0]) for (_, name), value in values.items()})
     return {
-        name: (low, found[1][name])
-        for name, low in found[0].items()
-        if np.isfinite(low) and np.isfinite(found[1].get(name, np.nan)) and low < found[1][name]
+        name: (low, ends_of_measures[1][name])
+        for name, low in ends_of_measures[0].items()
+        if np.isfinite(low) and np.isfinite(ends_of_measures[1].get(name, np.nan)) and low < ends_of_measures[1][name]
     }
 
 

@@ -90,8 +90,8 @@ class AgreementRow(Record):
 
     def flat(self) -> dict[str, Any]:
         """The row with a key for each figure: `{value, ci95}` or None."""
-        said = self.model_dump(mode="json", exclude={"figures", "key"})
-        return {**said, **{name: f and f.model_dump(mode="json") for name, f in self._all()}}
+        row = self.model_dump(mode="json", exclude={"figures", "key"})
+        return {**row, **{name: f and f.model_dump(mode="json") for name, f in self._all()}}
 
     def _all(self) -> Iterator[tuple[str, Figure | None]]:
         return ((name, self.figures.get(name)) for name in FIGURES)
@@ -161,8 +161,8 @@ def agreement(ratings: Ratings, options: AgreeOptions) -> list[AgreementRow]:
             for level in levels:
                 cell = _Cell(metric, group, level, chosen, _points(ratings, chosen, level, task))
                 pairs = _pairs(ratings, here, metric, options.scale)
-                found = [_row(ratings, options, cell, p) for p in pairs if not (apart and p.kind == "judge-judge")]
-                rows += [row for row in found if row is not None]
+                cell_rows = [_row(ratings, options, cell, p) for p in pairs if not (apart and p.kind == "judge-judge")]
+                rows += [row for row in cell_rows if row is not None]
     order = {kind: i for i, kind in enumerate(("judge-human", "judge-judge", "human-pairs", "humans"))}
     return sorted(rows, key=lambda row: order.get(row.kind, len(order)))
 
@@ -274,17 +274,17 @@ def _row(ratings: Ratings, options: AgreeOptions, cell: _Cell, pair: _RaterPair)
 
 def _possible(figures: Mapping[str, Figure], n: int, raters: int) -> tuple[dict[str, Figure], dict[str, str]]:
     """The figures without an ICC that says nothing, and why: of a handful of points, or below what it can be at all."""
-    found = dict(figures)
-    if "icc" not in found:
-        return found, {}
+    kept = dict(figures)
+    if "icc" not in kept:
+        return kept, {}
     if n < _FEWEST_FOR_ICC:
         why = f"an ICC of fewer than {_FEWEST_FOR_ICC} points ({n}) is mostly noise"
-    elif found["icc"].value < -1 / (raters - 1):
-        why = f"the estimate ({found['icc'].value:.2f}) is below what an ICC can be: the points differ less than chance"
+    elif kept["icc"].value < -1 / (raters - 1):
+        why = f"the estimate ({kept['icc'].value:.2f}) is below what an ICC can be: the points differ less than chance"
     else:
-        return found, {}
-    del found["icc"]
-    return found, {"icc": why}
+        return kept, {}
+    del kept["icc"]
+    return kept, {"icc": why}
 
 
 def _uneven(items: Sequence[Item]) -> str | None:
@@ -318,21 +318,21 @@ def _reasons(
     figures: Mapping[str, Figure], n: int, scale: CommonScale, bins: Bins | None, partitions: int
 ) -> dict[str, str]:
     """Why a figure is not there, for each that is not."""
-    found = {}
+    reasons = {}
     for name in FIGURES:
         if name in figures:
             continue
         if name in SAME_SCALE and not scale.same_scale:
-            found[name] = f"the raters are not known to use one scale: {scale.reason}"
+            reasons[name] = f"the raters are not known to use one scale: {scale.reason}"
         elif n < 3 and name not in ("mse", "mae"):
-            found[name] = f"fewer than three points ({n})"
+            reasons[name] = f"fewer than three points ({n})"
         elif name == "kappa" and bins is None:
-            found[name] = "the marks are not whole: give --bins as edges, or --scale so that it can be cut"
+            reasons[name] = "the marks are not whole: give --bins as edges, or --scale so that it can be cut"
         elif partitions:
-            found[name] = f"in one of the {partitions} parts a rater gave one mark only, or the two share too little"
+            reasons[name] = f"in one of the {partitions} parts a rater gave one mark only, or the two share too little"
         else:
-            found[name] = "a rater gave one mark only, or the two share too little"
-    return found
+            reasons[name] = "a rater gave one mark only, or the two share too little"
+    return reasons
 
 
 def _groups(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> Iterator[tuple[str, NDArray[np.intp]]]:
@@ -340,7 +340,7 @@ def _groups(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> Itera
     for name in by:
         of_item = [ratings.group(item.case, name) for item in items]
         for value in sorted({value for value in of_item if value is not None}):
-            yield f"{name}={value}", np.array([i for i, said in enumerate(of_item) if said == value])
+            yield f"{name}={value}", np.array([i for i, other in enumerate(of_item) if other == value])
 
 
 def _points(ratings: Ratings, items: Sequence[Item], level: Level, task: str | None) -> Sequence[str] | None:
@@ -379,9 +379,9 @@ def _figures_of(
     }
 
     def evaluate(weights: Array) -> dict[str, Array]:
-        found = {number: of_side(number, weights) for number in used}
+        by_side = {number: of_side(number, weights) for number in used}
         return {
-            name: np.mean([found[number][name] for number in numbers], axis=0)
+            name: np.mean([by_side[number][name] for number in numbers], axis=0)
             for name, numbers in has_value.items()
             if numbers
         }
@@ -424,8 +424,8 @@ def _with_intervals(
         return _over_parts(evaluate, design, options.partitions, options.seed)
 
     def figures(weights: Array) -> Array:
-        found = evaluate(weights)
-        return np.stack([found[name] for name in point])
+        drawn_figures = evaluate(weights)
+        return np.stack([drawn_figures[name] for name in point])
 
     drawn, influence = draws_of(figures, design, options.draws, options.seed, most_left_out=_MOST_LEFT_OUT)
     df = design.degrees_of_freedom(np.ones(n, dtype=np.bool_))
@@ -451,10 +451,10 @@ def _over_parts(
     """The mean of a figure over random parts of the clusters, with Student's interval of that mean."""
     part = np.random.default_rng(seed).permutation(design.n_clusters) % count
     weights = (part[design.cluster][None, :] == np.arange(count)[:, None]).astype(np.float64)
-    found = {}
+    means = {}
     for name, values in evaluate(weights).items():
         if np.isfinite(values).all():
             mean = float(np.mean(values))
             half = t_quantile(0.975, count - 1) * float(np.std(values, ddof=1)) / count**0.5
-            found[name] = Figure(value=mean, ci95=(mean - half, mean + half))
-    return found
+            means[name] = Figure(value=mean, ci95=(mean - half, mean + half))
+    return means

@@ -123,10 +123,10 @@ def _of_runs(paths: Sequence[Path], results: Sequence[Result], protocol: str) ->
                 f"{path} is a run of {result.bench.name} and {other} of {next_result.bench.name}: their judges rated "
                 "other things"
             )
-    found = ratings_of(results[0], protocol)
+    ratings = ratings_of(results[0], protocol)
     for path, result in zip(paths[1:], results[1:], strict=True):
-        found = joined(found, ratings_of(result, protocol), (paths[0].name, path.name))
-    return found
+        ratings = joined(ratings, ratings_of(result, protocol), (paths[0].name, path.name))
+    return ratings
 
 
 def _answers(ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str) -> Iterator[Answer]:

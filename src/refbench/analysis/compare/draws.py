@@ -105,7 +105,7 @@ def draw_pairs(
     groups: dict[bytes, list[int]] = {}
     for number, pairing in enumerate(pairings):
         groups.setdefault(pairing.shared.tobytes(), []).append(number)
-    found: dict[int, Drawn] = {}
+    by_number: dict[int, Drawn] = {}
     for numbers in groups.values():
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
@@ -117,8 +117,8 @@ def draw_pairs(
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
-            found |= dict(zip(batch, group.drawn(resampling, in_slices), strict=True))
-    return [found[number] for number in range(len(pairings))]
+            by_number |= dict(zip(batch, group.drawn(resampling, in_slices), strict=True))
+    return [by_number[number] for number in range(len(pairings))]
 
 
 class _Group:
@@ -157,7 +157,7 @@ class _Group:
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
         flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
-        found = []
+        pairs = []
         for pair in range(self.n_pairs):
             estimates = [
                 Estimate(
@@ -168,7 +168,7 @@ class _Group:
             ]
             contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
             p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
-            found.append(
+            pairs.append(
                 Drawn(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
                     gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
@@ -183,7 +183,7 @@ class _Group:
                     gaps=tuple(estimates[len(self.slices) :]),
                 )
             )
-        return found
+        return pairs
 
     def _contrast(self, gap: float, drawn: Array, influence: Array) -> Contrast:
         """With more clusters than are left out one by one, the error is that of the draws and skew no matter."""
@@ -209,9 +209,9 @@ class _Group:
         contributions = value[:, 2:] - value[:, 1:2]
         couples = {m: c.reshape(-1, len(self.kept)) for m, c in self.couples.items()}
         within = np.full_like(contributions, np.nan)
-        for (i, measure), found in summaries(self.aggregate, couples, weights, self.slices).items():
+        for (i, measure), of_slice in summaries(self.aggregate, couples, weights, self.slices).items():
             if measure == self.measure:
-                both = found.reshape(self.n_pairs, 2, -1)
+                both = of_slice.reshape(self.n_pairs, 2, -1)
                 within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
 
@@ -245,19 +245,19 @@ class _Group:
         swapped = some[:, n + np.unique(design.cluster, return_index=True)[1]]
         off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - gaps_under(some)).max(axis=1)
         sums = np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
-        found = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
+        tests = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
         if not sums.all():
             drawn = np.concatenate([gaps_under(weights) for weights in flips(design, permutations, seed)], axis=1)
             all_tried = is_exhaustive(design.n_clusters, permutations)
             for i in np.flatnonzero(~sums):
-                found[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
+                tests[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
         apart = np.abs(parts) > _ROUNDING * np.abs(parts).max(axis=1, keepdims=True)
-        return [found[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
+        return [tests[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
 
     def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
-        found = summaries(self.aggregate, rows, weights, [where or self.overall])
+        values = summaries(self.aggregate, rows, weights, [where or self.overall])
         nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
-        return found.get((0, self.measure), nothing)
+        return values.get((0, self.measure), nothing)
 
 
 def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
@@ -398,7 +398,7 @@ class Panel:
     """One model's marks by judge, and the components of their variance."""
 
     model: str
-    found: Components
+    components: Components
     counts: tuple[int, int, float]
     """Judges, seeds, and repeats on average."""
     by_judge: Mapping[str | None, Array]
@@ -406,7 +406,7 @@ class Panel:
 
     def of_case(self, seeds: float = 0, repeats: float = 0) -> float:
         """Variance of a case's mean mark, with so many more of each."""
-        return self.found.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
+        return self.components.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
 
 
 def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], measure: str) -> Panel | None:
@@ -424,8 +424,8 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
     # `draws` and the sorted systems of the columns are in the same order.
     judges, seeds = (numbered([draw[k] for draw in draws]) for k in (0, 1))
     strata = numbered([one.stratum for one in cases])
-    found = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
-    if found is None or found.total == 0:
+    components = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
+    if components is None or components.total == 0:
         return None
     n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
     names = [draw[0] for draw in draws]
@@ -433,14 +433,16 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
         name: mean_of_those_there(values[[i for i, one in enumerate(names) if one == name]])
         for name in dict.fromkeys(names)
     }
-    return Panel(scores[0].model, found, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge)
+    return Panel(
+        scores[0].model, components, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge
+    )
 
 
 def gain_of(panels: Sequence[Panel], *, seeds: float = 0, repeats: float = 0) -> float | None:
     """By how much the variance of a case's mark would shrink, over all models, with so many more seeds or repeats;
     None where the scores do not tell."""
     needed = [source for source, more in (("seed", seeds), ("repeat", repeats)) if more]
-    if any(source in panel.found.merged for panel in panels for source in needed):
+    if any(source in panel.components.merged for panel in panels for source in needed):
         return None
     return sum(panel.of_case() - panel.of_case(seeds, repeats) for panel in panels)
 

@@ -142,7 +142,7 @@ def compare_columns(
         permutations=resampling.permutations,
         seed=seed,
         family=len(main),
-        pairs=tuple(p.model_copy(update={"sentence": said}) for p, said in zip(pairs, sentences, strict=True)),
+        pairs=tuple(p.model_copy(update={"sentence": words}) for p, words in zip(pairs, sentences, strict=True)),
         differences=tuple(systems.differences),
         notes=(*systems.notes, *_floor(main, resampling.permutations)),
     )
@@ -163,9 +163,9 @@ def _tested(
     resampling = replace(resampling, permutations=flips)
     pairings = [c.pairing for c in testable]
     drawn = draw_pairs(aggregate, values, cases, pairings, measure, resampling, by_slice=by_slice)
-    for candidate, found in zip(testable, drawn, strict=True):
-        candidate.drawn = found
-    tested = [c for c, found in zip(testable, drawn, strict=True) if np.isfinite(found.gap.value)]
+    for candidate, draws in zip(testable, drawn, strict=True):
+        candidate.drawn = draws
+    tested = [c for c, draws in zip(testable, drawn, strict=True) if np.isfinite(draws.gap.value)]
     broken = [c for c in tested if not c.pairing.whole]
     bounds = bound_pairs(aggregate, columns, cases, [c.pairing for c in broken], measure, resampling)
     for candidate, between in zip(broken, bounds, strict=True):
@@ -201,18 +201,18 @@ def _candidates(
     mean = systems.mean_of_judges
     judges = [{columns.systems[i][1] for i in couple} for couple in couples]
     of_mean = mean is not None and not judgeless and any(mean in both for both in judges)
-    found = []
+    candidates = []
     for couple, both in zip(couples, judges, strict=True):
         pairing = pairs.of(*couple)
         blank = _blank(systems, pairing, judgeless, pairs.n_seeds)
-        found.append(_Candidate(pairing, blank.model_copy(update={"supplementary": of_mean and mean not in both})))
-    return found
+        candidates.append(_Candidate(pairing, blank.model_copy(update={"supplementary": of_mean and mean not in both})))
+    return candidates
 
 
 def _test_family(family: Sequence[_Candidate], scale: float | None) -> None:
     """Fill in what the draws say about each pair, p corrected over the family."""
     drawn = [c.drawn for c in family if c.drawn is not None]
-    adjusted = holm([found.p or 0.0 for found in drawn])
+    adjusted = holm([draws.p or 0.0 for draws in drawn])
     for candidate, p, hopeless in zip(family, adjusted, _hopeless(drawn), strict=True):
         candidate.pair = _filled(candidate, p, len(family), hopeless, scale)
 
@@ -266,8 +266,8 @@ def _digits(values: Array, pairs: Sequence[Pair]) -> int:
 
 def _points(aggregate: Aggregate, values: Mapping[str, Array], cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
-    found = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
-    return {measure: value[:, 0] for (_, measure), value in found.items()}
+    overall = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
+    return {measure: value[:, 0] for (_, measure), value in overall.items()}
 
 
 def _blank(systems: Systems, pairing: Pairing, judgeless: bool, drawn: Sequence[int]) -> Pair:
@@ -361,11 +361,11 @@ def _detectable(candidate: _Candidate, drawn: Drawn, family: int, scale: float |
     if interval is None or drawn.n_apart < FEWEST_APART or (bounds is None and not candidate.pairing.whole):
         return None
     contrast = drawn.contrast
-    found = detectable((interval[1] - interval[0]) / 2, clusters=contrast.n, df=contrast.df, family=family)
-    if found is None:
+    difference = detectable((interval[1] - interval[0]) / 2, clusters=contrast.n, df=contrast.df, family=family)
+    if difference is None:
         return None
-    found += bounds[0][1] - bounds[0][0] if bounds else 0.0
-    return None if scale is not None and found > scale else round(found, 9)
+    difference += bounds[0][1] - bounds[0][0] if bounds else 0.0
+    return None if scale is not None and difference > scale else round(difference, 9)
 
 
 def _driver(n_cases: int, drawn: Drawn, i: int, gap: float | None) -> Driver | None:

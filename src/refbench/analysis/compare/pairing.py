@@ -69,13 +69,13 @@ def who_meets(systems: Sequence[System], models: Sequence[str], against: str | N
 def measured_alone(systems: Sequence[System], rows: Sequence[tuple[int, int]], there: Bools) -> list[tuple[int, int]]:
     """Of pairs that differ in their judges only, one: a measure that no judge gave is the same under each. `there` says
     which systems have which cases."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    best: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in rows:
         couple = systems[i][0], systems[j][0]
-        before = found.setdefault(couple, (i, j))
+        before = best.setdefault(couple, (i, j))
         if (there[i] & there[j]).sum() > (there[before[0]] & there[before[1]]).sum():
-            found[couple] = i, j
-    return list(found.values())
+            best[couple] = i, j
+    return list(best.values())
 
 
 def _folded(judge: str | None) -> str:

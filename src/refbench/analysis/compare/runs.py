@@ -65,16 +65,16 @@ def load_sources(
         wanted.setdefault(place, []).append(model)
     benches = {place: _bench_name(place) for place in wanted}
     if len(set(benches.values())) > 1:
-        said = ", ".join(f"{place} is {name}" for place, name in benches.items())
-        raise RefBenchError(f"only models on the same benchmark can be compared: {said}")
+        places = ", ".join(f"{place} is {name}" for place, name in benches.items())
+        raise RefBenchError(f"only models on the same benchmark can be compared: {places}")
     released = [place for place in wanted if not _is_run(place)]
     if data is not None and not released:
         raise RefBenchError("--data is for released figures: a run has its cases with it, leave --data out")
     sources = [_released(place, wanted[place], protocol, data) for place in released]
     chosen = sources[0].protocol if sources else protocol
-    found = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
-    found |= dict(zip(released, sources, strict=True))
-    return [found[place] for place in wanted]
+    by_place = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
+    by_place |= dict(zip(released, sources, strict=True))
+    return [by_place[place] for place in wanted]
 
 
 def split_operand(word: str) -> tuple[str, str | None]:
@@ -177,8 +177,6 @@ def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tupl
     changed = _changed(sources)
     cases = _all_cases(sources, changed)
     chosen = _judges(sources, judge)
-    digits = RELEASED_DIGITS if any(source.released for source in sources) else None
-    parts = [_laid_out(source, labels[i], chosen[i], cases, digits) for i, source in enumerate(sources)]
     models = [labels[i][model] for i, source in enumerate(sources) for model in source.models]
     seeds = {labels[i][model]: source.seeds[model] for i, source in enumerate(sources) for model in source.models}
     shown = [_short(source, sources) for source in sources]
@@ -197,7 +195,7 @@ def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tupl
     systems = Systems.of(
         bench,
         sources[0].protocol,
-        _stacked(parts, len(cases)),
+        _stacked(sources, labels, chosen, cases),
         cases,
         seeds=seeds,
         differences=tuple(dict.fromkeys(differences)),
@@ -245,12 +243,12 @@ def _changed(sources: Sequence[Source]) -> set[str]:
 
 
 def _all_cases(sources: Sequence[Source], changed: set[str]) -> tuple[AnyCase, ...]:
-    found: dict[str, AnyCase] = {}
+    by_id: dict[str, AnyCase] = {}
     for source in sorted(sources, key=lambda source: source.released):  # whole cases before ids
         for case in source.cases:
             if case.id not in changed:
-                found.setdefault(case.id, case)
-    return tuple(found.values())
+                by_id.setdefault(case.id, case)
+    return tuple(by_id.values())
 
 
 def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | None, ...]]:
@@ -268,54 +266,45 @@ def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | No
     return [mine or names for mine, names in zip(asked, there, strict=True)]
 
 
-def _laid_out(
-    source: Source,
-    labels: Mapping[str, str],
-    judges: Sequence[str | None],
+def _stacked(
+    sources: Sequence[Source],
+    labels: Sequence[Mapping[str, str]],
+    judges: Sequence[Sequence[str | None]],
     cases: Sequence[AnyCase],
-    digits: int | None,
 ) -> Columns:
-    """The source's columns over all cases."""
-    scores = [score for score in source.scores if score.model in source.models and score.judge in judges]
-    own = columns_of(scores, source.cases)
-    systems: tuple[System, ...] = tuple((labels[model], judge) for model, judge in own.systems)
-    position = {case.id: i for i, case in enumerate(source.cases)}
-    places = [(i, position[case.id]) for i, case in enumerate(cases) if case.id in position]
-    here, there = [i for i, _ in places], [j for _, j in places]
-
-    def spread(column: np.ndarray[Any, Any], empty: float | bool) -> np.ndarray[Any, Any]:
-        wide = np.full((len(systems), len(cases), column.shape[2]), empty, dtype=column.dtype)
-        wide[:, here] = column[:, there]
-        return wide
-
-    rounded = own.drawn if digits is None else {m: np.round(column, digits) for m, column in own.drawn.items()}
-    found = replace(own, drawn=rounded)
-    return Columns(
-        systems,
-        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in EMPTY.items()},
-    )
-
-
-def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
-    """All systems as one; a metric or a seed that a source does not have is in no state there."""
+    """All systems over all cases; a case, a metric or a seed that a source does not have is in no state there."""
+    parts, places = [], []
+    for source, chosen in zip(sources, judges, strict=True):
+        scores = [score for score in source.scores if score.model in source.models and score.judge in chosen]
+        parts.append(columns_of(scores, source.cases))
+        position = {case.id: i for i, case in enumerate(source.cases)}
+        here = [i for i, case in enumerate(cases) if case.id in position]
+        places.append((here, [position[cases[i].id] for i in here]))
+    systems: list[System] = [
+        (names[model], judge) for names, part in zip(labels, parts, strict=True) for model, judge in part.systems
+    ]
     metrics = sorted({metric for part in parts for metric in part.drawn})
     n_seeds = max(column.shape[2] for part in parts for column in part.drawn.values())
 
     def stack(name: str, metric: str, empty: float | bool) -> np.ndarray[Any, Any]:
-        found = []
-        for part in parts:
+        kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
+        wide = np.full((len(systems), len(cases), n_seeds), empty, dtype=kind)
+        start = 0
+        for part, (here, there) in zip(parts, places, strict=True):
             column = getattr(part, name).get(metric)
-            kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
-            wide = np.full((len(part.systems), n_cases, n_seeds), empty, dtype=kind)
             if column is not None:
-                wide[:, :, : column.shape[2]] = column
-            found.append(wide)
-        return np.concatenate(found)
+                wide[start : start + len(part.systems), here, : column.shape[2]] = column[:, there]
+            start += len(part.systems)
+        return wide
 
-    return Columns(
-        tuple(system for part in parts for system in part.systems),
-        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in EMPTY.items()},
+    columns = Columns(
+        tuple(systems),
+        **{name: {metric: stack(name, metric, empty) for metric in metrics} for name, empty in EMPTY.items()},
     )
+    if not any(source.released for source in sources):
+        return columns
+    rounded = {metric: np.round(column, RELEASED_DIGITS) for metric, column in columns.drawn.items()}
+    return replace(columns, drawn=rounded)
 
 
 Named = tuple[Source, str, Sequence[str | None]]
@@ -325,11 +314,11 @@ Named = tuple[Source, str, Sequence[str | None]]
 def differences_of(first: Named, second: Named) -> list[str]:
     """What two sources do not share, each as words after "not the same: "."""
     (a, name_a, judges_a), (b, name_b, judges_b) = first, second
-    found = []
+    lines = []
 
     def unlike(what: str, mine: object, theirs: object) -> None:
         if mine != theirs:
-            found.append(f"{what}: {name_a} {_said(mine)}, {name_b} {_said(theirs)}")
+            lines.append(f"{what}: {name_a} {_said(mine)}, {name_b} {_said(theirs)}")
 
     same = {_folded(j) for j in judges_a} & {_folded(j) for j in judges_b}
     if not same:
@@ -341,12 +330,12 @@ def differences_of(first: Named, second: Named) -> list[str]:
         left = "is left out"
         if aggregate.imputed or aggregate.worst is not None:
             left = "is left out unless the protocol or --refusals gives it a value"
-        found.append("content of the cases: released figures name cases by id only, so it cannot be checked")
-        found.append(
+        lines.append("content of the cases: released figures name cases by id only, so it cannot be checked")
+        lines.append(
             f"readers: released figures are as the release scored them, failed replies as 0; {_short(run, [run])} is "
             f"read anew, and what failed in it {left}"
         )
-        return found
+        return lines
     unlike("subset", a.parts.get("subset"), b.parts.get("subset"))
     for judge in sorted(same - {""}):
         unlike(f"how judge {judge} was asked", _asked(a, judge), _asked(b, judge))
@@ -359,10 +348,10 @@ def differences_of(first: Named, second: Named) -> list[str]:
     unlike("code of the benchmark", a.parts.get("code"), b.parts.get("code"))
     texts = a.bench.source, b.bench.source
     other = [file for file in sorted({*texts[0], *texts[1]}) if texts[0].get(file) != texts[1].get(file)]
-    found += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]
-    if found:
+    lines += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]
+    if lines:
         unlike("fingerprint", a.fingerprint, b.fingerprint)
-    return found
+    return lines
 
 
 def _asked(source: Source, judge: str) -> object:
@@ -406,7 +395,7 @@ def compare(
 
 def _named(against: str, models: Sequence[str]) -> str:
     """The model that `--against` means: by its whole name, or without the run that tells it from its namesakes."""
-    found = [model for model in models if model == against] or [m for m in models if m.startswith(f"{against} (")]
-    if len(found) != 1:
+    meant = [model for model in models if model == against] or [m for m in models if m.startswith(f"{against} (")]
+    if len(meant) != 1:
         raise RefBenchError(f"--against {against}: the models are {', '.join(models)}")
-    return found[0]
+    return meant[0]

@@ -69,11 +69,11 @@ def conditional(
     drawn, influence = draws_of(lambda weights: value(kept, weights), design, draws, seed)
     counted = meets & np.isfinite(per_case[of])
     shared = int(counted.all(axis=0).sum())
-    found = []
+    rows = []
     for i, (model, by) in enumerate(columns.systems):
         n, df = len(design.clusters_of(counted[i])), design.degrees_of_freedom(counted[i])
         interval = interval_for(point[i], drawn[i], influence[i], n=n, df=df)
-        found.append(
+        rows.append(
             Conditional(
                 model=model,
                 judge=by,
@@ -90,7 +90,7 @@ def conditional(
             )
         )
     sign = 1 if of in result.bench.scoring.lower else -1
-    return sorted(found, key=lambda row: float("inf") if row.value is None else sign * row.value)
+    return sorted(rows, key=lambda row: float("inf") if row.value is None else sign * row.value)
 
 
 def conditions(result: Result, given: Sequence[str] = ()) -> list[Condition]:

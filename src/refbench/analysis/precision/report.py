@@ -66,8 +66,8 @@ def precision_report(
     # The mean of the judges is about all of them.
     everyone = judge is None or any(name is not None and is_panel(name) for name in chosen)
     drawn = (s for s in run_draws(run.path, protocol=protocol) if everyone or s.judge in chosen)
-    found = variances(result, drawn, protocol)
-    shares, n_pooled = pooled(found) or ({}, 0)
+    by_model = variances(result, drawn, protocol)
+    shares, n_pooled = pooled(by_model) or ({}, 0)
     wanted = conditions(result, given)
     return PrecisionReport(
         benchmark=result.bench.name,
@@ -89,7 +89,7 @@ def precision_report(
             )
             for name in chosen
         ),
-        variances=tuple(found),
+        variances=tuple(by_model),
         shares=shares,
         n_pooled=n_pooled,
         copies=_copies(result, run, pictures),

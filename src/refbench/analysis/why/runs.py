@@ -36,7 +36,7 @@ def why(
     pairs = _models((first, one), (second, two))
     outputs = {place: _outputs(place) for place in by_place}
     names = one.name, two.name
-    found = []
+    answers = []
     for mine, theirs in pairs:
         models = [f"{model} ({name})" for model, name in zip((mine, theirs), names, strict=True)]
         seeds = _unlike("seeds", models, [one.seeds[mine], two.seeds[theirs]])
@@ -57,10 +57,10 @@ def why(
             else:
                 repeats = [_repeats(*asked) for asked in zip(places, (mine, theirs), judges, strict=True)]
                 differences += _unlike("repeats", models, repeats)
-            found.append(explain(accounts[0], accounts[1], measure, differences))
+            answers.append(explain(accounts[0], accounts[1], measure, differences))
             if measured:
                 break
-    return found
+    return answers
 
 
 def _is_measured(side: Source, measure: str) -> bool:
@@ -97,7 +97,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     if not chosen:
         known = ", ".join(f"{m} by {j or 'no judge'}" for m, j in systems)
         raise RefBenchError(f"{run}: no such model and judge; there are {known}")
-    found = []
+    answers = []
     for system in chosen:
         here = outputs.get(system[0], {})
         # The same replies read twice: pictures that nobody recorded are still the same.
@@ -119,8 +119,8 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
             and change["items"]
             and change["delta"].get(account.measure) is not None
         ]
-        found.append(account.model_copy(update={"fixes": tuple(fixes)}))
-    return found
+        answers.append(account.model_copy(update={"fixes": tuple(fixes)}))
+    return answers
 
 
 def _account(source: Source, system: tuple[str, str | None], outputs: Mapping[str, Mapping[int, str]]) -> Account:
@@ -141,11 +141,11 @@ def _account(source: Source, system: tuple[str, str | None], outputs: Mapping[st
 def _outputs(place: str) -> Outputs:
     if not (Path(place) / "run.json").is_file():
         return {}
-    found: dict[str, dict[str, dict[int, str]]] = {}
+    hashes: dict[str, dict[str, dict[int, str]]] = {}
     for output in Run.open(Path(place)).outputs():
         if output.step is None and output.pictures:
-            found.setdefault(output.model, {}).setdefault(output.case, {})[output.seed] = output.content
-    return found
+            hashes.setdefault(output.model, {}).setdefault(output.case, {})[output.seed] = output.content
+    return hashes
 
 
 def _models(first: tuple[str, Source], second: tuple[str, Source]) -> list[tuple[str, str]]:
@@ -181,5 +181,7 @@ def _judges(
     left = [names or there for names, there in zip(chosen, known, strict=True)]
     if len(left[0]) == len(left[1]) == 1:
         return [(left[0][0], left[1][0])]
-    said = " and ".join(", ".join(j or "none" for j in names) for names in known)
-    raise RefBenchError(f"--judge {judge or 'NAME'}: the sides have the judges {said}: name one that both have")
+    names_of_both = " and ".join(", ".join(j or "none" for j in names) for names in known)
+    raise RefBenchError(
+        f"--judge {judge or 'NAME'}: the sides have the judges {names_of_both}: name one that both have"
+    )

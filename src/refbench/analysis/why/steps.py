@@ -159,10 +159,10 @@ def _sentence(
         return f"{head}: there is no difference to explain."
     apart, printed = _added_up(values, steps, digits)
     ordered = sorted(zip(steps, printed, strict=True), key=lambda one: -abs(one[0].delta))
-    said = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
+    shares = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
     if not n_shared:
         return f"{head}, a difference of {apart}: they share no cases, so nothing else can be said."
-    parts = "; ".join(said) or "in parts too small to print"
+    parts = "; ".join(shares) or "in parts too small to print"
     return f"{head}, a difference of {apart}: {parts}."
 
 
@@ -190,11 +190,11 @@ class Account:
     def failed(self, measure: str) -> NDArray[np.bool_]:
         """Cases of which some part of the measure failed."""
         parts = next(m for m in self.aggregate.measures if m.name == measure).parts
-        found = np.zeros(len(self.cases), dtype=np.bool_)
+        some_failed = np.zeros(len(self.cases), dtype=np.bool_)
         for part in parts:
             if part in self.columns.failures:
-                found |= self.columns.failures[part][0] >= 0
-        return found
+                some_failed |= self.columns.failures[part][0] >= 0
+        return some_failed
 
 
 def default_measure(first: Account, second: Account) -> str:
@@ -263,8 +263,8 @@ def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Arr
     if not cases:
         return None
     overall = aggregate.overall(cases)
-    found = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
-    value = float(found[0, measure][0, 0]) if (0, measure) in found else math.nan
+    overall_values = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
+    value = float(overall_values[0, measure][0, 0]) if (0, measure) in overall_values else math.nan
     return round(value * _UNIT) if math.isfinite(value) else None
 
 
@@ -326,14 +326,14 @@ class _Way:
         before = _of(self.first.aggregate, self.first.cases, self.first.values(), self.measure)
         assert before is not None
         counts = self.counts()
-        found: dict[tuple[str, ...], int] = {}
+        shares: dict[tuple[str, ...], int] = {}
         waiting: list[str] = []
         for cause, value in stops:
             waiting.append(cause)
             if value is not None:
                 # Causes that concern no case explain nothing, unless there is no other.
                 causes = tuple(dict.fromkeys(c for c in waiting if counts[c][0])) or (cause,)
-                found[causes] = found.get(causes, 0) + value - before
+                shares[causes] = shares.get(causes, 0) + value - before
                 before, waiting = value, []
         return [
             Step(
@@ -342,7 +342,7 @@ class _Way:
                 n=sum(counts[c][0] for c in causes),
                 of=max(counts[c][1] for c in causes),
             )
-            for causes, units in found.items()
+            for causes, units in shares.items()
             if units or any(counts[c][0] for c in causes if c != "aggregation")
         ]
 
@@ -384,16 +384,16 @@ class _Way:
         rows, columns = [self.at_first[i] for i in self.clean], [self.at_second[i] for i in self.clean]
         stacked = {m: np.stack([mine[rows], theirs[columns]]) for m, (mine, theirs) in self.values.items()}
         both = Columns.of_values((("first", None), ("second", None)), stacked)
-        found = case_values(self.first.aggregate, both, cases).get(self.measure)
-        if found is None:
+        case_by_case = case_values(self.first.aggregate, both, cases).get(self.measure)
+        if case_by_case is None:
             return []
-        change = np.nan_to_num(found[1] - found[0])
+        change = np.nan_to_num(case_by_case[1] - case_by_case[0])
         order = sorted(range(len(cases)), key=lambda n: (-abs(change[n]), cases[n].id))[:MOST_MOVERS]
         return [
             Mover(
                 case=cases[n].id,
-                first=round(float(found[0, n]), 9),
-                second=round(float(found[1, n]), 9),
+                first=round(float(case_by_case[0, n]), 9),
+                second=round(float(case_by_case[1, n]), 9),
                 output=self._output(cases[n].id),
             )
             for n in order

@@ -27,7 +27,7 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Reading, YesNo
 from refbench.judges.contract import settled
-from refbench.judges.dialects import Dialect
+from refbench.judges.dialects import Dialect, Statement, begun_objects, plain_words
 from refbench.judges.values import Pairs, decoded, objects
 from refbench.record import RefBenchError
 from refbench.specs import nearest
@@ -88,10 +88,10 @@ def _loads(text: str) -> Any:
 
 def _first_with_prefix(question_id: str, objects: Iterable[dict[str, Any]]) -> str:
     """The first object whose question starts with the id: "Q1" also takes "Q10" when Q1 is missing."""
-    for found in objects:
-        asked = found.get("Question", "")
+    for decoded_object in objects:
+        asked = decoded_object.get("Question", "")
         if isinstance(asked, str) and asked.startswith(question_id):
-            answer = found.get("answer", "")
+            answer = decoded_object.get("answer", "")
             return answer.strip() if isinstance(answer, str) else ""
     return NOT_FOUND
 
@@ -121,18 +121,17 @@ def _words(reading: Reading) -> str | None:
     return reading if isinstance(reading, str) else None
 
 
-def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[tuple[str, Reading]]:
+def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statement]:
     """(question id, answer) for every answer written in the reply: yes or no, or other words as they are."""
-    texts = {text: c.name for c in criteria if (text := _plain(c.description))}
+    texts = {text: c.name for c in criteria if (text := plain_words(c.description))}
     names = {criterion.name for criterion in criteria}
     values, around = decoded(reply)
-    found = [said for value in values for pairs in objects(value) for said in _in_object(pairs, texts)]
-    found += [said for text in around for said in _in_broken_text(text)]
-    for name, words in found:
+    answers = [answer for value in values for pairs in objects(value) for answer in _in_object(pairs, texts)]
+    answers += [answer for text in around for answer in _in_broken_text(text)]
+    for name, words in answers:
         if name in names:
             choice = read_choice(words)
-            empty = Failure(kind="unparsable", detail="an empty answer")
-            yield name, choice == "yes" if choice else words or empty
+            yield name, choice == "yes" if choice else words or Failure(kind="unparsable", detail="an empty answer")
 
 
 _DIALECT = Dialect("creval", _statements)
@@ -147,8 +146,8 @@ def _in_object(pairs: Pairs, texts: dict[str, str]) -> Iterator[tuple[str, str]]
         if name in ("question", "question_id", "id") and isinstance(item, str):
             if match := _ID.match(item.strip()):
                 asked.add(f"Q{int(match[1])}")
-            elif _plain(item) in texts:
-                asked.add(texts[_plain(item)])
+            elif plain_words(item) in texts:
+                asked.add(texts[plain_words(item)])
         elif match := _NUMBERED_KEY.fullmatch(name):
             asked.add(f"Q{int(match[1])}")
             if isinstance(item, str) and (inside := _ID.match(item.strip())):
@@ -185,24 +184,13 @@ _ANSWER = re.compile(
     rf"{_GAP}[,;)\]]{{0,3}}{_GAP}(?:\}}|,|$|\n)",
     re.IGNORECASE,
 )
-# Where one object ends and the next begins; an answer behind it belongs to somebody else.
-_BOUNDARY = re.compile(r"[}\]][\s,;)]*\{|\n[ \t]*\{")
 
 
 def _in_broken_text(text: str) -> Iterator[tuple[str, str]]:
     """Answers in text that no decoder takes: from the name of a question to the end of its object."""
-    heads = list(_HEAD.finditer(text))
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-        segment = text[head.end() : end]
-        if boundary := _BOUNDARY.search(segment):
-            segment = segment[: boundary.start() + 1]
+    for head, behind in begun_objects(text, _HEAD):
         question = f"Q{int(head[1] or head[2] or head[3])}"
-        yield from ((question, answer[1].strip()) for answer in _ANSWER.finditer(segment))
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.replace("*", " ").split()).casefold()
+        yield from ((question, answer[1].strip()) for answer in _ANSWER.finditer(behind))
 
 
 # --- replies given elsewhere ---------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def replacing_prompt(metric: Metric, flagged: Sequence[str], kept: Sequence[str]
     )
 
 
-def read_questions(reply: str, metric: Metric, *, least: int = LEAST, taken: Sequence[str] = ()) -> Written | Failure:
+def read_questions(reply: str, metric: Metric, least: int = LEAST, taken: Sequence[str] = ()) -> Written | Failure:
     """The questions that pass the checks, if they are enough; `taken` ones count as duplicates."""
     key = _LISTED[metric][0]
     said = read_object(reply, (key, "questions"))

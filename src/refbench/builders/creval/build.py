@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, Metric
@@ -208,13 +209,8 @@ class Maker:
     async def screen(self, picture: SourcePicture) -> asking.Screening | Failure:
         """Whether the picture can be used, and for what."""
         subject = Subject("picture", picture.name, picture.name)
-        said = await self.work.ask(
-            "writer",
-            picture.stem,
-            "screen",
-            [picture.path, asking.screen_prompt(self.dimensions)],
-            asking.read_screening,
-        )
+        parts: list[str | Path] = [picture.path, asking.screen_prompt(self.dimensions)]
+        said = await self.work.ask("writer", picture.stem, "screen", parts, asking.read_screening)
         if isinstance(said, Failure):
             return self.work.lost(subject, "screen", said)
         if not said.usable:
@@ -227,13 +223,9 @@ class Maker:
         """An instruction of the dimension for this picture."""
         dimension, picture = self.dimensions[planned.class_id], planned.picture
         examples = dimension.shown(self.work.settings.seed, picture.stem)
-        said = await self.work.ask(
-            "writer",
-            picture.stem,
-            f"instruction {planned.class_id}",
-            [picture.path, asking.instruction_prompt(dimension, examples)],
-            lambda reply: asking.read_instruction(reply, examples),
-        )
+        parts: list[str | Path] = [picture.path, asking.instruction_prompt(dimension, examples)]
+        part = f"instruction {planned.class_id}"
+        said = await self.work.ask("writer", picture.stem, part, parts, asking.read_instruction, examples)
         return self.work.lost(planned.subject, "instruction", said) if isinstance(said, Failure) else said
 
     async def question(self, planned: Planned, instruction: str, edit: Edit) -> Item | Failure:
@@ -302,11 +294,7 @@ class Maker:
         self, picture: SourcePicture, metric: Metric, part: str, prompt: str, least: int, taken: tuple[str, ...]
     ) -> asking.Written | Failure:
         return await self.work.ask(
-            "checker",
-            picture.stem,
-            part,
-            [picture.path, prompt],
-            lambda reply: asking.read_questions(reply, metric, least=least, taken=taken),
+            "checker", picture.stem, part, [picture.path, prompt], asking.read_questions, metric, least, taken
         )
 
     async def _audit(
@@ -314,12 +302,9 @@ class Maker:
     ) -> tuple[bool, ...] | Failure:
         if "auditor" not in self.work.vlms or metric not in asking.AUDITED:
             return (False,) * len(questions)
+        parts: list[str | Path] = [picture.path, picture.path, asking.audit_prompt(questions)]
         return await self.work.ask(
-            "auditor",
-            picture.stem,
-            f"audit {metric}",
-            [picture.path, picture.path, asking.audit_prompt(questions)],
-            lambda reply: asking.read_audit(reply, metric, questions),
+            "auditor", picture.stem, f"audit {metric}", parts, asking.read_audit, metric, questions
         )
 
     def _note_faults(self, picture: SourcePicture, metric: Metric, written: asking.Written) -> None:

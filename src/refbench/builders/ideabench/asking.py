@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.ideabench.cases import COUNT_MARK
-from refbench.builders.ideabench.item import LEVELS, DesignTask, GradedQuestion
+from refbench.builders.ideabench.item import LEVELS, DesignTask, GradedQuestion, Item
 from refbench.builders.kit.replies import (
     Prompts,
     is_one_question,
@@ -110,7 +110,7 @@ _CHECKS = ("objective", "standards", "level")
 _MOST_CAPABILITIES = 3
 
 
-def shown(task: DesignTask, text: str) -> list[str | Path]:
+def _shown(task: DesignTask, text: str) -> list[str | Path]:
     """The references, each by its number, then the text."""
     return [*numbered("Reference {}:", [picture.path for picture in task.pictures]), text]
 
@@ -118,8 +118,8 @@ def shown(task: DesignTask, text: str) -> list[str | Path]:
 # --- the brief -----------------------------------------------------------------------------------------------
 
 
-def instruction_prompt(task: DesignTask) -> str:
-    return PROMPTS("instruction", **_facts(task, ""))
+def instruction_parts(task: DesignTask) -> list[str | Path]:
+    return _shown(task, PROMPTS("instruction", **_facts(task, "")))
 
 
 @reads("thinking", "instruction")
@@ -138,9 +138,9 @@ def fitting_capabilities(task: DesignTask) -> dict[str, str]:
     return {name: said["means"] for name, said in capabilities().items() if needs[said["needs"]]}
 
 
-def capabilities_prompt(task: DesignTask, instruction: str) -> str:
+def capabilities_parts(task: DesignTask, instruction: str) -> list[str | Path]:
     listed = "\n".join(f"- {name}: {means}" for name, means in fitting_capabilities(task).items())
-    return PROMPTS("capabilities", **_facts(task, instruction), capabilities=listed)
+    return _shown(task, PROMPTS("capabilities", **_facts(task, instruction), capabilities=listed))
 
 
 @reads("capabilities")
@@ -174,9 +174,14 @@ def questions_prompt(task: DesignTask, instruction: str, keywords: Sequence[str]
     )
 
 
-def again_prompt(questions: Sequence[GradedQuestion], complaints: Sequence[str], task: DesignTask) -> str:
-    listed = "\n".join(f"- {complaint}" for complaint in complaints)
-    return PROMPTS("again", questions=listed_questions(questions, task), complaints=listed, count=str(len(questions)))
+def questions_parts(item: Item, complaints: Sequence[str]) -> list[str | Path]:
+    """What is asked for the questions of a case; once more where there are complaints about those that it has."""
+    text = questions_prompt(item.task, item.instruction, item.capabilities)
+    if complaints:
+        listed = "\n".join(f"- {complaint}" for complaint in complaints)
+        count = str(len(item.questions))
+        text += "\n\n" + PROMPTS("again", questions=listed_questions(item), complaints=listed, count=count)
+    return _shown(item.task, text)
 
 
 @reads("thinking", "questions")
@@ -227,15 +232,16 @@ def graded(entry: Any, task: DesignTask) -> GradedQuestion | str:
 # --- the check -----------------------------------------------------------------------------------------------
 
 
-def check_prompt(task: DesignTask, instruction: str, questions: Sequence[GradedQuestion]) -> str:
-    listed = listed_questions(questions, task)
-    return PROMPTS("check", **_facts(task, instruction), questions=listed, first=str(task.first_level + 1))
+def check_parts(item: Item) -> list[str | Path]:
+    values = {"questions": listed_questions(item), "first": str(item.task.first_level + 1)}
+    return _shown(item.task, PROMPTS("check", **_facts(item.task, item.instruction), **values))
 
 
 @reads("verdicts")
-def read_check(said: dict[str, Any], task: DesignTask, count: int) -> tuple[str, ...] | Failure:
+def read_check(said: dict[str, Any], item: Item) -> tuple[str, ...] | Failure:
     """The complaints of the checker; none where every question passed every check."""
-    numbers = list(range(task.first_level + 1, task.first_level + 1 + count))
+    first = item.task.first_level + 1
+    numbers = list(range(first, first + len(item.questions)))
     entries = said["verdicts"] if isinstance(said["verdicts"], list) else []
     if [entry.get("number") if isinstance(entry, Mapping) else None for entry in entries] != numbers:
         return unusable(f"not one verdict for each of the questions {numbers}, in order")
@@ -249,11 +255,10 @@ def read_check(said: dict[str, Any], task: DesignTask, count: int) -> tuple[str,
     return tuple(complaints)
 
 
-def listed_questions(questions: Sequence[GradedQuestion], task: DesignTask) -> str:
-    first = task.first_level
+def listed_questions(item: Item) -> str:
     return "\n".join(
         f"{number}. ({LEVELS[number - 1]}) {asked.question}\n   0 points: {asked.zero}\n   1 point: {asked.one}"
-        for number, asked in enumerate(questions, first + 1)
+        for number, asked in enumerate(item.questions, item.task.first_level + 1)
     )
 
 

@@ -74,7 +74,7 @@ class Maker:
         edit = read_edit(decision, task)
         instruction = edit.instruction or task.instruction
         if not instruction:
-            parts = asking.shown(task, asking.instruction_prompt(task))
+            parts = asking.instruction_parts(task)
             written = await work.ask("writer", task.id, "instruction", parts, asking.read_instruction)
             if isinstance(written, Failure):
                 return work.lost(task.subject, "instruction", written)
@@ -84,53 +84,37 @@ class Maker:
             return Item(task, instruction, keywords, edit.questions)
         capabilities: tuple[str, ...] = ()
         if task.several:
-            parts = asking.shown(task, asking.capabilities_prompt(task, instruction))
-            chosen = await work.ask(
-                "writer", task.id, "capabilities", parts, lambda reply: asking.read_capabilities(reply, task)
-            )
+            parts = asking.capabilities_parts(task, instruction)
+            chosen = await work.ask("writer", task.id, "capabilities", parts, asking.read_capabilities, task)
             if isinstance(chosen, Failure):
                 return work.lost(task.subject, "capabilities", chosen)
             capabilities = chosen
         return await self._questioned(Item(task, instruction, capabilities, ()))
 
-    async def _questioned(self, bare: Item) -> Item | Failure:
+    async def _questioned(self, item: Item) -> Item | Failure:
         """The case with questions that passed the check; those that did not are written once more.
 
         What a person has accepted went the same way, so that it is what that person saw.
         """
-        task = bare.task
-        asked = asking.questions_prompt(task, bare.instruction, bare.capabilities)
-        item, text, problem = bare, asked, ""
+        work, task = self.work, item.task
+        complaints: tuple[str, ...] = ()
         for part in ("questions", "questions again"):
-            written = await self.work.ask(
-                "writer",
-                task.id,
-                part,
-                asking.shown(task, text),
-                lambda reply: asking.read_questions(reply, task, bare.capabilities),
-            )
+            parts = asking.questions_parts(item, complaints)
+            written = await work.ask("writer", item.id, part, parts, asking.read_questions, task, item.capabilities)
             if isinstance(written, Failure):
-                return self.work.lost(task.subject, "questions", written)
+                return work.lost(task.subject, "questions", written)
             item = replace(item, questions=written)
-            complaints = await self._check(item)
-            if isinstance(complaints, Failure):
-                if complaints.transient:
-                    return complaints
-                return self._doubted(item, f"it could not be checked: {complaints}", reason_of(complaints))
-            if not complaints:
+            if "checker" not in work.vlms:
                 return item
-            problem = "; ".join(complaints)
-            text = f"{asked}\n\n{asking.again_prompt(item.questions, complaints, task)}"
-        return self._doubted(item, problem, "questions turned down")
-
-    async def _check(self, item: Item) -> tuple[str, ...] | Failure:
-        """The checker's complaints; none where nobody checks."""
-        if "checker" not in self.work.vlms:
-            return ()
-        parts = asking.shown(item.task, asking.check_prompt(item.task, item.instruction, item.questions))
-        return await self.work.ask(
-            "checker", item.id, "check", parts, lambda reply: asking.read_check(reply, item.task, len(item.questions))
-        )
+            checked = await work.ask("checker", item.id, "check", asking.check_parts(item), asking.read_check, item)
+            if isinstance(checked, Failure):
+                if checked.transient:
+                    return checked
+                return self._doubted(item, f"it could not be checked: {checked}", reason_of(checked))
+            if not checked:
+                return item
+            complaints = checked
+        return self._doubted(item, "; ".join(complaints), "questions turned down")
 
     def _doubted(self, item: Item, problem: str, reason: str) -> Item | Failure:
         """Dropped, and offered for review as it stands; unless a person has accepted these very questions."""
@@ -163,9 +147,7 @@ class Maker:
     async def _rephrase(self, item: Item) -> tuple[str, ...] | Failure:
         """One prompt for each picture of the case."""
         parts = asking.rephrasing_parts(item.task, item.instruction)
-        said = await self.work.ask(
-            "writer", item.id, "rephrasing", parts, lambda reply: read_prompts(reply, item.task.outputs)
-        )
+        said = await self.work.ask("writer", item.id, "rephrasing", parts, read_prompts, item.task.outputs)
         return self.work.lost(Subject("prompt", item.id), "rephrasing", said) if isinstance(said, Failure) else said
 
 

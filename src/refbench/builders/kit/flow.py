@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from refbench.builders import BuildReport
 from refbench.builders.kit.card import Card, write_card
@@ -41,6 +41,7 @@ Settings = TypeVar("Settings", bound=BuildSettings)
 Kind = TypeVar("Kind")
 Item = TypeVar("Item")
 Told = TypeVar("Told")
+Options = ParamSpec("Options")
 Show: TypeAlias = Callable[[str], None]
 
 
@@ -116,11 +117,21 @@ class Work(Generic[Settings, Item]):
         return self.interviews.budget.spent if known and not self.unpriced else None
 
     async def ask(
-        self, role: str, about: str, part: str, said: Sequence[str | Path], read: Callable[[str], Told | Failure]
+        self,
+        role: str,
+        about: str,
+        part: str,
+        said: Sequence[str | Path],
+        read: Callable[Concatenate[str, Options], Told | Failure],
+        *more: Options.args,
+        **options: Options.kwargs,
     ) -> Told | Failure:
-        """What `read` makes of the reply of the VLM that has the role; `about` and `part` file it."""
+        """What `read` makes of the reply of the VLM that has the role, and of what follows here; `about` and `part`
+        file the reply."""
         tokens = self.builder.tokens[part.split()[0]]
-        return await self.interviews.ask(self.vlms[role], about, part, said, read, max_tokens=tokens)
+        return await self.interviews.ask(
+            self.vlms[role], about, part, said, lambda reply: read(reply, *more, **options), max_tokens=tokens
+        )
 
     def drop(self, subject: Subject, stage: str, reason: str, detail: str = "") -> Failure:
         """Put down what was left out; returns the failure that says so."""

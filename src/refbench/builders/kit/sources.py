@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from refbench.benchmarks.kit.rows import rows_of
-from refbench.builders.kit.draws import draw
 from refbench.builders.kit.pictures import SourcePicture, plain_picture
+from refbench.builders.kit.split import clusters, drawn_for_test
 from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS
@@ -109,28 +109,12 @@ def split_by_looks(items: Mapping[str, Sequence[int]], test_share: float | None,
     if test_share is None:
         return dict.fromkeys(items, "")
     owners = [item for item, looks in items.items() for _ in looks]
-    groups = lookalikes([look for looks in items.values() for look in looks]) if owners else ()
-    head = {item: item for item in items}
-
-    def top(item: str) -> str:
-        while head[item] != item:
-            item = head[item]
-        return item
-
-    first: dict[int, str] = {}
-    for item, group in zip(owners, groups, strict=True):
-        one, other = sorted((top(first.setdefault(int(group), item)), top(item)))
-        head[other] = one
-    clusters: dict[str, list[str]] = {}
-    for item in items:
-        clusters.setdefault(top(item), []).append(item)
-    room = round(test_share * len(items))
-    found: dict[str, str] = {}
-    for members in sorted(clusters.values(), key=lambda members: draw(seed, "split", min(members))):
-        side = "test" if len(members) <= room else "dev"
-        room -= len(members) if side == "test" else 0
-        found.update(dict.fromkeys(members, side))
-    return found
+    groups: dict[str, list[int]] = {item: [] for item in items}
+    if owners:
+        for item, group in zip(owners, lookalikes([look for looks in items.values() for look in looks]), strict=True):
+            groups[item].append(int(group))
+    tested = drawn_for_test(clusters(groups), test_share, seed)
+    return {item: "test" if item in tested else "dev" for item in items}
 
 
 def _visible(path: Path, root: Path) -> bool:

@@ -280,9 +280,7 @@ class Maker:
             written = Written(instruction=edit["instruction"], thinking="Written by a person.")
         else:
             parts = write_request(candidate)
-            written = await work.ask(
-                "writer", candidate.id, "instruction", parts, lambda reply: read_written(reply, candidate)
-            )
+            written = await work.ask("writer", candidate.id, "instruction", parts, read_written, candidate)
         if isinstance(written, Failure):
             return work.lost(candidate.subject, "instruction", written)
         tags = edit.get("tags", tags_of([one.look for one in candidate.references]))

@@ -12,7 +12,7 @@ from typing import Any
 from refbench.benchmarks.multiref.cases import CATEGORIES, Category
 from refbench.builders.kit.pictures import SourcePicture
 from refbench.builders.kit.replies import Prompts, line, numbered, read_object, reads, text_fault, unusable
-from refbench.builders.multiref_real.item import EditRequest
+from refbench.builders.multiref_real.item import EditRequest, Item
 from refbench.failure import Failure
 from refbench.models.wrappers.vlm import is_refusal
 
@@ -76,7 +76,7 @@ class Verdict:
         return ": ".join(part for part in (", ".join(self.against), self.reason) if part)
 
 
-def shown(request: EditRequest, outputs: Sequence[SourcePicture], text: str) -> list[str | Path]:
+def _shown(request: EditRequest, outputs: Sequence[SourcePicture], text: str) -> list[str | Path]:
     """The inputs by their tokens, the outputs, then the text."""
     label = "Result {}:" if len(outputs) > 1 else "The result:"
     inputs = numbered("<image{}>:", [picture.path for picture in request.inputs])
@@ -86,8 +86,9 @@ def shown(request: EditRequest, outputs: Sequence[SourcePicture], text: str) -> 
 # --- one of several outputs ----------------------------------------------------------------------------------
 
 
-def choose_prompt(request: EditRequest) -> str:
-    return PROMPTS("choose", **_facts(request), count=str(len(request.outputs)))
+def choose_parts(request: EditRequest) -> list[str | Path]:
+    text = PROMPTS("choose", **_facts(request), count=str(len(request.outputs)))
+    return _shown(request, request.outputs, text)
 
 
 @reads("results")
@@ -110,9 +111,12 @@ def best(marks: Sequence[Sequence[int]]) -> int:
 # --- the instruction -----------------------------------------------------------------------------------------
 
 
-def rewrite_prompt(request: EditRequest, before: str = "", complaint: str = "") -> str:
-    text = PROMPTS("rewrite", **_facts(request))
-    return f"{text}\n\n{PROMPTS('again', instruction=before, complaint=complaint)}" if before else text
+def rewrite_parts(item: Item, complaint: str = "") -> list[str | Path]:
+    """What is asked for the instruction; once more where there is a complaint about the one that it has."""
+    text = PROMPTS("rewrite", **_facts(item.request))
+    if complaint:
+        text += "\n\n" + PROMPTS("again", instruction=item.instruction, complaint=complaint)
+    return _shown(item.request, [item.output], text)
 
 
 @reads("instruction")
@@ -128,8 +132,9 @@ def read_rewrite(said: dict[str, Any], inputs: int, drafts: list[tuple[str, str,
 # --- acceptance ----------------------------------------------------------------------------------------------
 
 
-def accept_prompt(request: EditRequest, instruction: str) -> str:
-    return PROMPTS("accept", **_facts(request), instruction=instruction)
+def accept_parts(item: Item) -> list[str | Path]:
+    text = PROMPTS("accept", **_facts(item.request), instruction=item.instruction)
+    return _shown(item.request, [item.output], text)
 
 
 @reads("pictures", *_WHOLE)
@@ -155,8 +160,8 @@ def read_verdict(said: dict[str, Any], inputs: int) -> Verdict | Failure:
 # --- the taxonomy --------------------------------------------------------------------------------------------
 
 
-def category_prompt(request: EditRequest, instruction: str) -> str:
-    return PROMPTS("category", count=str(len(request.inputs)), instruction=instruction)
+def category_parts(item: Item) -> list[str | Path]:
+    return [PROMPTS("category", count=str(len(item.request.inputs)), instruction=item.instruction)]
 
 
 def read_category(reply: str) -> Category | Failure:

@@ -70,11 +70,7 @@ class Maker:
                 return accepted
             item = accepted
         category = edit.category or await work.ask(
-            "writer",
-            request.name,
-            "category",
-            [asking.category_prompt(request, item.instruction)],
-            asking.read_category,
+            "writer", request.name, "category", asking.category_parts(item), asking.read_category
         )
         if isinstance(category, Failure):
             return self._lost(item, "category", category)
@@ -84,13 +80,8 @@ class Maker:
         """The output to keep. Whoever did not write the instruction chooses; the others are put down."""
         if len(request.outputs) == 1:
             return request.outputs[0]
-        marks = await self.work.ask(
-            "checker" if "checker" in self.work.vlms else "writer",
-            request.name,
-            "choose",
-            asking.shown(request, request.outputs, asking.choose_prompt(request)),
-            lambda reply: asking.read_choice(reply, len(request.outputs)),
-        )
+        role, parts = "checker" if "checker" in self.work.vlms else "writer", asking.choose_parts(request)
+        marks = await self.work.ask(role, request.name, "choose", parts, asking.read_choice, len(request.outputs))
         if isinstance(marks, Failure):
             return marks
         place = asking.best(marks)
@@ -102,14 +93,11 @@ class Maker:
         return request.outputs[place]
 
     async def _rewritten(self, item: Item, complaint: str = "") -> Item | Failure:
-        request = item.request
+        request, part = item.request, "rewrite again" if complaint else "rewrite"
+        parts = asking.rewrite_parts(item, complaint)
         drafts: list[tuple[str, str, str]] = []
         said = await self.work.ask(
-            "writer",
-            request.name,
-            "rewrite again" if complaint else "rewrite",
-            asking.shown(request, [item.output], asking.rewrite_prompt(request, item.instruction, complaint)),
-            lambda reply: asking.read_rewrite(reply, len(request.inputs), drafts),
+            "writer", request.name, part, parts, asking.read_rewrite, len(request.inputs), drafts
         )
         if not isinstance(said, Failure):
             return replace(item, instruction=said)
@@ -148,14 +136,8 @@ class Maker:
         return edit.output is not None or self.work.review.stands(decision, instruction=item.instruction)
 
     async def _verdict(self, item: Item) -> asking.Verdict | Failure:
-        request = item.request
-        return await self.work.ask(
-            "checker",
-            request.name,
-            "accept",
-            asking.shown(request, [item.output], asking.accept_prompt(request, item.instruction)),
-            lambda reply: asking.read_verdict(reply, len(request.inputs)),
-        )
+        request, parts = item.request, asking.accept_parts(item)
+        return await self.work.ask("checker", request.name, "accept", parts, asking.read_verdict, len(request.inputs))
 
     def _lost(self, item: Item, stage: str, why: Failure) -> Failure:
         """Dropped, unless the next run can finish it; a person may mend it."""

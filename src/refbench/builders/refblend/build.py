@@ -191,7 +191,7 @@ class _Build:
         return wanted if wanted in ("source", "objects") else "vlm"
 
     async def make_captions(self) -> None:
-        """A picture without a caption is no failure, unless somebody was asked for it and gave none."""
+        """A picture without a caption has not failed, unless a VLM was asked for it and gave none."""
         pictures = self.sources.pictures
         if self.caption_source == "vlm":
             assert self.interviews is not None

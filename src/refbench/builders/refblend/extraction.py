@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -31,12 +30,10 @@ VERSION = 1
 """Bumped when the same picture would give another reference."""
 SURE = 0.5
 """Score from which an object is worth naming; 72 of 123 photographs and renderings have one."""
-_INK = 200
-"""Grey below which a pixel of a sketch is part of a line."""
+_INK = 200  # grey below which a pixel of a sketch is part of a line
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """One reference to make. `key` names its files and its record."""
 
     key: str
@@ -45,8 +42,7 @@ class Wanted:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PictureRow:
+class PictureRow(NamedTuple):
     """A picture and what is wanted of it; `key` is the hash of its content."""
 
     key: str
@@ -121,10 +117,10 @@ class Extraction:
         self, wanted: Wanted, pixels: Pixels, row: PictureRow
     ) -> list[tuple[Extracted, Mapping[str, float]]] | Failure:
         if wanted.extractor in ("people", "pose", "each_pose"):
-            found = np.array(row.people) if row.people else find_people(pixels, self._device)
-            if isinstance(found, Failure):
-                return found
-            groups = found[:, None] if wanted.extractor == "each_pose" else found[None]
+            seen = np.array(row.people) if row.people else find_people(pixels, self._device)
+            if isinstance(seen, Failure):
+                return seen
+            groups = seen[:, None] if wanted.extractor == "each_pose" else seen[None]
             return [
                 (Extracted(draw_coco(group, pixels.shape, wanted.seed)), {"joints": _joints(group)}) for group in groups
             ]

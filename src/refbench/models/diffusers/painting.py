@@ -1,4 +1,6 @@
-"""A request made ready for a pipeline of diffusers: pictures decoded, instruction worded, size and noise decided."""
+"""A loaded pipeline of diffusers and what it makes of requests: pictures decoded, instruction worded, size and noise
+decided, painted in batches. Runs in one worker thread and knows no event loop.
+"""
 
 from __future__ import annotations
 
@@ -150,9 +152,6 @@ def pixels_of(image: Any) -> Pixels | None:
     if not np.isfinite(values).all():
         return None
     return (values * 255).round().clip(0, 255).astype(np.uint8)
-
-
-# A loaded pipeline of diffusers and what it makes of requests. Runs in one worker thread and knows no event loop.
 
 
 @dataclass(frozen=True)

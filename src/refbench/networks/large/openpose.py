@@ -71,12 +71,12 @@ class _Parts:
 def find_bodies(joints: NDArray[np.float32], limbs: NDArray[np.float32]) -> list[Body]:
     """The people in maps of 18 joints and of limbs (38 channels), both height x width x channels."""
     peaks = [find_peaks(joints[:, :, number]) for number in range(joints.shape[2])]
-    found: list[_Parts] = []
+    bodies: list[_Parts] = []
     for number, (first, second) in enumerate(LIMBS):
         channel = _FIELDS[number]
         for one, other, score in connections(peaks[first], peaks[second], limbs[:, :, channel : channel + 2]):
-            _join(found, (first, one), (second, other), score, begins=number < _DRAWN)
-    kept = [b for b in found if b.count >= _LEAST_PARTS and b.total / b.count >= _LEAST_MEAN]
+            _join(bodies, (first, one), (second, other), score, begins=number < _DRAWN)
+    kept = [b for b in bodies if b.count >= _LEAST_PARTS and b.total / b.count >= _LEAST_MEAN]
     return [_body(parts) for parts in kept]
 
 

@@ -197,10 +197,10 @@ class Sam2:
             seen = self._embedded(picture)
             points = torch.from_numpy(grid_points(settings.side) * np.float32(self._side))
             points = points.to(self._place.device, self._place.torch_dtype)
-            found = []
+            masks = []
             for start in range(0, len(points), batch):
-                found += self._of_points(seen, points[start : start + batch], settings, picture.shape[:2], batch)
-        return found
+                masks += self._of_points(seen, points[start : start + batch], settings, picture.shape[:2], batch)
+        return masks
 
     def _of_points(
         self, seen: Any, points: Any, settings: MaskSettings, size: tuple[int, int], batch: int
@@ -238,14 +238,14 @@ class Sam2:
         if settings.least_area and len(masks):
             cleaned = [without_specks(mask, settings.least_area) for mask in masks.cpu().numpy()]
             masks = torch.from_numpy(np.stack(cleaned)).to(masks.device)
-        found = []
+        stable = []
         step = max(1, _AT_ONCE // (size[0] * size[1]))
         for start in range(0, len(masks), step):
             large = self._enlarged(masks[start : start + step], size)
             steady = stability(large, settings.offset) >= settings.least_stability
             part = zip((large[steady] > 0).cpu().numpy(), scores[start : start + step][steady].tolist(), strict=True)
-            found += [_Found(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
-        return found
+            stable += [_Found(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
+        return stable
 
     def _enlarged(self, masks: Any, size: tuple[int, int]) -> Any:
         functional = package("torch").nn.functional
