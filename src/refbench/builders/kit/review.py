@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import orjson
 from pydantic import ValidationError
 
+from refbench.benchmarks.kit.rows import json_lines
 from refbench.builders.kit.folder import as_lines, write_file
 from refbench.record import Record, RefBenchError
 
@@ -146,15 +147,7 @@ _OURS = frozenset({"id", "decision", "comment", "edit", "seen"})
 
 
 def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{path}, line {number} is no JSON: {error}") from error
-        if not isinstance(row, dict):
-            raise RefBenchError(f"{path}, line {number} is no JSON object")
+    for number, row in json_lines(path, text, "a decision"):
         if row.get("decision"):  # what nobody has decided yet is no decision
             seen = {key: value for key, value in row.items() if key not in _OURS}
             yield number, {**{key: row[key] for key in _OURS & set(row)}, "seen": seen}
