@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -142,8 +142,7 @@ class SetFiles:
         return self.prompt is not None and bool(self.references)
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(NamedTuple):
     """One task directory."""
 
     name: str

@@ -5,9 +5,8 @@ name of its own, what a laptop's networks can say; and what follows from these f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
@@ -21,8 +20,7 @@ said; 1/50 puts plausible scores where the printed ones are (0.38 to 0.58)."""
 AESTHETIC_SCALE = 10.0
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One part: which type it measures, by which metric in each protocol, on which range."""
 
     type: Type
