@@ -79,8 +79,13 @@ def own_benchmark(
         measured=made.asking.measured | set(further),
         measuring=measuring if most else None,
     )
-    scoring = replace(made.scoring, derived=derived if further else None)
-    return replace(made, asking=asking, scoring=scoring, code=rubric.sha256[:16] if rubric is not None else "")
+    return replace(
+        made,
+        data=replace(made.data, is_checkout=Path.is_file),  # a folder holds pictures, not cases
+        asking=asking,
+        scoring=replace(made.scoring, derived=derived if further else None),
+        code=rubric.sha256[:16] if rubric is not None else "",
+    )
 
 
 def own_metrics(names: Sequence[str], cases: Sequence[OwnCase]) -> dict[str, int]:

@@ -155,7 +155,7 @@ def _inside(data: Path, bench: Benchmark) -> Iterator[Path]:
     if not data.exists():
         raise RefBenchError(f"{data} is not there: give --data the directory of the cases' pictures")
     for place in (data / bench.name, data):
-        if place.is_file() or (place.is_dir() and bench.name != "own" and bench.data.is_checkout(place)):
+        if place.is_file() or (place.is_dir() and bench.data.is_checkout(place)):
             yield bench.data.load(place, None).picture_root
         if place.is_dir():
             yield place
