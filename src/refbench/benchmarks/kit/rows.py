@@ -93,23 +93,17 @@ def _is_hub_name(path: Path) -> bool:
     return len(path.parts) == 2 and not path.is_absolute() and path.parts[0] not in (".", "..") and not path.suffix
 
 
-def json_lines(path: Path, text: str, what: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a text of JSON lines with the numbers of their lines; `what` is what errors call one."""
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{path}, line {number}: not valid JSON ({error})") from error
-        if not isinstance(row, dict):
-            raise RefBenchError(f"{path}, line {number}: {what} is a JSON object, not {type(row).__name__}")
-        yield number, row
-
-
 def _jsonl(path: Path) -> Iterator[Row]:
-    for number, row in json_lines(path, _text(path), "a case"):
-        yield f"{path}, line {number}", {key: value for key, value in row.items() if value is not None}
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        place = f"{path}, line {number}"
+        try:
+            row = orjson.loads(line) if line.strip() else {}
+        except orjson.JSONDecodeError as error:
+            raise RefBenchError(f"{place}: not valid JSON ({error})") from error
+        if not isinstance(row, dict):
+            raise RefBenchError(f"{place}: a case is a JSON object, not {type(row).__name__}")
+        if line.strip():
+            yield place, {key: value for key, value in row.items() if value is not None}
 
 
 def _csv(path: Path) -> Iterator[Row]:
