@@ -5,10 +5,8 @@ name of its own, what a laptop's networks can say; and what follows from these f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
 from refbench.score import Score
@@ -214,12 +212,6 @@ TRUTH = "truth"
 
 _NOT_SHARED = frozenset({"fid"})
 """No distance, and no share: one picture has none."""
-
-
-def truth_outputs(dataset: Dataset) -> list[tuple[str, Path]]:
-    """Case and file of every golden or original picture that is there."""
-    found = [(case.id, dataset.path(picture)) for case in dataset.cases for picture in case.targets[:1]]
-    return [(case, path) for case, path in found if path.is_file()]
 
 
 def ratio_to_truth(rows: Sequence[Row], truth: str = TRUTH) -> list[Row]:
