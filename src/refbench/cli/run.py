@@ -36,9 +36,12 @@ run_command = App(name="run", help_flags=(), version_flags=())
 
 @run_command.default
 def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
+    from refbench.cli.app import app as refbench
+
     settings = _settings_of(words)
     app = App(
         name="refbench run",
+        help_epilogue=refbench.help_epilogue,
         version_flags=(),
         default_parameter=Parameter(negative=()),
         suppress_keyboard_interrupt=False,  # else it ends without a word
@@ -53,7 +56,10 @@ def _command(settings: Sequence[Setting]) -> Command:
         benchmark: str,
         *,
         no_wait: Annotated[
-            bool, Parameter(help="With --batch: do not wait for the results; run it again later", group=JUDGE)
+            bool,
+            Parameter(
+                help="With --batch: do not wait for the results; run it again later", group=JUDGE, show_default=False
+            ),
         ] = False,
         max_side: Annotated[
             int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded", group=JUDGE)
