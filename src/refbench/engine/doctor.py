@@ -22,7 +22,7 @@ from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import ImageModel
-from refbench.models.build import ModelSetup, make_model
+from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import encode, facts_of
 from refbench.record import Record, RefBenchError
@@ -211,7 +211,7 @@ async def examine_models(
 async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Transport) -> ModelReport:
     spec = Spec.parse(text)
     findings: dict[str, str] = {}
-    if spec.kind in ("folder", "steps") or (spec.kind, spec.what) == ("baseline", "truth"):
+    if is_given(spec):
         raise RefBenchError(f"--model {text}: pictures that are there need no doctor: name a model that paints")
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
         place = Path(folder)
