@@ -72,8 +72,8 @@ def _command(settings: Sequence[Setting]) -> Command:
     ) -> int:
         """Judge and measure models' outputs on a benchmark, resumably, and print the table.
 
-        Stop it as you like; the same command goes on where it was. What was paid for is not paid for again. The
-        settings of a benchmark are options of its own: refbench run creval --help.
+        Stop it whenever you like: the same command resumes the run, and nothing is paid for twice. A benchmark's
+        settings are options of its own, shown by refbench run creval --help.
         """
         from refbench.cli.printing import write_result
         from refbench.engine.evaluation import evaluate_async
@@ -107,7 +107,7 @@ def run_options(benchmark: str, given: dict[str, Any]) -> RunOptions:
 
 
 def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
-    """The settings of the benchmark that is named among the words, as far as that can be told by now."""
+    """The settings of the benchmark that the words name; none when they name no benchmark that can be loaded."""
     from refbench.benchmarks import benchmark
     from refbench.benchmarks.registry import names
     from refbench.engine.options import read_experiment
@@ -124,7 +124,7 @@ def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
 
 
 def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
-    """What a run ends with, said in words where it is not 0."""
+    """The exit code of a run, explained on standard error where it is not 0."""
     from refbench.cli.printing import explain, failure_code
 
     result, waiting = evaluation.result, evaluation.result.waiting()
