@@ -284,7 +284,7 @@ def test_options_of_a_run_are_grouped_and_a_benchmarks_own_are_in_its_help(run_c
     assert "--questions" not in out
     assert "--questions" in run_cli("run", "creval", "--help")[1]
     assert "--show-instruction" in run_cli("run", "--out", "x", "creval", "-h")[1]
-    assert "--questions" not in run_cli("run", "ideabench", "--help")[1]
+    assert "--questions" not in run_cli("run", "--out", "creval", "ideabench", "--help")[1]
     assert run_cli("run", "multibanana", "--questions", "one")[0] == 2
 
 

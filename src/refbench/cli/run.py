@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,7 +113,9 @@ def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
     from refbench.benchmarks.registry import names
     from refbench.engine.options import read_experiment
 
-    for word in words:
+    # What follows an option may be its value (--out creval), unless nothing else names a benchmark (--batch creval).
+    after_options = [word for before, word in pairwise(("", *words)) if before.startswith("-")]
+    for word in (*(word for word in words if word not in after_options), *after_options):
         try:
             if word.endswith(".toml"):
                 word = read_experiment(Path(word)).get("benchmark", "")
