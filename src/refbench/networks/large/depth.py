@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -25,18 +26,9 @@ _OFFSET = 0.1
 _COARSE, _MOST = 64, 1024
 
 
-def depth_anything_v2_base(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> MapRoute:
-    """The base size (ViT-B), MultiRef-Bench's."""
-    return _depth_anything(Checkpoint.of("depth_anything_v2_base", paths, device, dtype, batch))
-
-
-def depth_anything_v2_small(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> MapRoute:
-    """The small size (ViT-S), whose weights may be used for anything."""
-    return _depth_anything(Checkpoint.of("depth_anything_v2_small", paths, device, dtype, batch))
-
-
-def _depth_anything(checkpoint: Checkpoint) -> MapRoute:
+def _depth_anything(name: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> MapRoute:
     """Gives `map`: depth without a unit, float32, the picture's size; prepared by OpenCV as the original does it."""
+    checkpoint = Checkpoint.of(name, paths, device, dtype, batch)
     model = checkpoint.model("DepthAnythingForDepthEstimation", checkpoint.config("DepthAnythingConfig"))
     embeddings = model.backbone.embeddings
     embeddings.interpolate_pos_encoding = lambda tokens, height, width: positions(
@@ -48,6 +40,12 @@ def _depth_anything(checkpoint: Checkpoint) -> MapRoute:
         lambda pixels: model(pixel_values=pixels).predicted_depth,
         lambda row, picture: {"map": enlarged(row, picture.shape[:2])},
     )
+
+
+depth_anything_v2_base = partial(_depth_anything, "depth_anything_v2_base")
+"""The base size (ViT-B), MultiRef-Bench's."""
+depth_anything_v2_small = partial(_depth_anything, "depth_anything_v2_small")
+"""The small size (ViT-S), whose weights may be used for anything."""
 
 
 def depth_anything_size(height: int, width: int) -> tuple[int, int]:
