@@ -39,7 +39,7 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
             out.print()
         out.print(Text(board.title, "italic"), soft_wrap=True)
         _print_tables(tables(board, out.width), out)
-        for sentence in (*board.not_ranked(), *_published(result, board)):
+        for sentence in [*map(Text, board.not_ranked()), *_published(result, board)]:
             _print(sentence, out)
     for board in boards:
         if board.where == OVERALL:

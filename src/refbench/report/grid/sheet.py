@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
@@ -39,8 +40,7 @@ class Tile:
     """What is said where there is neither: nobody's failure."""
 
 
-@dataclass(frozen=True)
-class SheetCell:
+class SheetCell(NamedTuple):
     """One model's pictures of a case, and what stands under them."""
 
     title: str
@@ -48,8 +48,7 @@ class SheetCell:
     below: str
 
 
-@dataclass(frozen=True)
-class SheetRow:
+class SheetRow(NamedTuple):
     """One case."""
 
     case: str

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import orjson
@@ -167,13 +167,14 @@ def _holds(root: Path, cases: Sequence[AnyCase]) -> bool:
     return any((root / name).is_file() for name in named)
 
 
-@dataclass(frozen=True)
-class BoardModel:
+class BoardModel(NamedTuple):
     """A model of a board. Its name is the one it has in its run, with the run's where two would be called alike."""
 
     name: str
     run: int
+    """The place of its run in `Board.runs`."""
     of_run: str
+    """What the run calls it."""
 
 
 @dataclass(frozen=True)
