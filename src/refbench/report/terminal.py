@@ -43,8 +43,8 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
             _print(sentence, out)
     for board in boards:
         if board.where == OVERALL:
-            for sentence in (*direction(result, board), *left_out(result, board)):
-                _print(sentence, out)
+            for note in (*direction(result, board), *left_out(result, board)):
+                _print(note, out)
     _print_changes(result, out)
     for note in result.notes:
         _print(f"Note: {note}.", out)

@@ -92,11 +92,11 @@ class TextStyle:
         if most is None or len(lines) <= most:
             return lines
         left = sum(len(rest) + 1 for rest in lines[most:])
-        said = f" ... ({left} more characters)"
+        more = f" ... ({left} more characters)"
         last = lines[most - 1]
-        while last and self.width(last + said) > width:
+        while last and self.width(last + more) > width:
             last = last[:-1]
-        return [*lines[: most - 1], last.rstrip() + said]
+        return [*lines[: most - 1], last.rstrip() + more]
 
     def fit(self, text: str, width: float) -> str:
         """The text in one line, its middle left out where it is too long."""
