@@ -30,7 +30,7 @@ from refbench.report.site.contract import (
 )
 from refbench.score import digits_of
 from refbench.tables.columns import Columns
-from refbench.tables.table import Aggregate, Ranked, Row, ranked, summaries
+from refbench.tables.table import Aggregate, Ranked, Row, ends_of, ranked
 
 
 def site_head(boards: Sequence[Board], *, live: bool) -> SiteHead:
@@ -93,21 +93,16 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     A measure's own ends are those of one score (0 to 1), which the table may scale (to per cent).
     """
     metrics = {score.metric for score in board.result.scores}
-    overall = aggregate.overall(board.cases)
     ends = []
     for side in ("low", "high"):
         known = aggregate.ends(side)
         values = {m: np.full((1, len(board.cases)), 0.0 if m in known else np.nan) for m in metrics}
-        filled = aggregate.filled(Columns.of_values([("", None)], values), side, scored_too=True)
-        ends.append(summaries(aggregate, filled, np.ones((1, len(board.cases))), overall))
+        ends.append(ends_of(aggregate, Columns.of_values([("", None)], values), aggregate.overall(board.cases), side))
     found = {}
-    for measure in aggregate.measures:
-        place = 0, measure.name
-        if measure.low is None or measure.high is None or place not in ends[0]:
-            continue
-        pair = sorted(float(end[place][0, 0]) for end in ends)
-        if np.isfinite(pair).all():
-            found[measure.name] = pair[0], pair[1]
+    for place in ends[0].keys() & ends[1].keys():
+        low, high = sorted(float(end[place][0, 0]) for end in ends)
+        if place[0] == 0 and np.isfinite([low, high]).all():
+            found[place[1]] = low, high
     return found
 
 
