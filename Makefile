@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
 EXTRAS ?= dev,local,demo
 
-.PHONY: demo test lint types layers unit oracle campaigns mutants weights perf wheel lowest neural ray clean
+.PHONY: demo test lint types layers unit slow oracle campaigns mutants weights perf wheel lowest neural ray clean
 
 demo: $(VENV)/ready weights
 	$(BIN)/refbench demo --out build/demo
@@ -25,6 +25,10 @@ layers: $(VENV)/ready
 
 unit: $(VENV)/ready weights
 	$(BIN)/python -m pytest
+
+# Long campaigns: kills at every moment, a hundred thousand damaged replies. A short one of each is in `make test`.
+slow: $(VENV)/ready weights
+	$(BIN)/python -m pytest -m slow
 
 # Whole runs against a second, plain implementation of every number (tests/oracle): 50 in `make test`, more here.
 oracle: $(VENV)/ready

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from refbench.analysis.compare.draws import draw_pairs
-from refbench.analysis.compare.family import compare_columns
+from refbench.analysis.compare.draws import Resampling, draw_pairs
+from refbench.analysis.compare.family import Systems, compare_columns
 from refbench.analysis.compare.pairing import Pairs, who_meets
 from refbench.benchmarks.creval.table import PAPER, released_scores
 from refbench.benchmarks.multibanana.cases import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
@@ -120,7 +120,7 @@ def errors(trials: int, flips: int = 999) -> None:
     columns = columns_of(scores, cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     models = [model for model, _ in columns.systems]
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, models)]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]
@@ -128,9 +128,7 @@ def errors(trials: int, flips: int = 999) -> None:
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        drawn = draw_pairs(
-            PAPER, values, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False
-        )
+        drawn = draw_pairs(PAPER, values, cases, pairings, "avg", Resampling(2, flips, trial), by_slice=False)
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05
         plain += min(found) <= 0.05
@@ -150,11 +148,11 @@ def coverage(trials: int, draws: int = 500) -> None:
     strata: dict[str, list[int]] = {}
     for number, case in enumerate(cases):
         strata.setdefault(case.stratum, []).append(number)
-    facts = {"benchmark": "creval", "title": "CREval", "protocol": "paper", "metric": "avg", "draws": draws}
-    truth = [pair.gap for pair in compare_columns(PAPER, columns, cases, **facts).pairs]  # type: ignore[arg-type]
+    systems = Systems(PAPER, columns, cases, "creval", "CREval", "paper")
+    truth = [pair.gap for pair in compare_columns(systems, metric="avg", draws=draws).pairs]
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     couples = who_meets(columns.systems, [model for model, _ in columns.systems])
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure)
+    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in couples]
     rng = np.random.default_rng(7)
     hits = np.zeros(len(couples))
@@ -162,9 +160,7 @@ def coverage(trials: int, draws: int = 500) -> None:
         picked = np.concatenate([rng.choice(members, len(members)) for members in strata.values()])
         sample = [cases[i].model_copy(update={"id": str(n), "cluster": str(n)}) for n, i in enumerate(picked)]
         values = {m: v[:, picked] for m, v in columns.values.items()}
-        found = draw_pairs(
-            PAPER, values, sample, pairings, "avg", draws=draws, permutations=0, seed=trial, by_slice=False
-        )
+        found = draw_pairs(PAPER, values, sample, pairings, "avg", Resampling(draws, seed=trial), by_slice=False)
         hits += [
             pair.gap.ci95 is not None and pair.gap.ci95[0] <= (t or 0) <= pair.gap.ci95[1]
             for pair, t in zip(found, truth, strict=True)

@@ -62,11 +62,11 @@ OURS = (
     + """
 import asyncio, sys
 from pathlib import Path
-from refbench.engine import evaluate_async
+from refbench.engine import RunOptions, evaluate_async
 work, port, in_flight = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 import refbench.cli.printing, refbench.benchmarks.multibanana.benchmark, cv2
 cpu, wall = used(), time.monotonic()
-done = asyncio.run(evaluate_async("multibanana", data=work / "data", models=[f"m=folder:{work}/out"], judges=[f"j=openai:gpt-4o?base_url=http://127.0.0.1:{port}/v1"], out=work / "run", concurrency=in_flight))
+done = asyncio.run(evaluate_async(RunOptions(benchmark="multibanana", data=work / "data", models=[f"m=folder:{work}/out"], judges=[f"j=openai:gpt-4o?base_url=http://127.0.0.1:{port}/v1"], out=work / "run", concurrency=in_flight)))
 report(done.progress.done, used() - cpu, time.monotonic() - wall)
 """
 )

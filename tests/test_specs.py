@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,12 @@ from refbench.chat.vlm import VLM
 from refbench.models.build import ModelSetup, make_painter
 from refbench.models.model import Commission, ImageModel, Traits
 from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.runs import Run
+from refbench.specs import JUDGES, MODELS, WRAPPERS, Spec
 from support.planner import saying, with_vlm
 from support.recording_model import RecordingModel, write_pictures
+
+Refbench = Callable[..., tuple[int, str, str]]
 
 
 def built(spec: Spec, innermost: ImageModel, vlm: VLM, folder: Path) -> ImageModel:
@@ -201,3 +206,51 @@ def test_every_wrapper_is_an_image_model_that_closes_the_one_inside(text: str, t
     assert model.canonical()["model.kind"] == "recording"
     asyncio.run(model.close())
     assert leaf.closed
+
+
+PAINTER = """
+from refbench.pictures import encode
+import numpy as np
+
+def make():
+    return lambda request, seed: encode(np.full((8, 8, 3), seed, dtype=np.uint8))
+"""
+
+
+@pytest.mark.parametrize("kind", ["python", "command"])
+def test_the_option_that_a_budget_asks_for_works(kind: str, tmp_path: Path, run_cli: Refbench) -> None:
+    (tmp_path / "paint.py").write_text(PAINTER)
+    program = tmp_path / "paint.sh"
+    program.write_text(f'cp {write_pictures(tmp_path, "style")[0].path} "$2"\n')
+    what = f"{tmp_path / 'paint.py'}:make" if kind == "python" else f"sh {program} {{instruction}} {{output}}"
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text("\n".join(json.dumps({"id": f"c{n}", "instruction": "Paint."}) for n in range(3)))
+    words = (
+        "generate",
+        cases,
+        "--rubric",
+        "five_criteria",
+        "--out",
+        tmp_path / "run",
+        "--budget",
+        "0.25usd",
+        "--model",
+    )
+    code, _, err = run_cli(*words, f"m={kind}:{what}")
+    assert code == 2 and "add ?price=USD" in err
+    code, _, err = run_cli(*words, f"m={kind}:{what}?usd_a_picture=0.1")
+    assert code == 2 and "usd_a_picture= is called price= now: write price=0.1" in err
+    code, _, err = run_cli(*words, f"m={kind}:{what}?price=0.1")
+    assert code == 3, err
+    outputs = Run.open(tmp_path / "run").outputs()
+    assert [output.cost_usd for output in outputs if output.failure is None] == [0.1, 0.1], "the third does not fit"
+
+
+def test_every_declared_option_is_listed_with_what_may_be_written(run_cli: Refbench) -> None:
+    for what, declared in (("models", {**MODELS, **WRAPPERS}), ("judges", JUDGES)):
+        code, out, _ = run_cli("list", what, "--json")
+        listed = {row["kind"]: row for row in json.loads(out)[what]}
+        assert code == 0 and list(listed) == [kind.usage for kind in declared.values()]
+        for kind in declared.values():
+            assert [option["name"] for option in listed[kind.usage]["options"]] == [o.name for o in kind.options]
+    assert "open_weights=" in run_cli("list", "models")[1]

@@ -10,9 +10,11 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -109,22 +111,12 @@ def _device(text: str) -> str:
     return text
 
 
-def _which(text: str) -> int | None:
+def _random_or_number(text: str) -> int | None:
     return None if text == "random" else int(whole(1, 64).read(text))
 
 
-_WHICH = Form("random or a whole number from 1 to 64", _which)
-
-
-YES_OR_NO = Form("yes or no", _truth)
-SIZE = Form("width x height, for example 1024x768", _size)
-NAMES = Form("names with commas between them", lambda text: tuple(n.strip() for n in text.split(",") if n.strip()))
-DEVICE = Form("auto, cpu or cuda:0", _device)
-PICTURE_PRICE = Form("dollars for one picture, for example 0.04", _picture_dollars)
-TOKEN_PRICE = Form("dollars for a million input and output tokens, for example 0.4,1.6", _token_dollars)
-ANY_PRICE = Form(
-    "dollars for one picture, for example 0.04, or for a million input and output tokens, for example 5,40", _dollars
-)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def size_or(*words: str) -> Form:
@@ -142,12 +134,13 @@ def _alternatives(values: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a kind: its name, what it is for, how it is written, and what holds without it (as written)."""
+    """An option of a kind: what it is for and how it is written."""
 
     name: str
     help: str
     form: Form = TEXT
     default: str | None = None
+    """What holds without it, as it would be written."""
     needed: bool = False
 
 
@@ -156,9 +149,9 @@ class Kind:
     """A kind of image model or judge as users name it."""
 
     name: str
-    what: str
-    """What stands behind the colon, in capitals; "" for wrappers."""
     help: str
+    what: str = ""
+    """What stands behind the colon, in capitals; "" for wrappers."""
     options: tuple[Option, ...] = ()
     others: str = ""
     """Where options that are not declared go; "" where there are none, so that a misspelt one is refused."""
@@ -233,227 +226,46 @@ MODEL_PLUG_INS, JUDGE_PLUG_INS = "refbench.models", "refbench.judges"
 RENAMED = {"usd_a_picture": "price", "open": "open_weights"}
 """Options that had another name before they were the same for image models and judges."""
 
-_FAMILY = Option("family", "who made it, where its name does not tell")
-_OPEN = Option("open_weights", "whether its weights can be downloaded", YES_OR_NO)
-_LIMITS = (
-    Option("max_references", "most pictures that it takes, masks not counted", whole(0)),
-    Option("max_pictures", "most pictures that it gives for one request", whole()),
-    Option("roles", "roles of pictures that it takes, for example subject,style", NAMES),
-)
-_PRICE = Option("price", "what a picture costs", PICTURE_PRICE)
-_USER_TRAITS = (_FAMILY, _OPEN, *_LIMITS, Option("size", "the only size that it makes", SIZE), _PRICE)
-_WORKERS = (
-    Option("gpus", "how many GPUs (4) or which (0,2; one alone: 3,), one worker each"),
-    Option("workers", "processes on each GPU, or in all", whole(), "1"),
-    Option("timeout", "seconds for a request", number(above=True), "600"),
-    Option("load_timeout", "seconds until a worker is ready", number(above=True), "1800"),
-    Option("log", "a file to which all that workers print is appended"),
-    Option("version", "stands for the content of the files: raise it when pictures would change"),
-)
-
-
-def _account(provider: str, *keys: str) -> tuple[Option, ...]:
-    return (
-        Option("base_url", f"the address; ${provider}_BASE_URL without it, else the provider's own"),
-        Option("key_env", f"the variable that holds the key; {' or '.join(keys)} without it"),
-    )
-
-
-_OPENAI = _account("OPENAI", "OPENAI_API_KEY")
-_GEMINI = _account("GEMINI", "GEMINI_API_KEY", "GOOGLE_API_KEY")
-_ANTHROPIC = _account("ANTHROPIC", "ANTHROPIC_API_KEY")
-_API = (
-    _FAMILY,
-    _OPEN,
-    *_LIMITS,
-    Option("price", "what a picture or its tokens cost", ANY_PRICE),
-    Option("max_side", "pictures with a longer side are shown smaller", whole()),
-    Option("extra", "what becomes of more pictures than were asked for", one_of("fail", "first", "last"), "fail"),
-)
-_HELD = (
-    Option("device", "where it computes", DEVICE, "auto"),
-    Option("revision", "a branch, tag or commit of the repository"),
-)
-
-MODELS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("folder", "FOLDER", "pictures that are there: a folder, a pattern with {id}, or a list", (_FAMILY,)),
-        Kind(
-            "python",
-            "FACTORY",
-            "a Python function: package.module:factory or ./file.py:factory",
-            (*_WORKERS, Option("batch", "requests in a call, which then takes lists", whole()), *_USER_TRAITS),
-            others="to the factory, as keywords",
-        ),
-        Kind(
-            "command",
-            "COMMAND",
-            "a program: once for every case, or one that stays and speaks JSON lines",
-            (
-                *_WORKERS,
-                Option("mode", "started for every case, or kept as a worker", one_of("case", "worker"), "case"),
-                Option("format", "the extension of {output}", one_of("png", "jpg", "webp"), "png"),
-                *_USER_TRAITS,
-            ),
-        ),
-        Kind(
-            "http",
-            "URL",
-            "a server that speaks our minimal protocol (https too)",
-            (
-                Option("key_env", "the variable that holds the key, if there is one"),
-                *_API,
-                Option("size", "the size that is asked for", size_or("case"), "case"),
-            ),
-            others="to the server, as parameters",
-        ),
-        Kind(
-            "openai",
-            "MODEL",
-            "OpenAI's image models, and servers that speak like them",
-            (
-                *_OPENAI,
-                *_API,
-                Option("size", "the size that is asked for", size_or("case", "exact", "auto"), "case"),
-                Option(
-                    "mask", "a mask as a field of its own, or among the pictures", one_of("field", "picture"), "field"
-                ),
-                Option("seed", "whether the seed is sent", one_of("auto", "send", "omit"), "auto"),
-            ),
-            others="to the server, as parameters",
-        ),
-        Kind(
-            "gemini",
-            "MODEL",
-            "Gemini's image models",
-            (
-                *_GEMINI,
-                *_API,
-                Option("size", "the case's aspect ratio, or none", one_of("case", "omit"), "case"),
-                Option("text", "the instruction before or behind the pictures", one_of("first", "last"), "first"),
-                Option("seed", "whether the seed is sent", one_of("omit", "send"), "omit"),
-            ),
-            others="to the server, as parameters",
-        ),
-        Kind(
-            "diffusers",
-            "REPOSITORY",
-            "a pipeline of diffusers, on this machine",
-            (
-                *_HELD,
-                Option("variant", "the variant of the weights, for example fp16"),
-                Option(
-                    "dtype", "number format: bf16 on a GPU and fp32 on a CPU without it", one_of("bf16", "fp16", "fp32")
-                ),
-                Option("offload", "what waits in main memory", one_of("none", "model", "layers"), "none"),
-                Option("safety", "the pipeline's safety checker", one_of("on", "off"), "on"),
-                Option("width", "of all pictures, with height", whole(1, 65536)),
-                Option("height", "of all pictures, with width", whole(1, 65536)),
-                Option("max_side", "pictures with a longer side are shown smaller", whole(1, 65536)),
-                Option("max_pictures", "draws of one instruction", whole(1, 65536), "1"),
-                Option("batch", "requests painted together", whole(1, 65536), "1"),
-                Option("preset", "settings of a paper: PAPER/MODEL"),
-                _FAMILY,
-            ),
-            others="to the pipeline: steps, guidance, image_guidance and its own arguments",
-        ),
-        Kind("baseline", "NAME", "copy, collage, blend; and truth, the golden picture"),
-        Kind(
-            "steps",
-            "RUN",
-            "an agent's pictures at one step of a run: steps:RUN?model=A&step=0",
-            (Option("model", "the agent's name in that run"), Option("step", "0, 1, ... or result")),
-        ),
-    )
+_FORMS = {
+    "text": TEXT,
+    "yes or no": Form("yes or no", _truth),
+    "size": Form("width x height, for example 1024x768", _size),
+    "names": Form("names with commas between them", _names),
+    "device": Form("auto, cpu or cuda:0", _device),
+    "number": number(),
+    "number above 0": number(above=True),
+    "random or a number": Form("random or a whole number from 1 to 64", _random_or_number),
+    "picture price": Form("dollars for one picture, for example 0.04", _picture_dollars),
+    "token price": Form("dollars for a million input and output tokens, for example 0.4,1.6", _token_dollars),
+    "price": Form(
+        "dollars for one picture, for example 0.04, or for a million input and output tokens, for example 5,40",
+        _dollars,
+    ),
 }
 
+
+def _declared() -> Iterator[dict[str, Kind]]:
+    """Models, wrappers and judges as `specs.toml` declares them."""
+    tables = tomllib.loads(Path(__file__).with_name("specs.toml").read_text("utf-8"))
+    for section in ("models", "wrappers", "judges"):
+        kinds = {}
+        for name, table in tables[section].items():
+            shared = [tables["groups"][group] for group in table.pop("groups", ())]
+            options = [_option(*item) for group in (*shared, table.pop("options", {})) for item in group.items()]
+            kinds[name] = Kind(name, options=tuple(options), **table)
+        yield kinds
+
+
+def _option(name: str, table: Mapping[str, Any]) -> Option:
+    forms: dict[str, Callable[..., Form]] = {"choices": one_of, "whole": whole, "sizes": size_or}
+    written = next((make(*table[key]) for key, make in forms.items() if key in table), None)
+    form = written or _FORMS[table.get("form", "text")]
+    return Option(name, table["help"], form, table.get("default"), table.get("needed", False))
+
+
+MODELS, WRAPPERS, JUDGES = _declared()
 POLICIES = ("error", "skip", "truncate", "collage")
-# Three is MultiBanana's number; there is no early stop and no choice of the best step.
-_STEPS = Option("steps", "pictures that are made, one after another", whole(1, 100), "3")
-WRAPPERS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "overflow",
-            "",
-            "more pictures than the model takes; truncate(M) is short for overflow(M; policy=truncate)",
-            (Option("policy", "what is done with them", one_of(*POLICIES), needed=True),),
-        ),
-        Kind(
-            "rephrase",
-            "",
-            "a VLM writes one prompt for each expected picture",
-            (
-                Option(
-                    "when", "for what the model cannot take, or for all", one_of("unsupported", "always"), "unsupported"
-                ),
-            ),
-            vlm="vlm",
-        ),
-        Kind("turns", "", "one reference a turn"),
-        Kind(
-            "ablate",
-            "",
-            "less input, or its references in another order",
-            (
-                Option("drop", "what is left out", one_of("text", "reference", "role", "nothing")),
-                Option("which", "the number of the reference that is left out", _WHICH, "random"),
-                Option("role", "the role that is left out"),
-                Option("shuffle", "references in another order", YES_OR_NO, "no"),
-                Option("seed", "of what is drawn", whole(0, 2**31), "0"),
-                Option("text", "what stands in the text's place", default=""),
-            ),
-        ),
-        Kind("suffix", "", "a sentence after every instruction", (Option("text", "the sentence"),)),
-        Kind("ipr", "", "MultiBanana's agent: a planner writes a new prompt", (_STEPS,), vlm="planner"),
-        Kind("cafg", "", "MultiBanana's agent: the last result is shown too", (_STEPS,), vlm="planner"),
-        Kind("sra", "", "MultiBanana's agent: the planner chooses references too", (_STEPS,), vlm="planner"),
-    )
-}
-
-_TOKENS = Option("max_tokens", "most tokens of a reply", whole())
-_CHAT = (_FAMILY, _OPEN, Option("price", "what tokens cost", TOKEN_PRICE), _TOKENS)
-_TO_SERVER = "to the server, as parameters"
-
-JUDGES: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "openai", "MODEL", "chat completions: OpenAI, vLLM, Ollama, gateways", (*_OPENAI, *_CHAT), others=_TO_SERVER
-        ),
-        Kind("gemini", "MODEL", "Gemini's generateContent", (*_GEMINI, *_CHAT), others=_TO_SERVER),
-        Kind("anthropic", "MODEL", "Anthropic's messages", (*_ANTHROPIC, *_CHAT), others=_TO_SERVER),
-        Kind(
-            "local",
-            "REPOSITORY",
-            "a vision-language model of transformers, on this machine",
-            (
-                *_HELD,
-                Option("dtype", "number format: bf16 on a GPU and fp32 on a CPU without it", one_of("bf16", "fp32")),
-                Option("batch", "questions asked together", whole(), "8"),
-                _TOKENS,
-                Option("temperature", "0 takes the likeliest token", number(), "0"),
-                Option("seed", "of what is drawn", whole(0), "0"),
-                _FAMILY,
-            ),
-        ),
-        Kind(
-            "python",
-            "FUNCTION",
-            "a Python function in this process: package.module:function or ./file.py:function",
-            (
-                Option("workers", "threads that call it", whole(), "1"),
-                Option("timeout", "seconds for a reply", number(above=True), "600"),
-                Option("version", "stands for the content of the file: raise it when replies would change"),
-                Option("price", "what tokens cost, where replies tell them", TOKEN_PRICE),
-                _FAMILY,
-            ),
-            others="to the factory, as keywords",
-        ),
-        Kind("replay", "FILE", "replies of an earlier run: refbench export RUN --what evidence", (_FAMILY,)),
-    )
-}
+"""Of `overflow`; each is short for a wrapper of its own."""
 
 
 class Spec(Record):
@@ -653,7 +465,7 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
     """Decorates what an entry point names, a callable from a Spec: the options of its kind, for errors and lists."""
 
     def declared(make: F) -> F:
-        make.__refbench_kind__ = Kind("", what, "", options, others)  # type: ignore[attr-defined]
+        make.__refbench_kind__ = Kind("", "", what, options, others)  # type: ignore[attr-defined]
         return make
 
     return declared
@@ -662,7 +474,7 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
 def _plug_in_kind(point: EntryPoint) -> Kind:
     """The kind of a plug-in: what it declares, and the first line of its docstring."""
     make = point.load()
-    declared: Kind = getattr(make, "__refbench_kind__", Kind("", "WHAT", "", others="to the plug-in"))
+    declared: Kind = getattr(make, "__refbench_kind__", Kind("", "", "WHAT", others="to the plug-in"))
     help_text = (inspect.getdoc(make) or "").partition("\n")[0]
     return replace(declared, name=point.name, help=help_text or f"from {point.value}")
 

@@ -17,7 +17,7 @@ from scipy import stats as scipy_stats
 
 from oracle.runs import Plan, make
 from refbench.analysis.agree.ratings import Item, Mark, Ratings, Scale, ratings_of
-from refbench.analysis.agree.rows import Question, agreement, agreement_rows
+from refbench.analysis.agree.rows import AgreeOptions, agreement, agreement_rows
 from refbench.analysis.agree.runs import agree
 from refbench.analysis.agree.self_preference import self_preference
 from refbench.cli.agree import agree_command
@@ -34,7 +34,7 @@ from support.checkout import METRICS, plain_items, write_replies
 from support.checkout import write_checkout as write_creval
 from support.ideabench import designs, write_checkout
 
-FAST = Question(draws=40)
+FAST = AgreeOptions(draws=40)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_two_real_judges_agree_on_the_real_replies(creval_mini: Path, tmp_path: 
             out=tmp_path / "run",
             draws=0,
         )
-    found = agree(tmp_path / "run", question=FAST)
+    found = agree(tmp_path / "run", options=FAST)
     row = one(found.rows, level="item", metric="VC")
     assert row.n == 123
     assert 0.6 < row.figures["pearson"].value < 0.8
@@ -151,7 +151,7 @@ def test_two_real_judges_agree_on_the_real_replies(creval_mini: Path, tmp_path: 
 
 def test_the_pages_get_every_figure_or_none(judged: Path) -> None:
     result = score_run(judged, protocol="corrected", draws=0)
-    rows = agreement_rows(result, question=FAST)
+    rows = agreement_rows(result, options=FAST)
     wanted = {"first", "second", "level", "metric", "group", "n", *FIGURES}
     for row in rows:
         assert wanted <= set(row)
@@ -167,7 +167,7 @@ def test_two_runs_are_compared_and_judges_of_one_name_told_apart(judged: Path, c
     for model in ("alpha", "beta", "gamma"):
         write_replies(again, model, plain_items(27), seed=7)
     rescore("creval", replies=again, data=checkout, judge="gpt-4o", out=tmp_path / "second", draws=0)
-    found = agree(judged, tmp_path / "second", question=Question(levels=["item"], draws=0))
+    found = agree(judged, tmp_path / "second", options=AgreeOptions(levels=["item"], draws=0))
     assert found.raters == ("gpt-4o (run)", "qwen3-vl", "gpt-4o (second)")
     assert len({(row.first, row.second) for row in found.rows}) == 3
 
@@ -186,7 +186,7 @@ def test_cases_of_one_cluster_count_once() -> None:
             for rater, side in (("a", x), ("b", y))
         ]
         clusters = {f"{i}-{n}": (str(i), "") for i in range(30) for n in range(copies)}
-        (row,) = agreement(ratings(marks, clusters=clusters), Question(levels=["item"], draws=500))
+        (row,) = agreement(ratings(marks, clusters=clusters), AgreeOptions(levels=["item"], draws=500))
         assert row.figures["pearson"].ci95 is not None
         low, high = row.figures["pearson"].ci95
         return high - low
@@ -202,7 +202,7 @@ def test_the_interval_covers_a_known_correlation() -> None:
         x = rng.normal(0, 1, 60)
         y = 0.6 * x + 0.8 * rng.normal(0, 1, 60)
         marks = [(str(i), "m", rater, float(side[i])) for i in range(60) for rater, side in (("a", x), ("b", y))]
-        (row,) = agreement(ratings(marks), Question(levels=["item"], draws=200))
+        (row,) = agreement(ratings(marks), AgreeOptions(levels=["item"], draws=200))
         low, high = row.figures["pearson"].ci95 or (1, -1)
         covered += low <= 0.6 <= high
     assert covered >= 33  # P(32 or fewer | 95 %) is 1 in 1000
@@ -215,7 +215,7 @@ def test_models_rated_on_different_cases_are_remarked() -> None:
         for i in range(n)
         for rater in ("x", "y")
     ]
-    (row,) = agreement(ratings(marks), Question(levels=["system"], draws=0))
+    (row,) = agreement(ratings(marks), AgreeOptions(levels=["system"], draws=0))
     assert row.remark is not None
     assert "c on 4 of 10" in row.remark
 
@@ -256,7 +256,7 @@ def test_long_and_both_wide_forms_say_the_same(judged: Path, tmp_path: Path) -> 
         tmp_path / "metrics.csv",
         [("case", "model", "annotator", *METRICS), *((*k, *(v[m] for m in METRICS)) for k, v in by_rater.items())],
     )
-    found = [agree(judged, humans=path, question=Question(draws=0)).rows for path in (long, raters, metrics)]
+    found = [agree(judged, humans=path, options=AgreeOptions(draws=0)).rows for path in (long, raters, metrics)]
     assert found[0] == found[1] == found[2]
     kinds = {(row.kind, row.first) for row in found[0]}
     assert {("judge-human", "gpt-4o"), ("judge-human", "qwen3-vl"), ("human-pairs", "human")} <= kinds
@@ -271,14 +271,14 @@ def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(judged: 
     rows = [(case, model, "if", 1 + value / 25) for (model, case), value in judge.items()]
     path = write(tmp_path / "h.csv", [("case", "model", "metric", "score"), *rows])
     plain = one(
-        agree(judged, humans=path, question=FAST).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
+        agree(judged, humans=path, options=FAST).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
     )
     assert plain.figures["pearson"].value == pytest.approx(1)
     assert "mse" not in plain.figures
     assert "--scale 1-5:1-10" in plain.missing["mse"]
-    said = Question(draws=0, scale=Scale.parse("1-5"))
+    said = AgreeOptions(draws=0, scale=Scale.parse("1-5"))
     mapped = one(
-        agree(judged, humans=path, question=said).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
+        agree(judged, humans=path, options=said).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
     )
     assert mapped.figures["mse"].value == pytest.approx(0, abs=1e-12)
     assert mapped.figures["qwk"].value == pytest.approx(1)
@@ -291,7 +291,7 @@ def test_scores_without_a_metric_are_about_the_summary_measure(judged: Path, tmp
     path = write(
         tmp_path / "h.csv", [("case", "model", "score"), *((case, model, v) for (model, case), v in judge.items())]
     )
-    found = agree(judged, humans=path, question=FAST)
+    found = agree(judged, humans=path, options=FAST)
     assert "compared with avg" in " ".join(found.notes)
     assert {row.metric for row in found.rows if row.kind == "judge-human"} == {"avg"}
 
@@ -301,7 +301,7 @@ def test_people_who_only_have_means_are_compared_with_the_judges_means(judged: P
     judge = values(result, "gpt-4o", "VC")
     means = {m: np.mean([v for (model, _), v in judge.items() if model == m]) for m in ("alpha", "beta", "gamma")}
     path = write(tmp_path / "h.csv", [("model", "metric", "human"), *((m, "VC", v) for m, v in means.items())])
-    row = one(agree(judged, humans=path, question=FAST).rows, first="gpt-4o", kind="judge-human", level="system")
+    row = one(agree(judged, humans=path, options=FAST).rows, first="gpt-4o", kind="judge-human", level="system")
     assert row.figures["pearson"].value == pytest.approx(1)
     assert row.figures["pearson"].ci95 is None
 
@@ -313,7 +313,7 @@ def test_a_missing_mark_takes_its_item_out_of_that_pair_only() -> None:
         for rater in ("a", "b", "c")
         if not (rater == "c" and i < 6)
     ]
-    rows = agreement(ratings(marks), Question(levels=["item"], draws=0))
+    rows = agreement(ratings(marks), AgreeOptions(levels=["item"], draws=0))
     assert {(row.first, row.second): row.n for row in rows} == {("a", "b"): 20, ("a", "c"): 14, ("b", "c"): 14}
 
 
@@ -336,7 +336,7 @@ def test_a_file_that_cannot_be_used_is_said_in_one_sentence(judged: Path, tmp_pa
     path = tmp_path / "h.csv"
     path.write_text(text)
     with pytest.raises(RefBenchError, match=r"h\.csv") as error:
-        agree(judged, humans=path, question=Question(draws=0))
+        agree(judged, humans=path, options=AgreeOptions(draws=0))
     assert said in str(error.value)
 
 
@@ -349,15 +349,15 @@ def test_other_mistakes_are_said_in_one_sentence(judged: Path, tmp_path: Path, c
     ):
         agree(tmp_path / "alone")
     with pytest.raises(RefBenchError, match="--judges claude: the judges here are gpt-4o, qwen3-vl"):
-        agree(judged, judges=["claude"])
+        agree(judged, options=AgreeOptions(judges=["claude"]))
     with pytest.raises(
         RefBenchError, match="--by colour: the cases have no such group; there are metric, category, dimension"
     ):
-        agree(judged, question=Question(by=["colour"]))
+        agree(judged, options=AgreeOptions(by=["colour"]))
     with pytest.raises(RefBenchError, match="--bins 3,2"):
-        agree(judged, question=Question(bins="3,2"))
+        agree(judged, options=AgreeOptions(bins="3,2"))
     with pytest.raises(RefBenchError, match="--repeats: nothing here was rated more than once"):
-        agree(judged, repeats="repeat", question=Question(draws=0))
+        agree(judged, options=AgreeOptions(repeats="repeat", draws=0))
     for text in ("1:5", "5-1", "1-5:1-10:3-4", "wide"):
         with pytest.raises(RefBenchError, match="--scale"):
             Scale.parse(text)
@@ -377,7 +377,7 @@ def test_an_icc_that_cannot_be_is_not_shown_and_says_why(models: int, why: str) 
     ]
     level = 1.0 * (models - 1)
     marks = [(c, m, j, v + level * (j == "y")) for c, m, j, v in marks]
-    row = one(agreement(ratings(marks), Question(levels=["system"], draws=50)), level="system")
+    row = one(agreement(ratings(marks), AgreeOptions(levels=["system"], draws=50)), level="system")
     assert "icc" not in row.figures
     assert why in row.missing["icc"]
     assert row.flat()["icc"] is None
@@ -448,7 +448,7 @@ def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(judged:
                 writer.add(again, purpose.model_copy(update={"repeat": 1}))
     result = score_run(judged, protocol="corrected", draws=0)
     single = values(result, "qwen3-vl", "IF")
-    found = agree(copy, repeats="repeat", question=Question(draws=0, by=["category"]))
+    found = agree(copy, options=AgreeOptions(repeats="repeat", draws=0, by=["category"]))
     row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="IF", group="")
     assert (row.repeats, row.n_items) == (2, 27)
     second = np.mean([v for (model, _), v in single.items() if model == "alpha"])
@@ -489,7 +489,7 @@ def test_a_judges_failures_are_counted_by_picture_and_are_no_models(judged: Path
     absent = [Output(case=cases[0], model="beta", seed=1, failure=Failure(kind="refused"))]
     absent += [Output(case=cases[1], model="beta", seed=1, failure=Failure(kind="api_error"))]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[4:8]), absent=absent)
-    found = agree(run, question=Question(draws=0), failures=True)
+    found = agree(run, options=AgreeOptions(draws=0, failures=True))
     counts = {(row.judge, row.model): (row.questions, row.failed) for row in found.failures}
     everything = 27 * 2 * len(METRICS)
     asked_of_beta = everything - 2 * len(METRICS)
@@ -533,16 +533,16 @@ def test_people_mark_a_case_and_judges_its_pictures(judged: Path, tmp_path: Path
     rng = np.random.default_rng(3)
     rows = [(case, "alpha", "IF", "ann", rng.integers(1, 6)) for case in cases]
     people = write(tmp_path / "people.csv", [("case", "model", "metric", "rater", "score"), *rows])
-    found = agree(run, humans=people, question=Question(draws=0, levels=["item"]))
+    found = agree(run, humans=people, options=AgreeOptions(draws=0, levels=["item"]))
     assert one(found.rows, first="gpt-4o", kind="judge-human", metric="IF").n == 27
-    alone = agree(run, question=Question(draws=0, levels=["item"]))
+    alone = agree(run, options=AgreeOptions(draws=0, levels=["item"]))
     assert [row for row in found.rows if row.kind == "judge-judge"] == list(alone.rows)
 
 
 def test_the_total_over_repeats_is_taken_of_each_picture_as_in_the_table(judged: Path, tmp_path: Path) -> None:
     cases = [case.id for case in score_run(judged, draws=0).cases]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]), repeats=2)
-    found = agree(run, repeats="repeat", question=Question(draws=0))
+    found = agree(run, options=AgreeOptions(repeats="repeat", draws=0))
     row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="avg", group="")
     assert (row.repeats, row.n_items) == (2, 27 + 13)
     result = score_run(run, protocol="corrected", draws=0)
@@ -559,7 +559,7 @@ def test_the_total_over_repeats_is_taken_of_each_picture_as_in_the_table(judged:
 
 def test_what_is_measured_once_has_no_standard_error_over_repeats(tmp_path: Path) -> None:
     made = make(Plan("multiref", luck=4, n_cases=6, models=2, seeds=2, judges=1, repeats=2), tmp_path)
-    found = agree(made.run.path, repeats="repeat", question=Question(draws=0))
+    found = agree(made.run.path, options=AgreeOptions(repeats="repeat", draws=0))
     assert found.steadiness
     assert {row.rater for row in found.steadiness} == {"strict"}
 
@@ -584,7 +584,7 @@ def test_an_idea_bench_run_prints_its_judges_failures(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "r.csv", [names, *rows])
     rescore("ideabench", replies=path, data=tmp_path / "data", models=["flux"], out=tmp_path / "run", draws=0)
-    found = agree(tmp_path / "run", question=FAST)
+    found = agree(tmp_path / "run", options=FAST)
     assert [(row.model, row.questions, row.failed) for row in found.failures] == [("flux", 84, 14), ("Total", 84, 14)]
     out = Console(width=132, record=True, file=None, quiet=False)
     with out.capture() as shown:
@@ -598,7 +598,7 @@ def test_the_terminal_shows_names_as_they_are_and_says_what_each_figure_is(judge
     for width in (80, 132):
         out = Console(width=width)
         with out.capture() as shown:
-            print_agreement(agree(path, question=Question(draws=100, scale=Scale.parse("same"))), out=out)
+            print_agreement(agree(path, options=AgreeOptions(draws=100, scale=Scale.parse("same"))), out=out)
         text = shown.get()
         assert "[red]judge[/red]" in " ".join(text.split())
         assert "whole marks 1 to 5" in text
@@ -608,7 +608,7 @@ def test_the_terminal_shows_names_as_they_are_and_says_what_each_figure_is(judge
 
 
 def test_csv_and_json_have_every_row_and_no_nan(judged: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = agree(judged, question=FAST)
+    found = agree(judged, options=FAST)
     lines = list(csv.DictReader(agreement_csv(found).splitlines()))
     assert len(lines) == len(found.rows)
     assert float(lines[0]["pearson"]) == found.rows[0].figures["pearson"].value
@@ -621,8 +621,8 @@ def test_csv_and_json_have_every_row_and_no_nan(judged: Path, capsys: pytest.Cap
 
 
 def test_the_same_seed_gives_the_same_intervals(judged: Path) -> None:
-    first, again = (agree(judged, question=Question(draws=80, levels=["item"])) for _ in range(2))
-    other = agree(judged, question=Question(draws=80, levels=["item"], seed=1))
+    first, again = (agree(judged, options=AgreeOptions(draws=80, levels=["item"])) for _ in range(2))
+    other = agree(judged, options=AgreeOptions(draws=80, levels=["item"], seed=1))
     assert first == again
     assert first.rows != other.rows
 
@@ -680,4 +680,4 @@ def test_without_draws_self_preference_has_no_interval() -> None:
 
 def test_more_parts_than_cases_is_a_mistake() -> None:
     with pytest.raises(RefBenchError, match="--partitions 81: there are 80 cases"):
-        agreement(leaning(0.0), Question(partitions=81))
+        agreement(leaning(0.0), AgreeOptions(partitions=81))

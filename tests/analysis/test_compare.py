@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from refbench import Failure, Score
-from refbench.analysis.compare import Comparison, Pair, compare_columns, paired_gap
-from refbench.analysis.compare.draws import draw_pairs
+from refbench.analysis.compare import Comparison, Pair, Systems, compare_columns, paired_gap
+from refbench.analysis.compare.draws import Resampling, draw_pairs
 from refbench.analysis.compare.pairing import Pairs, who_meets
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import CORRECTED, PAPER, released_scores
@@ -21,7 +21,7 @@ from refbench.benchmarks.kit import Call
 from refbench.benchmarks.kit import benchmark as declared
 from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaDetails
 from refbench.case import AnyCase, Request
-from refbench.runs.order import fair_order
+from refbench.runs.run import fair_order
 from refbench.stats import holm
 from refbench.tables.columns import columns_of
 from refbench.tables.table import Aggregate, Measure, Slice, slice_mean, tabulate
@@ -31,8 +31,11 @@ Data = tuple[Sequence[AnyCase], Sequence[Score]]
 
 
 def compared(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], **options: object) -> Comparison:
-    facts = {"benchmark": "b", "title": "B", "protocol": "p", "draws": 200, **options}
-    return compare_columns(aggregate, columns_of(scores, cases), cases, **facts)  # type: ignore[arg-type]
+    known = {field.name for field in fields(Systems)}
+    facts = {"benchmark": "b", "title": "B", "protocol": "p", **{k: v for k, v in options.items() if k in known}}
+    asked = {"draws": 200, **{k: v for k, v in options.items() if k not in known}}
+    systems = Systems(aggregate, columns_of(scores, cases), cases, **facts)  # type: ignore[arg-type]
+    return compare_columns(systems, **asked)  # type: ignore[arg-type]
 
 
 def overall(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], metric: str) -> dict[str, float]:
@@ -276,7 +279,7 @@ def test_the_interval_is_that_of_the_paired_gap(released: Data) -> None:
     cases, scores = released
     mine = of(scores, "gpt-image-1", "Bagel")
     (pair,) = compared(PAPER, cases, mine, metric="VC").pairs
-    gap = paired_gap(PAPER, mine, cases, ("Bagel", "gpt-4o"), ("gpt-image-1", "gpt-4o"), "VC", draws=200)
+    gap = paired_gap(PAPER, mine, cases, (("Bagel", "gpt-4o"), ("gpt-image-1", "gpt-4o")), "VC", draws=200)
     assert gap.ci95 == pytest.approx(pair.ci95)
 
 
@@ -299,7 +302,7 @@ def pair_of(first: np.ndarray, second: np.ndarray) -> Pair:
         imputed={},
     )
     columns = columns_of(scores, cases)
-    (pair,) = compare_columns(aggregate, columns, cases, benchmark="b", title="B", protocol="p", draws=200).pairs
+    (pair,) = compare_columns(Systems(aggregate, columns, cases, "b", "B", "p"), draws=200).pairs
     return pair
 
 
@@ -356,9 +359,7 @@ def null_errors(
     for trial in range(trials):
         dealt = rng.permuted(np.broadcast_to(rows, (len(models), len(cases))), axis=0)
         values = {m: v[dealt, np.arange(len(cases))] for m, v in columns.values.items()}
-        drawn = draw_pairs(
-            PAPER, values, cases, pairings, "avg", draws=2, permutations=flips, seed=trial, by_slice=False
-        )
+        drawn = draw_pairs(PAPER, values, cases, pairings, "avg", Resampling(2, flips, trial), by_slice=False)
         found = [pair.p or 0.0 for pair in drawn]
         corrected += min(holm(found)) <= 0.05
         plain += min(found) <= 0.05
@@ -435,9 +436,8 @@ def test_a_large_family_is_resolved_where_its_gaps_are_clear(released: Data, cou
         for m, v in columns.values.items()
     }
     many = type(columns).of_values([(f"m{i}", "j") for i in range(count)], values)
-    found = compare_columns(
-        PAPER, many, kept, benchmark="b", title="B", protocol="p", models=[f"m{i}" for i in range(count)], draws=200
-    )
+    systems = Systems(PAPER, many, kept, "b", "B", "p")
+    found = compare_columns(systems, models=[f"m{i}" for i in range(count)], draws=200)
     assert found.family == count * (count - 1) // 2
     assert all(pair.resolved for pair in found.pairs)
     assert all(contradictions(parse(pair.sentence)) == [] for pair in found.pairs)

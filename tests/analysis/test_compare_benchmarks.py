@@ -10,7 +10,7 @@ import pytest
 
 import refbench
 from refbench import Score
-from refbench.analysis.compare import compare_columns
+from refbench.analysis.compare import Systems, compare_columns
 from refbench.benchmarks import benchmark
 from refbench.case import AnyCase
 from refbench.tables.columns import columns_of
@@ -67,9 +67,7 @@ def test_p_of_every_shipped_aggregate_is_that_of_really_swapped_scores(
     cases = [case.model_copy(update={"cluster": str(i % CLUSTERS), "stratum": ""}) for i, case in enumerate(loaded)]
     scores = drawn(name, cases, protocol)
     aggregate = benchmark(name).scoring.protocols[protocol].aggregate
-    found = compare_columns(
-        aggregate, columns_of(scores, cases), cases, benchmark=name, title=name, protocol=protocol, draws=100
-    )
+    found = compare_columns(Systems(aggregate, columns_of(scores, cases), cases, name, name, protocol), draws=100)
     (pair,) = found.pairs
     assert pair.gap is not None, pair.sentence
     cluster = {case.id: case.cluster for case in cases}

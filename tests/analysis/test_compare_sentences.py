@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench import Failure, Score
-from refbench.analysis.compare import Comparison, Pair, compare_columns
+from refbench.analysis.compare import Comparison, Pair, Systems, compare_columns
 from refbench.benchmarks.kit import Call, benchmark
 from refbench.case import AnyCase, Request
 from refbench.failure import FailureKind
@@ -73,21 +73,20 @@ def comparisons(draw: st.DrawFn) -> Comparison:
     metric = draw(st.sampled_from([None, "x"]))
     ends = (None, None) if draw(st.booleans()) and draw(st.booleans()) else (0.0, 10.0)
     made = aggregate(*ends)
-    return compare_columns(
+    systems = Systems(
         made.counting_refusals(lower) if refusals == "worst" else made,
         columns_of(scores, cases),
         cases,
         benchmark="b",
         title="B",
         protocol="p",
-        metric=metric,
-        draws=100,
         seeds=dict.fromkeys(models, n_seeds),
         lower=lower,
         measured=("x",) if draw(st.booleans()) else (),
         mean_of_judges="mean",
         refusals=refusals,
     )
+    return compare_columns(systems, metric=metric, draws=100)
 
 
 def as_shown(value: float, digits: int) -> float:

@@ -13,9 +13,10 @@ import pytest
 import refbench
 from refbench.analysis.agree.runs import agree
 from refbench.analysis.precision.conditional import conditional
-from refbench.analysis.precision.variance import pooled, rank_intervals, ranking, variances
+from refbench.analysis.precision.variance import pooled, ranking, variances
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.kit.definition import Condition
 from refbench.cli.precision import precision_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -76,6 +77,11 @@ def test_models_are_ranked_as_on_the_leaderboard(creval: Result) -> None:
     assert [rank.value for rank in found] == [line.main.value for line in lines]
     assert [rank.rank for rank in found] == list(range(1, 9))
     assert sum(rank.best or 0 for rank in found) == pytest.approx(1, abs=1e-5)
+
+
+def rank_intervals(result: Result, protocol: str, judge: str) -> dict[str, tuple[int, int]]:
+    """The ranks that each model could hold, without those that have none."""
+    return {rank.model: rank.rank95 for rank in ranking(result, protocol, judge) if rank.rank95 is not None}
 
 
 def test_models_whose_gap_cannot_be_resolved_share_ranks(creval: Result) -> None:
@@ -306,7 +312,7 @@ def test_a_condition_selects_the_cases_and_nothing_else(creval: Result) -> None:
     """CREval's overall is the mean over items, so the conditional one can be computed in a line."""
     found = {
         row.model: row
-        for row in conditional(creval, of="VC", given="IF", at_least=80, protocol="paper", judge="gpt-4o", draws=400)
+        for row in conditional(creval, Condition("VC", "IF", 80), protocol="paper", judge="gpt-4o", draws=400)
     }
     marks = {(s.model, s.metric, s.case): s.value or 0 for s in creval.scores}
     follows = {m: [c.id for c in creval.cases if marks[m, "IF", c.id] >= 0.8] for m in found}
@@ -320,10 +326,10 @@ def test_a_condition_selects_the_cases_and_nothing_else(creval: Result) -> None:
 
 
 def test_a_condition_that_nothing_meets_gives_no_number(creval: Result) -> None:
-    found = conditional(creval, of="VC", given="IF", at_least=101, protocol="paper", judge="gpt-4o", draws=50)
+    found = conditional(creval, Condition("VC", "IF", 101), protocol="paper", judge="gpt-4o", draws=50)
     assert {(row.value, row.ci95, row.n) for row in found} == {(None, None, 0)}
     with pytest.raises(RefBenchError, match="has no measure XY"):
-        conditional(creval, of="XY", given="IF", at_least=1, protocol="paper", judge="gpt-4o")
+        conditional(creval, Condition("XY", "IF", 1), protocol="paper", judge="gpt-4o")
 
 
 def test_the_command_says_it_all(drawn_run: Path, capsys: pytest.CaptureFixture[str]) -> None:

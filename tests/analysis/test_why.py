@@ -14,7 +14,7 @@ import refbench
 from oracle.runs import Plan, make
 from refbench import Failure, Score
 from refbench.analysis.why.runs import why, why_protocols
-from refbench.analysis.why.steps import Account, Why, account, explain
+from refbench.analysis.why.steps import Account, Why, explain
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.multibanana.cases import CRITERIA
 from refbench.case import AnyCase, Request
@@ -22,7 +22,9 @@ from refbench.cli.why import why_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.tables.columns import columns_of
 from refbench.tables.scoring import rescore
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 from support.multibanana import every_task, write_dataset
 
@@ -51,9 +53,8 @@ def of(
         for metric in METRICS
     ]  # fmt: skip
     hashes = {one: {0: sha} for one, sha in (outputs or {}).items()}
-    return account(
-        name, scores, cases, SYSTEM, protocol, benchmark("creval").scoring.protocols[protocol].aggregate, hashes
-    )
+    aggregate = benchmark("creval").scoring.protocols[protocol].aggregate
+    return Account(name, *SYSTEM, protocol, aggregate, cases, columns_of(scores, cases), hashes)
 
 
 def deltas(found: Why) -> dict[str, float]:
@@ -178,7 +179,7 @@ def test_steps_add_up_whatever_the_aggregate(seed: int, tmp_path_factory: pytest
                 failure = Failure(kind="unparsable") if failed else None
                 scores.append(Score(case=one.id, model="m", judge="j", metric=criterion, protocol="corrected", value=value, failure=failure))  # fmt: skip
         hashes = {one.id: {0: str(rng.integers(2))} for one in chosen if rng.random() < 0.8}
-        return account(name, scores, chosen, SYSTEM, "corrected", aggregate, hashes)
+        return Account(name, *SYSTEM, "corrected", aggregate, chosen, columns_of(scores, chosen), hashes)
 
     found = explain(side("x"), side("y"))
     assert adds_up(found)
@@ -233,15 +234,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
             json.dumps({"id": f"c{n}", "instruction": "Paint.", "references": [{"path": "ref.png", "role": "style"}]})
         )
     (tmp_path / "cases.jsonl").write_text("\n".join(lines))
-    names = (
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    )
     for run, outputs, mark in (("x", "out", 4), ("y", "out2", 6)):
-        reply = json.dumps(dict.fromkeys(names, mark))
+        reply = json.dumps(dict.fromkeys(FIVE, mark))
         with JudgeServer(reply=lambda text, reply=reply: reply) as server:
             evaluate(
                 str(tmp_path / "cases.jsonl"),
@@ -283,11 +277,11 @@ def test_mistakes_are_said_in_a_sentence(runs: tuple[Path, Path]) -> None:
 
 
 def test_models_without_a_common_name_need_naming() -> None:
-    from refbench.analysis.compare.runs import Side
+    from refbench.analysis.compare.runs import Source
     from refbench.analysis.why.runs import _models
 
-    def side(*models: str) -> Side:
-        return Side("r", benchmark("creval"), "paper", (), (), models, {})
+    def side(*models: str) -> Source:
+        return Source("r", benchmark("creval"), "paper", (), (), models, {})
 
     assert _models(("creval", side("A", "B")), ("creval", side("B", "C"))) == [("B", "B")]
     assert _models(("creval", side("A")), ("creval", side("C"))) == [("A", "C")]

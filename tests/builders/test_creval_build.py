@@ -25,7 +25,8 @@ import refbench
 from refbench.benchmarks.creval.anomalies import anomalies
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, load
 from refbench.builders import BuildReport
-from refbench.builders.creval import build
+from refbench.builders.creval import CREvalSettings
+from refbench.builders.creval.build import build
 from refbench.cli.build import build_command
 from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
@@ -122,7 +123,8 @@ def spec(server: JudgeServer, model: str = "pen", more: str = "&price=1,1") -> s
 
 
 def make(server: JudgeServer, source: Path, out: Path, **more: Any) -> BuildReport:
-    return asyncio.run(build(source, out, **{"writer": spec(server), "checker": spec(server, "other"), **more}))
+    more = {"writer": spec(server), "checker": spec(server, "other"), **more}
+    return asyncio.run(build(CREvalSettings(source, out=out, **more)))
 
 
 def folder_of_pictures(root: Path, many: int) -> Path:
@@ -453,7 +455,7 @@ def test_wrong_usage_is_one_sentence_before_anything_is_paid(tmp_path: Path, cha
     source = folder_of_pictures(tmp_path / "in", 3)
     given = {"writer": "openai:x?base_url=http://127.0.0.1:1/v1&price=1,1", **change}
     with pytest.raises(RefBenchError, match=said):
-        asyncio.run(build(source, tmp_path / "out", **given))
+        asyncio.run(build(CREvalSettings(source, out=tmp_path / "out", **given)))
 
 
 def test_nobodys_data_is_overwritten(tmp_path: Path) -> None:
@@ -468,10 +470,10 @@ def test_nobodys_data_is_overwritten(tmp_path: Path) -> None:
         (tmp_path, "apart"),
     ):
         with pytest.raises(RefBenchError, match=said):
-            asyncio.run(build(source, out, writer=writer))
+            asyncio.run(build(CREvalSettings(source, out=out, writer=writer)))
     with pytest.raises(RefBenchError, match="no picture that can be used"):
         (tmp_path / "empty").mkdir()
-        asyncio.run(build(tmp_path / "empty", tmp_path / "o", writer=writer))
+        asyncio.run(build(CREvalSettings(tmp_path / "empty", out=tmp_path / "o", writer=writer)))
     assert theirs.read_text() == "[]"
 
 

@@ -22,12 +22,14 @@ from refbench.builders.creval.asking import (
     read_screening,
     tidy,
 )
-from refbench.builders.creval.dimensions import Splits, deal, dimensions, quotas
+from refbench.builders.creval.build import read_edit
+from refbench.builders.creval.dimensions import Splits, deal, dimensions
 from refbench.builders.creval.item import ItemQuestion
-from refbench.builders.creval.making import read_edit
-from refbench.builders.kit import Decision, DroppedItems
+from refbench.builders.kit.draws import quotas
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.pictures import distinct_pictures, plain_picture, stems
 from refbench.builders.kit.replies import alike
+from refbench.builders.kit.review import Decision
 from refbench.failure import Failure
 from refbench.pictures import decode, encode, read_facts
 from refbench.pictures.collection import collect
@@ -224,8 +226,8 @@ def test_the_audit_flags_what_cannot_tell_an_edit_from_none() -> None:
 
 def test_items_are_balanced_over_nine_dimensions() -> None:
     for size in (9, 10, 44, 904):
-        found = quotas(size, 3)
-        assert found.total() == size
+        found = quotas(size, tuple(DIMENSIONS), 3)
+        assert sum(found.values()) == size
         assert max(found.values()) - min(found.values()) <= 1
 
 
@@ -248,7 +250,7 @@ def test_dealing_reaches_the_largest_matching() -> None:
 
 
 def test_where_everything_suits_everything_dealing_is_even() -> None:
-    dealt = deal({f"p{n}": tuple(DIMENSIONS) for n in range(18)}, quotas(90, 0))
+    dealt = deal({f"p{n}": tuple(DIMENSIONS) for n in range(18)}, quotas(90, tuple(DIMENSIONS), 0))
     assert set(Counter(dealt.values()).values()) == {2}
 
 
@@ -278,7 +280,7 @@ def test_of_lookalikes_the_largest_is_used_and_the_others_are_on_record(tmp_path
     photograph(2).save(tmp_path / "c.png")
     (tmp_path / "d.png").write_bytes(b"no picture")
     dropped = DroppedItems()
-    kept = distinct_pictures(collect(tmp_path), dropped)
+    kept = distinct_pictures(tmp_path, dropped)
     assert [one.name for one in kept] == ["b.jpg", "c.png"]
     assert {(one.id, one.reason) for one in dropped} == {("a.png", "near-duplicate"), ("d.png", "unreadable")}
 
@@ -326,7 +328,7 @@ def test_odd_pictures_are_shipped_plain(tmp_path: Path, odd: str) -> None:
     data = io.BytesIO()
     picture.save(data, {"turned": "JPEG", "bmp": "BMP"}.get(odd, "PNG"), **more)
     (tmp_path / name).write_bytes(data.getvalue())
-    plain = plain_picture(tmp_path, name, "p", tmp_path / "copies")
+    plain = plain_picture(tmp_path, collect(tmp_path).found[0], "p", tmp_path / "copies")
     assert not isinstance(plain, Failure)
     facts = read_facts(plain.path)
     assert not isinstance(facts, Failure)
@@ -341,7 +343,7 @@ def test_odd_pictures_are_shipped_plain(tmp_path: Path, odd: str) -> None:
 
 def test_a_plain_picture_is_shipped_byte_for_byte(tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(encode(np.asarray(photograph(3))))
-    plain = plain_picture(tmp_path, "p.png", "p", tmp_path / "copies")
+    plain = plain_picture(tmp_path, collect(tmp_path).found[0], "p", tmp_path / "copies")
     assert not isinstance(plain, Failure)
     assert plain.path == tmp_path / "p.png"
     assert not plain.copied

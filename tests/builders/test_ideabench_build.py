@@ -25,7 +25,8 @@ import refbench
 from refbench.benchmarks.ideabench.anomalies import anomalies
 from refbench.benchmarks.ideabench.cases import CATEGORIES, load
 from refbench.builders import BuildReport
-from refbench.builders.ideabench import build
+from refbench.builders.ideabench import IdeaBenchSettings
+from refbench.builders.ideabench.build import build
 from refbench.builders.ideabench.item import LEVELS
 from refbench.cli.build import build_command
 from refbench.pictures.collection import collect, lookalikes
@@ -170,7 +171,8 @@ def spec(server: JudgeServer, model: str = "pen", more: str = "&price=1,1") -> s
 
 
 def make(server: JudgeServer, source: Path, out: Path, **more: Any) -> BuildReport:
-    return asyncio.run(build(source, out, **{"writer": spec(server), "checker": spec(server, "other"), **more}))
+    more = {"writer": spec(server), "checker": spec(server, "other"), **more}
+    return asyncio.run(build(IdeaBenchSettings(source, out=out, **more)))
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -535,7 +537,7 @@ def test_wrong_usage_is_one_sentence_before_anything_is_paid(tmp_path: Path, cha
     settings = {"writer": "openai:x?base_url=http://127.0.0.1:1/v1&price=1,1", **change}
     source = tmp_path / settings.pop("source", "in/tasks.jsonl")
     with pytest.raises(RefBenchError, match=said):
-        asyncio.run(build(source, tmp_path / settings.pop("out", "out"), **settings))
+        asyncio.run(build(IdeaBenchSettings(source, out=tmp_path / settings.pop("out", "out"), **settings)))
 
 
 def test_levels_are_the_gates_of_the_benchmark() -> None:

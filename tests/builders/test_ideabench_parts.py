@@ -12,6 +12,7 @@ import pytest
 
 from refbench.benchmarks.ideabench.cases import COUNT_MARK, LISTED, read_auto, read_human
 from refbench.benchmarks.ideabench.replies import read_corrected
+from refbench.builders.ideabench import IdeaBenchSettings
 from refbench.builders.ideabench.asking import (
     fitting_capabilities,
     graded,
@@ -22,23 +23,25 @@ from refbench.builders.ideabench.asking import (
     read_instruction,
     read_questions,
 )
+from refbench.builders.ideabench.build import read_edit
 from refbench.builders.ideabench.dataset import arrangement, auto_questions, human_questions
-from refbench.builders.ideabench.item import LEVELS, Graded, Item, Sought
-from refbench.builders.ideabench.making import read_edit
-from refbench.builders.ideabench.sources import slug_of, sought_tasks
-from refbench.builders.kit import Decision, DroppedItems
-from refbench.builders.kit.sources import Plain, sides
+from refbench.builders.ideabench.item import LEVELS, DesignTask, GradedQuestion, Item
+from refbench.builders.ideabench.sources import read_tasks, slug_of
+from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.pictures import SourcePicture
+from refbench.builders.kit.review import Decision
+from refbench.builders.kit.sources import split_by_looks
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 
 
-def plain(number: int = 1) -> Plain:
-    return Plain(f"{number}.png", Path(f"{number}.png"), ".png", str(number), number, copied=False)
+def plain(number: int = 1) -> SourcePicture:
+    return SourcePicture(f"{number}.png", str(number), Path(f"{number}.png"), ".png", (80, 72), str(number), number)
 
 
-def task(references: int = 0, outputs: int = 1) -> Sought:
+def task(references: int = 0, outputs: int = 1) -> DesignTask:
     pictures = tuple(plain(number) for number in range(1, references + 1))
-    return Sought("logo_0001", "logo", "logo", "0101", instruction="Draw it.", pictures=pictures, outputs=outputs)
+    return DesignTask("logo_0001", "logo", "logo", "0101", instruction="Draw it.", pictures=pictures, outputs=outputs)
 
 
 def entry(number: int = 1, **more: Any) -> dict[str, Any]:
@@ -149,13 +152,15 @@ def verdicts(numbers: list[int], **more: str) -> str:
 
 
 def test_the_checker_says_yes_or_no_to_every_question() -> None:
-    assert read_check(verdicts([1, 2, 3, 4, 5, 6]), task(), 6) == ()
-    assert read_check(verdicts([2, 3, 4, 5, 6]), task(outputs=2), 5) == ()
-    found = read_check(verdicts([1, 2, 3, 4, 5, 6], level="no", reason="Too early."), task(), 6)
+    six = Item(task(), "Draw it.", (), questions(6))
+    five = Item(task(outputs=2), "Draw it.", (), questions(5))
+    assert read_check(verdicts([1, 2, 3, 4, 5, 6]), six) == ()
+    assert read_check(verdicts([2, 3, 4, 5, 6]), five) == ()
+    found = read_check(verdicts([1, 2, 3, 4, 5, 6], level="no", reason="Too early."), six)
     assert isinstance(found, tuple)
     assert found[0] == "question 1, level: Too early."
     for wrong in (verdicts([1, 2, 3]), verdicts([2, 3, 4, 5, 6, 1]), verdicts([1, 2, 3, 4, 5, 6], level="maybe"), "{}"):
-        assert isinstance(read_check(wrong, task(), 6), Failure)
+        assert isinstance(read_check(wrong, six), Failure)
 
 
 # --- briefs --------------------------------------------------------------------------------------------------
@@ -175,9 +180,10 @@ def test_a_brief_is_long_enough_and_no_refusal() -> None:
 # --- the files -----------------------------------------------------------------------------------------------
 
 
-def questions(count: int) -> tuple[Graded, ...]:
+def questions(count: int) -> tuple[GradedQuestion, ...]:
     return tuple(
-        Graded(question=f"Is part {n} there?", zero="It is not.", one="It is.", references=(1,)) for n in range(count)
+        GradedQuestion(question=f"Is part {n} there?", zero="It is not.", one="It is.", references=(1,))
+        for n in range(count)
     )
 
 
@@ -201,7 +207,7 @@ def test_the_form_that_the_judge_is_asked_for_is_one_that_is_read() -> None:
 
 
 def test_the_judge_is_told_how_the_pictures_lie() -> None:
-    asked = Graded(question="Is it there?", zero="It is not.", one="It is.", references=(1, 3), results=(2,))
+    asked = GradedQuestion(question="Is it there?", zero="It is not.", one="It is.", references=(1, 3), results=(2,))
     assert arrangement(asked, 3, 4) == (
         "The upper row shows, from left to right, what the designer was given: the references 1, 3 of 3. "
         "The lower row shows, from left to right, what was delivered: the result 2 of 4."
@@ -212,11 +218,11 @@ def test_the_judge_is_told_how_the_pictures_lie() -> None:
 # --- sources -------------------------------------------------------------------------------------------------
 
 
-def read_table(root: Path, rows: list[dict[str, Any]]) -> tuple[list[Sought], dict[str, str]]:
+def read_table(root: Path, rows: list[dict[str, Any]]) -> tuple[list[DesignTask], dict[str, str]]:
     path = root / "tasks.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     dropped = DroppedItems()
-    found, _ = sought_tasks(path, root / "copies", dropped, test_share=None, seed=0)
+    found, _ = read_tasks(IdeaBenchSettings(path, out=root / "out", writer="none"), dropped)
     return found, {one.id: one.reason for one in dropped}
 
 
@@ -264,12 +270,12 @@ def test_clusters_never_part() -> None:
     far = [0x0F0F0F0F0F0F0F0F, 0xFF00FF00FF00FF00, 0x3333333333333333]
     items = {"a": [far[0]], "b": [far[0] ^ 1, far[1]], "c": [far[1] ^ 3], "d": [far[2]], "e": []}
     for seed in range(20):
-        found = sides(items, 0.5, seed)
+        found = split_by_looks(items, 0.5, seed)
         assert found["a"] == found["b"] == found["c"]
-    both = [sides(items, 0.2, seed) for seed in range(20)]
+    both = [split_by_looks(items, 0.2, seed) for seed in range(20)]
     assert {split["d"] for split in both} == {"dev", "test"}
     assert all(sum(side == "test" for side in split.values()) == 1 for split in both)
-    assert set(sides(items, None, 0).values()) == {""}
+    assert set(split_by_looks(items, None, 0).values()) == {""}
 
 
 # --- review --------------------------------------------------------------------------------------------------
@@ -292,8 +298,7 @@ def test_a_mistake_in_a_review_is_said(edit: dict[str, Any], said: str) -> None:
 
 
 def test_a_decision_becomes_usable() -> None:
-    assert not read_edit(Decision(id="x", decision="accept"), task()).rejected
-    assert read_edit(Decision(id="x", decision="reject"), task()).rejected
+    assert read_edit(Decision(id="x", decision="accept"), task()) == read_edit(None, task())
     edit = read_edit(Decision(id="x", decision="edit", edit={"questions": json.dumps(ALL)}), task())
     assert len(edit.questions) == 6
     five = replace(task(), outputs=2)

@@ -29,7 +29,8 @@ import refbench
 from refbench.benchmarks.multibanana.anomalies import anomalies
 from refbench.benchmarks.multibanana.cases import TASKS, load
 from refbench.builders import BuildReport
-from refbench.builders.multibanana import build
+from refbench.builders.multibanana import MultiBananaSettings
+from refbench.builders.multibanana.build import build
 from refbench.builders.multibanana.classify import LOOK, SCREEN, read_look
 from refbench.builders.multibanana.tasks import Recipe, recipe_of, recipes
 from refbench.cli.build import build_command
@@ -153,7 +154,9 @@ def no_networks(tmp_path: Path) -> Path:
 
 
 def make(server: JudgeServer, source: Path, out: Path, **more: Any) -> BuildReport:
-    return asyncio.run(build(source, out, writer=spec(server), checker=spec(server, "checker"), **more))
+    painter = more.pop("painter", None)
+    settings = MultiBananaSettings(source, out=out, writer=spec(server), checker=spec(server, "checker"), **more)
+    return asyncio.run(build(settings, painter=painter))
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -446,10 +449,10 @@ def test_gaps_are_filled_by_a_model_and_every_picture_says_where_it_is_from(tmp_
     } - {"material", "3_local"}
     painter = Colourist(name="brush", refuses="kitchen")
     with Pen() as server:
-        report = make(server, source, out, size=36, filters=no_networks, fill=painter, fill_to=3)
+        report = make(server, source, out, size=36, filters=no_networks, painter=painter, fill_to=3)
         assert len(painter.asked) == len({commission.instruction for commission, _ in painter.asked}) > 20
         again = Colourist(name="brush", refuses="kitchen")
-        repeated = make(server, source, out, size=36, filters=no_networks, fill=again, fill_to=3)
+        repeated = make(server, source, out, size=36, filters=no_networks, painter=again, fill_to=3)
         assert not again.asked, "what was painted, or refused for good, is on record"
     assert report.cost_usd == pytest.approx(repeated.cost_usd)
     assert report.model_copy(update={"asked": 0, "cost_usd": repeated.cost_usd}) == repeated
@@ -473,11 +476,11 @@ def test_a_painter_without_a_price_is_not_counted_as_free(tmp_path: Path, no_net
     source, out = folder_of_pictures(tmp_path / "in", 3), tmp_path / "out"
     with Pen() as server:
         with pytest.raises(RefBenchError, match="--budget needs the price of brush's pictures"):
-            make(server, source, out, size=4, filters=no_networks, fill=Gratis(name="brush"), budget="5usd")
+            make(server, source, out, size=4, filters=no_networks, painter=Gratis(name="brush"), budget="5usd")
         assert not server.requests, "it is said before anything is asked"
-        report = make(server, source, out, size=4, filters=no_networks, fill=Gratis(name="brush"), fill_to=1)
+        report = make(server, source, out, size=4, filters=no_networks, painter=Gratis(name="brush"), fill_to=1)
         assert report.cost_usd is None
-        priced = make(server, source, tmp_path / "paid", size=4, filters=no_networks, fill=Colourist(), fill_to=1)
+        priced = make(server, source, tmp_path / "paid", size=4, filters=no_networks, painter=Colourist(), fill_to=1)
         paintings = len(list((tmp_path / "paid/.build/fill").iterdir()))
         calls = priced.asked * 1100 * 1e-6
         assert priced.cost_usd == pytest.approx(calls + 0.01 * paintings)

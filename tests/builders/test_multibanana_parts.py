@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refbench.benchmarks.multibanana.cases import TAGS, TASKS
+from refbench.builders.kit.draws import quotas
 from refbench.builders.multibanana.classify import (
     CATEGORIES,
     HARMS,
@@ -39,8 +40,8 @@ from refbench.builders.multibanana.filters import (
     open_eyes,
     picture_fault,
 )
-from refbench.builders.multibanana.pictures import PlainPicture, grids, wishes
-from refbench.builders.multibanana.tasks import Candidate, Member, candidates, quotas, recipe_of, recipes, why_not
+from refbench.builders.multibanana.pictures import PoolPicture, grids, wishes
+from refbench.builders.multibanana.tasks import Candidate, Member, candidates, recipe_of, recipes, why_not
 from refbench.builders.multibanana.writing import instruction_fault, read_check, read_written, write_request
 from refbench.failure import Failure
 from refbench.judges.prompts import placeholders
@@ -62,7 +63,7 @@ PLAIN = Look(
 
 
 def member(number: int, *categories: str, look: Look = PLAIN) -> Member:
-    picture = PlainPicture(f"p{number}.png", f"{number:064x}", Path(f"p{number}.png"), ".png", 600, 600, number)
+    picture = PoolPicture(f"p{number}.png", "p", Path(f"p{number}.png"), ".png", (600, 600), f"{number:064x}", number)
     return Member(picture, look, frozenset(categories))
 
 
@@ -151,12 +152,12 @@ class Drawing:
         return Eyes({**load_filters(), **more}, chosen, {}, load=self.load)
 
 
-def drawn(tmp_path: Path) -> PlainPicture:
+def drawn(tmp_path: Path) -> PoolPicture:
     """200 x 100, black, with a white block of 20 x 50 at (10, 25)."""
     pixels = np.zeros((100, 200, 3), np.uint8)
     pixels[25:75, 10:30] = 255
     (tmp_path / "drawn.png").write_bytes(encode(pixels))
-    return PlainPicture("drawn.png", "0" * 64, tmp_path / "drawn.png", ".png", 200, 100, 0)
+    return PoolPicture("drawn.png", "drawn", tmp_path / "drawn.png", ".png", (200, 100), "0" * 64, 0)
 
 
 def test_the_figures_of_an_object_are_shares_of_picture_and_box_and_a_cosine(tmp_path: Path) -> None:
@@ -381,7 +382,7 @@ def test_the_giver_stands_at_any_place() -> None:
 
 def test_counts_are_balanced_to_one_set() -> None:
     tasks = list(TASKS.values())
-    found = quotas(100, tasks, 7)
+    found = quotas(100, [task.name for task in tasks], 7)
     assert sum(found.values()) == 100
     assert set(found.values()) == {2, 3}
     assert quotas(5, [], 0) == {}

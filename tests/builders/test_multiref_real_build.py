@@ -26,7 +26,8 @@ import refbench
 from refbench.benchmarks.multiref.anomalies import anomalies
 from refbench.benchmarks.multiref.cases import CATEGORIES, load
 from refbench.builders import BuildReport
-from refbench.builders.multiref_real import build
+from refbench.builders.multiref_real import MultiRefRealSettings
+from refbench.builders.multiref_real.build import build
 from refbench.cli.build import build_command
 from refbench.pictures.collection import collect, lookalikes
 from refbench.record import RefBenchError
@@ -124,7 +125,8 @@ def spec(server: JudgeServer, model: str = "pen", more: str = "&price=1,1") -> s
 
 
 def make(server: JudgeServer, source: Path, out: Path, **more: Any) -> BuildReport:
-    return asyncio.run(build(source, out, **{"writer": spec(server), "checker": spec(server, "other"), **more}))
+    more = {"writer": spec(server), "checker": spec(server, "other"), **more}
+    return asyncio.run(build(MultiRefRealSettings(source, out=out, **more)))
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -457,4 +459,4 @@ def test_wrong_usage_is_one_sentence_before_anything_is_paid(tmp_path: Path, cha
     settings = {"writer": "openai:x?base_url=http://127.0.0.1:1/v1&price=1,1", **change}
     source = tmp_path / settings.pop("source", "in/requests.csv")
     with pytest.raises(RefBenchError, match=said):
-        asyncio.run(build(source, tmp_path / settings.pop("out", "out"), **settings))
+        asyncio.run(build(MultiRefRealSettings(source, out=tmp_path / settings.pop("out", "out"), **settings)))

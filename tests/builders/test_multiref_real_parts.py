@@ -11,8 +11,10 @@ import pytest
 from PIL import Image
 
 from refbench.benchmarks.multiref.cases import CATEGORIES, read_entry
-from refbench.builders.kit import Decision, DroppedItems
-from refbench.builders.kit.sources import Plain
+from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.pictures import SourcePicture
+from refbench.builders.kit.review import Decision
+from refbench.builders.multiref_real import MultiRefRealSettings
 from refbench.builders.multiref_real.asking import (
     Verdict,
     best,
@@ -22,21 +24,21 @@ from refbench.builders.multiref_real.asking import (
     read_choice,
     read_rewrite,
     read_verdict,
-    rewrite_prompt,
+    rewrite_parts,
 )
+from refbench.builders.multiref_real.build import read_edit
 from refbench.builders.multiref_real.dataset import entry
-from refbench.builders.multiref_real.item import Item, Sought
-from refbench.builders.multiref_real.making import read_edit
-from refbench.builders.multiref_real.sources import sought_requests
+from refbench.builders.multiref_real.item import EditRequest, Item
+from refbench.builders.multiref_real.sources import read_requests
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 
 
-def plain(name: str) -> Plain:
-    return Plain(name, Path(name), ".png", name, 0, copied=False)
+def plain(name: str) -> SourcePicture:
+    return SourcePicture(name, name, Path(name), ".png", (80, 72), name, 0)
 
 
-SOUGHT = Sought(7, "line 2", "swap them {tokens} pls", (plain("a"), plain("b")), (plain("y"), plain("z")))
+REQUEST = EditRequest(7, "line 2", "swap them {tokens} pls", (plain("a"), plain("b")), (plain("y"), plain("z")))
 GOOD = "Edit image <image1> by putting the hat of <image2> on the dog."
 
 # --- instructions --------------------------------------------------------------------------------------------
@@ -67,17 +69,17 @@ def test_an_instruction_that_an_editor_cannot_use_is_named(text: str, kind: str)
 
 def test_a_good_instruction_passes_and_a_bad_one_is_kept_for_a_person() -> None:
     drafts: list[tuple[str, str, str]] = []
-    assert read_rewrite(json.dumps({"instruction": GOOD}), SOUGHT, drafts) == GOOD
+    assert read_rewrite(json.dumps({"instruction": GOOD}), 2, drafts) == GOOD
     assert drafts == []
-    bad = read_rewrite(json.dumps({"instruction": GOOD.replace("<image2>", "it")}), SOUGHT, drafts)
+    bad = read_rewrite(json.dumps({"instruction": GOOD.replace("<image2>", "it")}), 2, drafts)
     assert isinstance(bad, Failure)
     assert drafts[0][1:] == ("missing token", "the instruction does not mention <image2>")
-    assert isinstance(read_rewrite('{"instruction": 7}', SOUGHT, drafts), Failure)
-    assert isinstance(read_rewrite(f'{{"instruction": "{GOOD}', SOUGHT, drafts), Failure), "cut off"
+    assert isinstance(read_rewrite('{"instruction": 7}', 2, drafts), Failure)
+    assert isinstance(read_rewrite(f'{{"instruction": "{GOOD}', 2, drafts), Failure), "cut off"
 
 
 def test_braces_in_a_request_stay_what_they_are() -> None:
-    text = rewrite_prompt(SOUGHT)
+    text = str(rewrite_parts(Item(REQUEST, REQUEST.outputs[0], ""))[-1])
     assert "swap them {tokens} pls" in text
     assert "<image1>, <image2>" in text
 
@@ -150,7 +152,7 @@ def test_the_category_is_a_number_from_1_to_5() -> None:
 
 
 def test_the_loader_reads_an_entry_as_it_was_meant() -> None:
-    row = entry(Item(SOUGHT, plain("y"), GOOD, "spatial_environment"))
+    row = entry(Item(REQUEST, plain("y"), GOOD, "spatial_environment"))
     read = read_entry(json.loads(json.dumps(row)), 0)
     assert not isinstance(read, str)
     assert (read.split, read.id, read.prompt, read.category) == ("real-world", "7", GOOD, "spatial_environment")
@@ -186,7 +188,7 @@ def test_rows_that_cannot_become_an_entry_are_named(tmp_path: Path) -> None:
     table = tmp_path / "requests.jsonl"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     dropped = DroppedItems()
-    found, root = sought_requests(table, tmp_path / "copies", dropped, test_share=None, seed=0)
+    found, root = read_requests(MultiRefRealSettings(table, out=tmp_path / "out", writer="none"), dropped)
     assert root == tmp_path
     assert [(one.id, len(one.outputs)) for one in found] == [(10, 1), (18, 1)]
     assert {one.id: one.reason for one in dropped if one.what == "request"} == {
@@ -215,13 +217,12 @@ def test_rows_that_cannot_become_an_entry_are_named(tmp_path: Path) -> None:
 )
 def test_a_mistake_in_a_review_is_said(edit: dict[str, Any], said: str) -> None:
     with pytest.raises(RefBenchError, match=said):
-        read_edit(Decision(id="7", decision="edit", edit=edit), SOUGHT)
+        read_edit(Decision(id="7", decision="edit", edit=edit), REQUEST)
 
 
 def test_a_decision_becomes_usable() -> None:
-    assert read_edit(Decision(id="7", decision="reject"), SOUGHT).rejected
-    assert read_edit(Decision(id="7", decision="accept"), SOUGHT).settled
+    assert read_edit(Decision(id="7", decision="accept"), REQUEST).settled
     edit = read_edit(
-        Decision(id="7", decision="edit", edit={"instruction": GOOD, "category": "2", "output": "z"}), SOUGHT
+        Decision(id="7", decision="edit", edit={"instruction": GOOD, "category": "2", "output": "z"}), REQUEST
     )
-    assert (edit.instruction, edit.category, edit.output) == (GOOD, "element_addition", SOUGHT.outputs[1])
+    assert (edit.instruction, edit.category, edit.output) == (GOOD, "element_addition", REQUEST.outputs[1])

@@ -11,8 +11,7 @@ from typing import TypeVar
 import pytest
 
 from refbench.calls import Budget, BudgetSpentError, Call, CallFailedError, Limiter, Transport, price_of
-from refbench.calls.limiter import ByteLimiter
-from refbench.calls.transport import RetryPolicy, retry_after
+from refbench.calls.transport import ByteLimiter, RetryPolicy, retry_after
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer
 

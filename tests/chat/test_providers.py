@@ -202,6 +202,8 @@ def test_refusals_and_empty_replies_are_their_own_kinds(kind: str, body: dict[st
             "refused",
             "content_policy",
         ),
+        (400, {"error": {"message": "stopped by a safety filter"}}, "refused", "safety filter"),
+        (403, {"error": {"code": "PROHIBITED_CONTENT", "message": "no"}}, "refused", "PROHIBITED_CONTENT"),
         (400, {"error": {"message": "maximum context length is 8192 tokens"}}, "api_error", "context length"),
         (413, {"error": "too large"}, "api_error", "too large"),
         (422, {}, "api_error", "HTTP 422"),

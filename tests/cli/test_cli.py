@@ -274,6 +274,17 @@ def test_every_command_has_a_help_page(run_cli: Refbench) -> None:
         assert f"refbench {name}" in out
 
 
+def test_options_of_a_run_are_grouped_and_a_benchmarks_own_are_in_its_help(run_cli: Refbench) -> None:
+    code, out, _ = run_cli("run", "--help")
+    assert code == 0
+    assert all(f"─ {group} ─" in out for group in ("What to run", "Judge", "Limits", "Where", "Output"))
+    assert "--questions" not in out
+    assert "--questions" in run_cli("run", "creval", "--help")[1]
+    assert "--show-instruction" in run_cli("run", "--out", "x", "creval", "-h")[1]
+    assert "--questions" not in run_cli("run", "ideabench", "--help")[1]
+    assert run_cli("run", "multibanana", "--questions", "one")[0] == 2
+
+
 def test_the_demo_shows_a_gap_that_is_none_and_runs_every_command_it_prints(
     run_cli: Refbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 
 from refbench.cli.app import main
-from refbench.cli.experiment import Experiment, one_line, read_experiment
-from refbench.engine import evaluate_async
+from refbench.engine import RunOptions, evaluate
+from refbench.engine.options import read_experiment
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.specs import Spec
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
-
-NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
 
 
 def write(path: Path, text: str) -> Path:
@@ -28,33 +27,30 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_its_keys_are_the_arguments_of_evaluate() -> None:
-    arguments = set(inspect.signature(evaluate_async).parameters)
-    assert set(Experiment.model_fields) - {"benchmark"} == arguments - {"name", "show"}
+    arguments = dict(inspect.signature(evaluate).parameters)
+    assert arguments.pop("show").default is False
+    assert list(arguments) == sorted(RunOptions.model_fields, key=list(arguments).index)
+    defaults = {name: field.default for name, field in RunOptions.model_fields.items()}
+    for name in set(arguments) - {"benchmark", "models", "out", "settings"}:
+        assert arguments[name].default == defaults[name], name
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("table", "line"),
     [
-        {"kind": "baseline", "what": "copy"},
-        {"kind": "openai", "what": "gpt-image-1", "quality": "high", "base_url": "http://127.0.0.1:1/v1?x=1&y=ü"},
-        {"kind": "truncate", "model": "nano=gemini:nano-banana"},
-        {
-            "kind": "suffix",
-            "text": 'more; "quoted" (and) = bracketed\nline',
-            "model": {"kind": "baseline", "what": "blend"},
-        },
-        {
-            "kind": "ipr",
-            "planner": "openai:gpt-5?temperature=0",
-            "steps": 3,
-            "model": {"kind": "truncate", "model": {"kind": "openai", "what": "gpt-image-1", "n": 1}},
-        },
-        {"kind": "rephrase", "vlm": "anthropic:claude", "when": "always", "model": "diffusers:a/b?steps=2"},
+        ("kind = 'baseline'\nwhat = 'copy'", "baseline:copy"),
+        ("kind = 'openai'\nwhat = 'gpt-image-1'\nquality = 'high'", "openai:gpt-image-1?quality=high"),
+        ("kind = 'truncate'\nmodel = 'nano=gemini:nano-banana'", "truncate(nano=gemini:nano-banana)"),
+        (
+            "kind = 'ipr'\nplanner = 'openai:gpt-5?temperature=0'\nsteps = 3\n"
+            "model = { kind = 'suffix', text = 'more; (or) less', model = 'baseline:blend' }",
+            'ipr(suffix(baseline:blend; text="more; (or) less"); planner=openai:gpt-5?temperature=0; steps=3)',
+        ),
     ],
 )
-def test_a_model_as_a_table_is_the_same_in_one_line(table: dict[str, object]) -> None:
-    tree = Spec.from_table(table, "A", "here")
-    assert Spec.parse(one_line(tree)) == tree
+def test_a_model_as_a_table_is_the_same_as_in_one_line(tmp_path: Path, table: str, line: str) -> None:
+    written = read_experiment(write(tmp_path / "table.toml", f"[models.A]\n{table}"))["models"]
+    assert written == [Spec.parse(f"A={line}")]
 
 
 @pytest.mark.parametrize(
@@ -66,12 +62,12 @@ def test_a_model_as_a_table_is_the_same_in_one_line(table: dict[str, object]) ->
         ("batch = 'perhaps'", "batch: it should be a valid boolean"),
         ("protocol = 'mine'", "protocol: it should be 'paper', 'corrected' or 'both'"),
         ("models = 3", "models: it should be a list of specs"),
-        ("[models]\nA = 3", "models.A: a model is a spec"),
+        ("[models]\nA = 3", "models.A: give a spec"),
         ("[models.A]\nkind = 'ipr'\nmodel = 'baseline:copy'", "models.A: ipr asks a VLM"),
         ("[models.A]\nkind = 'turnz'\nmodel = 'baseline:copy'", "models.A: no wrapper is called 'turnz'"),
         ("[models.A]\nkind = 'folder'", "models.A: folder needs what"),
-        ("[models.A]\nkind = 'folder'\nwhat = 'a?b'", "models.A: it cannot be written"),
-        ("judges = [1]", "judges: it should be a list of specs"),
+        ("judges = [1]", "judges[0]: give a spec"),
+        ("judges = 'openai:gpt-4o'", "judges: it should be a list of specs"),
         ("[settings]\nx = [1]", "settings.x"),
         ("seeds = ", "is no TOML"),
     ],
@@ -105,7 +101,7 @@ def test_an_experiment_runs_and_the_command_line_comes_first(
     cases: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    reply = json.dumps(dict.fromkeys(NAMES, 5))
+    reply = json.dumps(dict.fromkeys(FIVE, 5))
     with JudgeServer(reply=lambda text: reply) as server:
         path = write(
             tmp_path / "experiment.toml",

@@ -16,10 +16,10 @@ from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report.grid.text import TextStyle, plain
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 from support.shown_numbers import site_chunk
 
-NAMES = ("instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality")  # fmt: skip
 COLOURS = {"A": (200, 30, 30), "B": (30, 160, 40), "reference": (40, 60, 220)}
 
 
@@ -32,7 +32,7 @@ def flat(colour: tuple[int, int, int], mark: int) -> bytes:
 
 def judged(text: str) -> str:
     """Marks that the instruction asks for: `mark 3` is 3 for all criteria."""
-    return json.dumps(dict.fromkeys(NAMES, int(text.split("mark ")[1].split()[0])))
+    return json.dumps(dict.fromkeys(FIVE, int(text.split("mark ")[1].split()[0])))
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from refbench.report import to_json
 from refbench.runs import Run, Shard
 from refbench.tables.scoring import score_run
 from support.batch_server import SPECS, BatchServer, batch
+from support.campaigns import slow_but
 from support.checkout import plain_items, write_checkout, write_outputs
 from support.judge_server import JudgeServer, answer
 
@@ -323,9 +324,17 @@ MOMENTS = [
     for moment in (*AT_THE_SERVER, *IN_THE_CLIENT)
     if not (kind == "anthropic" and moment.startswith("upload"))  # Anthropic has no upload
 ]
+FEW = [
+    ("openai", "uploading"),
+    ("openai", "created"),
+    ("openai", "within-2"),
+    ("anthropic", "creating"),
+    ("anthropic", "recording-7"),
+]
+"""Before and after a batch is made, by the server's and by the client's end, and in the middle of recording."""
 
 
-@pytest.mark.parametrize(("kind", "moment"), MOMENTS)
+@pytest.mark.parametrize(("kind", "moment"), slow_but(FEW, MOMENTS))
 def test_killed_at_any_moment_it_goes_on_and_hands_nothing_in_twice(
     work: Path, server: BatchServer, kind: str, moment: str
 ) -> None:

@@ -21,6 +21,7 @@ from refbench.runs import Run, merge
 from refbench.tables.result import Result
 from refbench.tables.scoring import score_run
 from support.checkout import plain_items, write_outputs
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -28,13 +29,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def marks(text: str) -> str:
     """Marks for whatever criteria the request asks for, in JSON."""
-    names = [
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    ]
+    names = FIVE
     if "edit_success" in text:
         names = ["edit_success", "preservation"]
     elif "naturalness" in text:

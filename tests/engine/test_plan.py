@@ -16,6 +16,7 @@ import refbench
 from refbench.cli.app import main
 from refbench.engine import evaluate
 from refbench.engine.doctor import examine
+from refbench.engine.options import RunOptions
 from refbench.engine.plan import Plan, make_plan
 from refbench.evidence import Evidence, Purpose
 from refbench.pictures import encode
@@ -36,7 +37,8 @@ def work(tmp_path: Path) -> Path:
 
 def plan(work: Path, judge: str, **changes: Any) -> Plan:
     arguments: dict[str, Any] = {"data": work / "creval", "models": [f"A=folder:{work / 'a'}"], "judges": [judge]}
-    return asyncio.run(make_plan("creval", **{**arguments, **changes}))
+    like = changes.pop("like", None)
+    return asyncio.run(make_plan(RunOptions.of({"benchmark": "creval", **arguments, **changes}), like=like))
 
 
 PRICED = "j=openai:gpt-4o?base_url=http://127.0.0.1:9/v1&price=2,10"

@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "direction lost: a benchmark in one file never says of which measures less is better",
         "benchmarks/kit/constructor.py",
-        "lower=less | {summary.name} if summary is not None and total_is_lower else less",
-        "lower=frozenset()",
+        "            rules.lower,\n            judges_mean,",
+        "            frozenset(),\n            judges_mean,",
     ),
     Mutant("the leaderboard is upside down", "tables/table.py", "-_turned(one[0], lower))", "_turned(one[0], lower))"),
     Mutant(
@@ -78,7 +78,7 @@ MUTANTS = (
         'end = measure.low if side == "low" else measure.high',
         "end = measure.high",
     ),
-    Mutant("a category counts items, not dimensions", "tables/table.py", "    if not where.parts:\n        return mean(metric, where.members)\n    parts = np.stack", "    if True:\n        return mean(metric, where.members)\n    parts = np.stack"),
+    Mutant("a category counts items, not dimensions", "tables/table.py", "    if not where.parts:\n        return mean(metric, where.members)\n", "    if True:\n        return mean(metric, where.members)\n"),
     Mutant("4:4:2 is 4:3:3", "benchmarks/creval/table.py", '"VC": 0.4, "VQ": 0.2', '"VC": 0.3, "VQ": 0.3'),
     Mutant(
         "a gate that is shut lets answers through",

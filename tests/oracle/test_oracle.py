@@ -30,7 +30,7 @@ from refbench.report import to_json
 from refbench.report.leaderboard import leaderboard
 from refbench.report.site.pages import write_site
 from refbench.runs import Shard
-from refbench.runs.order import fair_order
+from refbench.runs.run import fair_order
 from refbench.tables.result import Result
 from refbench.tables.scoring import score_run
 from support.judge_server import Faults, JudgeServer

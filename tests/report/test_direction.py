@@ -9,6 +9,7 @@ from refbench.analysis.precision.variance import ranking
 from refbench.analysis.precision.weights import WeightSweep, weight_sweep
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.kit.definition import Condition
 from refbench.report.leaderboard import leaderboard
 from refbench.tables.result import Result
 from refbench.tables.scoring import result_of
@@ -50,6 +51,6 @@ def test_the_winner_of_a_weighting_is_the_model_with_the_least_of_such_a_measure
 
 
 def test_outputs_that_meet_a_condition_are_listed_in_the_direction_of_the_measure() -> None:
-    asked = {"of": "avg", "given": "IF", "at_least": 80.0, "protocol": "paper", "judge": "gpt-4o", "draws": 100}
-    up, down = (conditional(result, **asked) for result in turned())  # type: ignore[arg-type]
+    asked = Condition("avg", "IF", 80.0)
+    up, down = (conditional(result, asked, protocol="paper", judge="gpt-4o", draws=100) for result in turned())
     assert [row.model for row in up] == [row.model for row in down][::-1]

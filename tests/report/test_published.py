@@ -17,7 +17,7 @@ from refbench.report import print_result, to_csv, to_json, to_markdown
 from refbench.report.latex.write import to_latex
 from refbench.score import Score
 from refbench.tables.result import Result
-from refbench.tables.scoring import result_of
+from refbench.tables.scoring import Origin, result_of
 from support.multibanana import every_task
 
 HEADING = "published, with the official wording"
@@ -29,7 +29,7 @@ def creval(settings: dict[str, str] | None = None, *, judge: str = "gpt-4o", sub
     cases, scores = released_scores(subset)
     mine = [score.model_copy(update={"judge": judge}) for score in scores if score.model == "Bagel"]
     asked = {judge: {"model": judge, "parameters": {}}} if settings is not None else None
-    return result_of(benchmark("creval"), cases, mine, subset=subset, draws=0, settings=settings, judges=asked)
+    return result_of(benchmark("creval"), cases, mine, Origin(subset, settings or {}, asked or {}), draws=0)
 
 
 def multibanana(settings: dict[str, str], judge: str) -> Result:
@@ -51,7 +51,7 @@ def multibanana(settings: dict[str, str], judge: str) -> Result:
         for criterion in CRITERIA
     ]
     asked = {judge: {"model": judge, "parameters": {}}}
-    return result_of(benchmark("multibanana"), cases, scores, draws=0, settings=settings, judges=asked)
+    return result_of(benchmark("multibanana"), cases, scores, Origin(None, settings or {}, asked or {}), draws=0)
 
 
 def shown(result: Result, capsys: pytest.CaptureFixture[str], by: str = "overall") -> str:
@@ -104,7 +104,7 @@ def test_numbers_of_a_part_of_the_cases_are_not_those_of_all(capsys: pytest.Capt
         whole.bench,
         whole.cases[:116],
         [score for score in whole.scores if score.case in some],
-        subset="paper874",
+        Origin("paper874"),
         draws=0,
     )
     assert few.published() == []
@@ -119,7 +119,7 @@ def test_a_judge_is_who_answers_not_what_it_is_called() -> None:
     mine = [score.model_copy(update={"judge": "gpt-4o"}) for score in scores if score.model == "Bagel"]
     other = {"gpt-4o": {"model": "a-small-one", "parameters": {}}}
     bench, settings = benchmark("creval"), {"prompts": "official"}
-    lying = result_of(bench, cases, mine, subset="paper874", draws=0, settings=settings, judges=other)
+    lying = result_of(bench, cases, mine, Origin("paper874", settings or {}, other), draws=0)
     assert {said for said, _ in lying.published_apart()} == {"judge GPT-4o"}
     assert "judge gpt-4o (a-small-one)" in lying.measured_by()
 
@@ -153,6 +153,6 @@ def test_ice_benchs_scores_are_the_judges_too_where_its_answers_are_a_part() -> 
 
 def test_a_value_of_two_judges_asks_for_the_judge() -> None:
     one, other = creval(), creval(judge="strict")
-    both = result_of(one.bench, one.cases, [*one.scores, *other.scores], subset="paper874", draws=0)
+    both = result_of(one.bench, one.cases, [*one.scores, *other.scores], Origin("paper874"), draws=0)
     with pytest.raises(RefBenchError, match=r"2 rows match .*: name judge of one"):
         both.value(model="Bagel", metric="avg", protocol="paper", level="overall")

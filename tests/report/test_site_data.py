@@ -18,6 +18,7 @@ from refbench.benchmarks import benchmark, names
 from refbench.case import Picture
 from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async
+from refbench.engine.options import RunOptions
 from refbench.failure import KINDS
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
@@ -30,20 +31,14 @@ from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
 from refbench.tables.scoring import rescore, score_run
 from support import ideabench
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer, dice
 
 NASTY = "It is </script><script>alert(1)</script>\u2028 & \x00 <b>bold</b>"
 
 
 def marks(text: str) -> str:
-    names = (
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    )
-    return json.dumps({"reasoning": NASTY, **{name: 1 + int(dice(text + name, "mark") * 10) for name in names}})
+    return json.dumps({"reasoning": NASTY, **{name: 1 + int(dice(text + name, "mark") * 10) for name in FIVE}})
 
 
 def read(path: Path) -> Any:
@@ -442,11 +437,13 @@ def test_pictures_that_browsers_do_not_show_are_shown_as_png(tmp_path: Path, sto
 def test_painted_and_not_yet_judged_pictures_can_be_looked_at(work: Path, tmp_path: Path, store: PictureStore) -> None:
     asyncio.run(
         generate_async(
-            str(work / "cases.jsonl"),
-            models=["copy=baseline:copy"],
-            out=tmp_path / "run",
-            rubric="five_criteria",
-            limit=3,
+            RunOptions(
+                benchmark=str(work / "cases.jsonl"),
+                models=["copy=baseline:copy"],
+                out=tmp_path / "run",
+                rubric="five_criteria",
+                limit=3,
+            )
         )
     )
     pages = Pages([tmp_path / "run"], store, draws=0)

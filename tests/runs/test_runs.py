@@ -28,6 +28,7 @@ from refbench.runs.disk import write_whole
 from refbench.runs.ledger import LedgerWriter
 from refbench.runs.reading import open_snapshot
 from refbench.tables.scoring import score_run
+from support.campaigns import slow
 from support.checkout import plain_items, write_checkout, write_replies
 
 
@@ -236,11 +237,13 @@ def many_replies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("journal_mode", ["wal", "rollback"])
+@pytest.mark.parametrize(
+    ("journal_mode", "imports", "kills"), [("wal", 1, 3), slow("wal", 5, 5), slow("rollback", 5, 5)]
+)
 def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
-    many_replies: Path, tmp_path: Path, journal_mode: str
+    many_replies: Path, tmp_path: Path, journal_mode: str, imports: int, kills: int
 ) -> None:
-    """25 kills in each journal: 5 runs, each killed 5 times at random moments and then finished."""
+    """Each import is killed at random moments and then finished."""
     environment = {**os.environ, "REFBENCH_JOURNAL": journal_mode}
 
     def start(out: Path) -> subprocess.Popen[bytes]:
@@ -266,9 +269,9 @@ def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
     expected = to_json(score_run(tmp_path / "calm", draws=50))
     rng = random.Random(3)
     killed = partial = 0
-    for number in range(5):
+    for number in range(imports):
         out = tmp_path / f"killed-{number}"
-        for attempt in range(5):
+        for attempt in range(kills):
             process = start(out)
             if attempt:
                 time.sleep(rng.uniform(0.02, 0.8) * duration)
@@ -288,7 +291,7 @@ def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
             assert db.execute("SELECT count(*), count(DISTINCT id) FROM evidence").fetchone() == (2700, 2700)
         db.close()
         shutil.rmtree(out)
-    assert killed >= 15, "most kills must hit a living process"
+    assert killed >= 0.6 * imports * kills, "most kills must hit a living process"
     assert partial >= 1, "some kills must hit the middle of the import"
 
 

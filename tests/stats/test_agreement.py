@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from refbench.stats import (
-    Bins,
-    cohen_kappa,
-    icc,
-    kendall,
-    krippendorff_alpha,
-    mean_absolute_error,
-    mean_squared_error,
-    pearson,
-    quadratic_kappa,
-    spearman,
+from refbench.stats import Array, Bins, kendall, pearson, spearman
+from refbench.stats.agreement import (
+    FIGURES,
+    AlphaLevel,
+    Forms,
+    IccForm,
+    agreement_draws,
+    alpha_draws,
+    icc_draws,
+    kappa_draws,
+    mae_draws,
+    mse_draws,
+    quadratic_kappa_draws,
 )
-from refbench.stats.agreement import FIGURES, Forms, agreement_draws
-from refbench.stats.correlation import kendall_draws
+from refbench.stats.correlation import Values, kendall_draws, number, once
+
+
+def cohen_kappa(x: Values, y: Values, bins: Bins) -> float | None:
+    return once(kappa_draws(bins), x, y)
+
+
+def quadratic_kappa(x: Values, y: Values) -> float | None:
+    return once(quadratic_kappa_draws, x, y)
+
+
+def mean_squared_error(x: Values, y: Values) -> float | None:
+    return once(mse_draws, x, y)
+
+
+def mean_absolute_error(x: Values, y: Values) -> float | None:
+    return once(mae_draws, x, y)
+
+
+def krippendorff_alpha(ratings: Sequence[Sequence[float]] | Array, level: AlphaLevel = "interval") -> float | None:
+    values = np.asarray(ratings, dtype=np.float64)
+    return number(alpha_draws(values, np.ones((1, values.shape[-1])), level)[0])
+
+
+def icc(ratings: Sequence[Sequence[float]] | Array, form: IccForm = "2,1") -> float | None:
+    values = np.asarray(ratings, dtype=np.float64)
+    return number(icc_draws(values, np.ones((1, values.shape[-1])), form)[0])
+
 
 NONE = float("nan")
 FIRST = [1, 2, 3, 3, 2, 1, 4, 1, 2, 5, 4, 3, 5, 2, 1, 4]

@@ -28,12 +28,13 @@ from refbench.calls.budget import Budget
 from refbench.calls.transport import RetryPolicy
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.changes import Before
+from refbench.engine.changes import OnRecord
 from refbench.engine.judging import JudgingRun
-from refbench.engine.pictures import Gallery
-from refbench.engine.recorder import Recorder
-from refbench.engine.setup import set_up
-from refbench.runs import Run, Shard
+from refbench.engine.options import RunOptions
+from refbench.engine.pictures import RunPictures
+from refbench.engine.setup import prepare_run
+from refbench.runs import Shard
+from refbench.runs.ledger import Recorder
 from support.judge_server import JudgeServer, answer, text_of, wire
 
 LIVE = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
@@ -230,24 +231,28 @@ async def batch_async(
     """What `evaluate` does around judging, with batches in its place."""
     async with Transport(timeout=5, policy=RetryPolicy(attempts=3, first=0.01)) as transport:
         specs = [f"{name.upper()}=folder:{work / name}" for name in models]
-        setup = set_up("creval", transport, models=specs, judges=judges, data=work / "creval", limit=limit, shard=shard)
-        assert setup.bench.asking.judging is not None
-        judging = setup.bench.asking.judging(setup.dataset.root, setup.settings)
-        run = Run.create(work / out, "creval", setup.dataset.cases, settings=judging.recorded)
+        options = RunOptions(
+            benchmark="creval",
+            models=specs,
+            judges=judges,
+            data=work / "creval",
+            out=work / out,
+            limit=limit,
+            shard=shard,
+            retry=tuple(retry),
+        )
+        setup = prepare_run(options, transport)
+        run = setup.create_run()
         with run.writer(shard) as writer, Recorder(writer) as recorder:
             writer.want(limit)
             judged = JudgingRun(
+                setup=setup,
                 run=run,
-                dataset=setup.dataset,
-                models=setup.models,
-                judges=setup.judges,
-                judging=judging,
                 transport=transport,
                 budget=Budget.parse(budget, run.spent_usd()),
                 recorder=recorder,
-                gallery=Gallery(run, setup.dataset, recorder, setup.policy),
-                before=Before.of(run, BatchJournal(writer.path).all_asked()),
-                retry=retry,
+                pictures=RunPictures(run, setup.dataset, recorder, setup.policy),
+                on_record=OnRecord.of(run, BatchJournal(writer.path).all_asked()),
             )
             started(judged)
             report = await judge_in_batches(judged, setup.cases, poll_seconds=0.0, wait=wait, limits=limits)
@@ -267,7 +272,7 @@ def die(moment: str) -> None:
         passed[place] += 1
         return place == what and passed[place] == int(number)
 
-    append, settle = BatchJournal._append, JudgingRun._settle
+    append, settle = BatchJournal._append, JudgingRun.settle
 
     def dying_append(journal: BatchJournal, *said: Any, **more: Any) -> None:
         if reached("before"):
@@ -286,7 +291,7 @@ def die(moment: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     BatchJournal._append = dying_append  # type: ignore[method-assign, assignment]
-    JudgingRun._settle = dying_settle  # type: ignore[method-assign, assignment]
+    JudgingRun.settle = dying_settle  # type: ignore[method-assign, assignment]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from refbench.failure import Failure
 from refbench.pictures import decode, encode
 from refbench.tables.scoring import rescore
 from support.checkout import METRICS, plain_items, reply_text, write_checkout
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer, dice, text_of, wire
 
 NASTY = '</style><script>alert(1)</script><img src=x onerror=alert(2)> & "quoted" \u202e'
@@ -35,7 +36,7 @@ class Onlooker(JudgeServer):
         pixels = decode(base64.b64decode(urls[-1]))
         assert not isinstance(pixels, Failure)
         red, green, _ = pixels.reshape(-1, 3).mean(axis=0)
-        rest = ("background_subject_match", "physical_realism", "visual_quality")
+        rest = FIVE[2:]
         marks = {"instruction_alignment": red / 255, "reference_consistency": green / 255}
         marks |= {name: red / 255 if self.sees_red_only else dice(text_of(body), name) for name in rest}
         said = {"reasoning": NASTY, **{name: round(1 + 9 * mark) for name, mark in marks.items()}}

@@ -16,7 +16,7 @@ from refbench.case import AnyCase, Case, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output, StoredPicture
 from refbench.tables.result import Result
-from refbench.tables.scorer import Asked, score_evidence
+from refbench.tables.scorer import RunFacts, score_evidence
 from refbench.tables.scoring import result_of
 from refbench.tables.table import Row
 
@@ -57,8 +57,9 @@ def result(
         state = {"failure": text} if isinstance(text, Failure) else {"reply": text}
         act = Evidence(kind="chat", request={"model": "j", "case": case, "seed": seed}, **state)
         evidence.append((Purpose(case=case, model="m", judge="j", part="verdict", seed=seed), act))
-    asked = Asked(seeds={"m": seeds}, unsupported_counts=refusals == "worst,unsupported")
-    scores = score_evidence(bench, cases, evidence, ["corrected"], [("m", "j")], outputs, {}, asked)
+    counts = refusals == "worst,unsupported"
+    facts = RunFacts([("m", "j")], outputs, live=True, seeds={"m": seeds}, unsupported_counts=counts)
+    scores = score_evidence(bench, cases, evidence, ["corrected"], facts)
     return result_of(bench, cases, scores, draws=0, refusals=refusals)
 
 
@@ -120,11 +121,11 @@ def test_a_reply_counts_once_whatever_is_read_from_it_and_a_mean_of_judges_is_no
             said = "no marks here" if (case.id, judge) == ("c0", "j1") else "5 5"
             act = Evidence(kind="chat", request={"model": judge, "case": case.id}, reply=said)
             evidence.append((Purpose(case=case.id, model="m", judge=judge, part="verdict"), act))
-    asked = Asked(judges=("j1", "j2"), seeds={"m": 1})
-    found = result_of(bench, CASES, score_evidence(bench, CASES, evidence, ["corrected"], asked=asked), draws=0)
+    asked = RunFacts(live=True, judges=("j1", "j2"), seeds={"m": 1})
+    found = result_of(bench, CASES, score_evidence(bench, CASES, evidence, ["corrected"], asked), draws=0)
     assert found.failed() == ({"unparsable": 1}, 8 + 4)
     assert found.failure_share() == 1 / 12
-    fewer = result_of(bench, CASES, score_evidence(bench, CASES, evidence[:-2], ["corrected"], asked=asked), draws=0)
+    fewer = result_of(bench, CASES, score_evidence(bench, CASES, evidence[:-2], ["corrected"], asked), draws=0)
     assert (fewer.waiting(), fewer.pieces_said()) == (2, "replies and measurements")
 
 
@@ -198,7 +199,7 @@ def test_a_run_measured_again_half_way_is_no_mixture_of_two_versions() -> None:
         return Purpose(case=case, model="m", judge="", part="l1"), act
 
     old = [measured(case.id, 1, 0.5) for case in CASES]
-    scores = score_evidence(bench, CASES, [*old, measured("c0", 2, 0.1)], ["corrected"], asked=Asked())
+    scores = score_evidence(bench, CASES, [*old, measured("c0", 2, 0.1)], ["corrected"], RunFacts(live=True))
     found = row(result_of(bench, CASES, scores, draws=0), "l1")
     assert (found.value, found.n_scored, found.n_not_asked) == (0.1, 1, 3)
 

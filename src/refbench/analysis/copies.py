@@ -101,15 +101,15 @@ def near_copies(
         return [(output, _of_output(run, output, given)) for output in of_case[case.id]]
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in pool.map(look, wanted):
-            for output, said in found:
+        for of_one_case in pool.map(look, wanted):
+            for output, nearest in of_one_case:
                 place = {"case": output.case, "model": output.model, "seed": output.seed}
-                if isinstance(said, Failure):
-                    not_checked.append(NotChecked(**place, why=said.detail or said.kind))
+                if isinstance(nearest, Failure):
+                    not_checked.append(NotChecked(**place, why=nearest.detail or nearest.kind))
                     continue
                 checked[output.model] += 1
-                if said is not None:
-                    flags.append(Flag(**place, **said.model_dump()))
+                if nearest is not None:
+                    flags.append(Flag(**place, **nearest.model_dump()))
     return CopyCheck(flags=tuple(flags), not_checked=tuple(not_checked), checked=dict(checked))
 
 
@@ -124,11 +124,11 @@ def _of_output(
     run: Run, output: Output, given: Sequence[tuple[FlagName, str, Pixels | Failure]]
 ) -> Copy | Failure | None:
     """The nearest copy among the pictures of an output: one of several is enough."""
-    found = [_nearest(_pixels(run.blobs.path(p.sha256, p.format)), given) for p in output.pictures]
-    copies = [one for one in found if isinstance(one, Copy)]
+    nearest = [_nearest(_pixels(run.blobs.path(p.sha256, p.format)), given) for p in output.pictures]
+    copies = [one for one in nearest if isinstance(one, Copy)]
     if copies:
         return min(copies, key=lambda copy: copy.distance)
-    return next((one for one in found if isinstance(one, Failure)), None)
+    return next((one for one in nearest if isinstance(one, Failure)), None)
 
 
 def _nearest(
@@ -149,12 +149,12 @@ def _nearest(
 
 def _pixels(path: Path) -> Pixels | Failure:
     try:
-        found = decode(path.read_bytes())
+        pixels = decode(path.read_bytes())
     except OSError as error:
-        found = Failure(kind="unreadable_picture", detail=error.strerror or str(error))
-    if isinstance(found, Failure):
-        return Failure(kind=found.kind, detail=f"{path.name}: {found.detail}")
-    return found
+        pixels = Failure(kind="unreadable_picture", detail=error.strerror or str(error))
+    if isinstance(pixels, Failure):
+        return Failure(kind=pixels.kind, detail=f"{path.name}: {pixels.detail}")
+    return pixels
 
 
 def _cells(pixels: Pixels) -> Array:

@@ -35,7 +35,7 @@ class Coverage(Record):
     """None where the measure has no finite range."""
 
 
-class Standing(Record):
+class ModelFailures(Record):
     """One model's failed pictures among the cases that all models were asked for."""
 
     model: str
@@ -56,7 +56,7 @@ class FailureTest(Record):
     n_cases: int
     n_left_out: int
     """Cases that some model has not been asked for yet, or that do not concern it."""
-    models: tuple[Standing, ...]
+    models: tuple[ModelFailures, ...]
     p: float | None
     statement: str
 
@@ -108,15 +108,15 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
     names = {name: n for n, name in enumerate(dict.fromkeys(case.cluster for case in result.cases))}
     cluster = np.array([names[case.cluster] for case in result.cases], dtype=np.intp)[asked]
     models = [model for model, _ in columns.systems]
-    found = depends_on_system(shares, cluster, draws=_DRAWS, seed=seed) if len(models) > 1 and asked.any() else None
+    test = depends_on_system(shares, cluster, draws=_DRAWS, seed=seed) if len(models) > 1 and asked.any() else None
     rate = float(shares.mean()) if asked.any() else 0.0
-    standings = tuple(
-        Standing(
+    by_model = tuple(
+        ModelFailures(
             model=model,
             failed=int(failed[i].sum()),
             n_pictures=int(wanted[i].sum()),
             expected_if_alike=round(rate * float(wanted[i].sum()), 3),
-            p=None if found is None else float(found.p_each[i]),
+            p=None if test is None else float(test.p_each[i]),
         )
         for i, model in enumerate(models)
     )
@@ -126,9 +126,9 @@ def failure_test(result: Result, protocol: str, judge: str | None, *, seed: int 
         measure=measure,
         n_cases=int(asked.sum()),
         n_left_out=int((~asked).sum()),
-        models=standings,
-        p=None if found is None else found.p,
-        statement=_statement(standings, None if found is None else found.p, int(asked.sum())),
+        models=by_model,
+        p=None if test is None else test.p,
+        statement=_statement(by_model, None if test is None else test.p, int(asked.sum())),
     )
 
 
@@ -140,7 +140,7 @@ def _wanted(columns: Columns) -> NDArray[np.intp]:
     return np.asarray(np.any(known, axis=0).sum(axis=2))
 
 
-def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
+def _statement(models: tuple[ModelFailures, ...], p: float | None, n: int) -> str:
     if n == 0:
         return "there is no case yet that every model was asked for"
     if len(models) < 2:
@@ -151,9 +151,9 @@ def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
         if not any(model.failed for model in models):
             return f"none of the {n} cases failed for any model"
         return "the models failed on the same cases, so nothing depends on the model"
-    said = _p(p)
+    tested = _p(p)
     if p > _LEVEL:
-        return f"whether a case fails has not been shown to depend on the model ({said}, {n} cases)"
+        return f"whether a case fails has not been shown to depend on the model ({tested}, {n} cases)"
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
@@ -161,7 +161,9 @@ def _statement(models: tuple[Standing, ...], p: float | None, n: int) -> str:
         f"{_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
-    return f"whether a case fails depends on the model ({said}, {n} cases)" + (f": {'; '.join(words)}" if words else "")
+    return f"whether a case fails depends on the model ({tested}, {n} cases)" + (
+        f": {'; '.join(words)}" if words else ""
+    )
 
 
 def _p(p: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
@@ -13,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 
 from refbench.benchmarks.kit.definition import Benchmark
 from refbench.record import RefBenchError
@@ -63,10 +63,10 @@ def from_file(path: Path) -> Benchmark:
 def _run_file(path: Path, source: bytes) -> Benchmark:
     # A name that no other module has: two files may both be called mybench.py.
     unique = f"refbench_file_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"
-    spec = importlib.util.spec_from_file_location(unique, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise RefBenchError(f"{path} is no Python file: give one that defines BENCHMARK")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(unique)
+    module.__file__ = str(path)
     sys.modules[unique] = module  # annotations are looked up there
     try:
         # Not the loader's: it may take bytecode of an older file that has the same size and second.

@@ -10,10 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbench.calls.budget import Budget, BudgetSpentError
-    from refbench.calls.limiter import Limiter
-    from refbench.calls.prices import FREE, Price, price_of
-    from refbench.calls.transport import Answer, Call, CallFailedError, Transport
+    from refbench.calls.budget import Budget as Budget
+    from refbench.calls.budget import BudgetSpentError as BudgetSpentError
+    from refbench.calls.prices import FREE as FREE
+    from refbench.calls.prices import Price as Price
+    from refbench.calls.prices import price_of as price_of
+    from refbench.calls.transport import Answer as Answer
+    from refbench.calls.transport import Call as Call
+    from refbench.calls.transport import CallFailedError as CallFailedError
+    from refbench.calls.transport import Limiter as Limiter
+    from refbench.calls.transport import Transport as Transport
 
 _HOMES = {
     "FREE": "prices",
@@ -22,24 +28,11 @@ _HOMES = {
     "BudgetSpentError": "budget",
     "Call": "transport",
     "CallFailedError": "transport",
-    "Limiter": "limiter",
+    "Limiter": "transport",
     "Price": "prices",
     "Transport": "transport",
     "price_of": "prices",
 }
-
-__all__ = [
-    "FREE",
-    "Answer",
-    "Budget",
-    "BudgetSpentError",
-    "Call",
-    "CallFailedError",
-    "Limiter",
-    "Price",
-    "Transport",
-    "price_of",
-]
 
 
 def __getattr__(name: str) -> Any:

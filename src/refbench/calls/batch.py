@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -29,8 +29,7 @@ _SUBMITTING = 3600.0  # seconds after its intent within which a batch was create
 _SKEW = 300.0  # seconds that the provider's clock may be behind ours
 
 
-@dataclass(frozen=True)
-class BatchLimits:
+class BatchLimits(NamedTuple):
     """How much one batch may hold; kept below what the providers state, so that what surrounds it has room."""
 
     requests: int
@@ -44,6 +43,9 @@ class BatchState:
     ended: bool
     word: str
     results: tuple[str, ...] = ()
+
+
+_UNKNOWN = BatchState(ended=True, word="unknown to the provider")
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class BatchEndpoint:
         """The body, None when there is no such thing (any more)."""
         status, body = await self._send(self.patient, Call(self.base_url, url, self.headers, bytes, 0, "GET"))
         return None if status == 404 else self._checked(status, body)
+
+    async def described(self, url: str) -> dict[str, Any] | None:
+        """The JSON object at an address, None when there is no such thing (any more)."""
+        body = await self.get(url)
+        return None if body is None else self.json(body)
 
     async def post(self, url: str, pieces: Sequence[bytes], content_type: str, *, once: bool = False) -> dict[str, Any]:
         headers = {**self.headers, "Content-Type": content_type}
@@ -130,10 +137,9 @@ class OpenAIBatches:
         return _id(await self.endpoint.post(self.url, [body], "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        body = await self.endpoint.get(f"{self.url}/{batch}")
-        if body is None:
-            return BatchState(ended=True, word="unknown to the provider")
-        told = self.endpoint.json(body)
+        told = await self.endpoint.described(f"{self.url}/{batch}")
+        if told is None:
+            return _UNKNOWN
         word = str(told.get("status"))
         errors = [_words(error) for error in (told.get("errors") or {}).get("data") or []]
         files = [told[key] for key in ("output_file_id", "error_file_id") if told.get(key)]
@@ -182,10 +188,9 @@ class AnthropicBatches:
         return _id(await self.endpoint.post(self.url, pieces, "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        body = await self.endpoint.get(f"{self.url}/{batch}")
-        if body is None:
-            return BatchState(ended=True, word="unknown to the provider")
-        told = self.endpoint.json(body)
+        told = await self.endpoint.described(f"{self.url}/{batch}")
+        if told is None:
+            return _UNKNOWN
         word = str(told.get("processing_status"))
         place = str(told.get("results_url") or "")
         if urlsplit(place)[:2] != urlsplit(self.url)[:2]:  # the key goes where it was given for, and nowhere else

@@ -43,12 +43,12 @@ FREE = Price(input_usd=0.0, output_usd=0.0, source="free")
 
 @dataclass(frozen=True)
 class PictureUsage:
-    """Tokens of a call that made pictures. Those of pictures are part of the whole; None when the reply does not tell
-    them apart."""
+    """Tokens of a call that made pictures."""
 
     input_tokens: int
     output_tokens: int
     input_picture_tokens: int | None = None
+    """Part of the whole; None when the reply does not tell them apart."""
     output_picture_tokens: int | None = None
 
 

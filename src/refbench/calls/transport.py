@@ -1,4 +1,4 @@
-"""What is tried again, and after how long. The only retry layer there is."""
+"""The transport: one session, one limiter for each endpoint, bodies bounded in memory, and the only retry layer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import email.utils
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 
-from refbench.calls.limiter import ByteLimiter, Limiter
 from refbench.evidence import Attempt
 from refbench.failure import Failure, redact
 from refbench.record import RefBenchError
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 THROTTLED = frozenset({429, 503, 529})
+MEGABYTE = 1 << 20
+_START = 16  # calls at once before an endpoint is known
+_CUT = 0.7
+_FEWEST = 1.0
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,84 @@ def _number(text: str, scale: float) -> float | None:
     return value if 0 <= value < 86_400 else None
 
 
-# The transport: one session, one limiter for each endpoint, one retry layer, bodies bounded in memory.
+class Limiter:
+    """Additive rise, multiplicative cut, as TCP does it.
 
-MEGABYTE = 1 << 20
+    Until the first refusal every answer adds a place, so that full speed comes in a few round trips; after it,
+    a round of answers adds one. A `Retry-After` stops new calls for that long.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.allowed = float(min(most, _START))
+        self.in_flight = 0
+        self._throttled = False
+        self._paused_until = 0.0
+        self._last_cut = 0.0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place among the calls in flight, waited for in turn."""
+        async with self._changed:
+            while True:
+                pause = self._paused_until - time.monotonic()
+                if pause > 0:
+                    # Wake up when the pause is over; a change in between may wake us earlier, and we look again.
+                    waiter = asyncio.get_running_loop().call_later(pause, lambda: asyncio.ensure_future(self._wake()))
+                    try:
+                        await self._changed.wait()
+                    finally:
+                        waiter.cancel()
+                elif self.in_flight < int(self.allowed):
+                    break
+                else:
+                    await self._changed.wait()
+            self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+            await self._wake()
+
+    def answered(self) -> None:
+        """The endpoint took a call: there may be room for more."""
+        self.allowed = min(float(self.most), self.allowed + (1 / self.allowed if self._throttled else 1.0))
+
+    def refused(self, retry_after: float | None) -> None:
+        """The endpoint said that it is too much (429, 503). Refusals of one moment count once."""
+        now = time.monotonic()
+        self._throttled = True
+        if now - self._last_cut > 0.25:
+            self.allowed = max(_FEWEST, self.allowed * _CUT)
+            self._last_cut = now
+        if retry_after:
+            self._paused_until = max(self._paused_until, now + retry_after)
+
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+class ByteLimiter:
+    """Bounds the request bodies held in memory at once; one that is larger than the bound goes alone."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def place(self, size: int) -> AsyncIterator[None]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.held == 0 or self.held + size <= self.most)
+            self.held += size
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self.held -= size
+                self._changed.notify_all()
 
 
 @dataclass(frozen=True)
@@ -159,7 +238,7 @@ class Transport:
         for number in range(1, self.policy.attempts + 1):
             started = time.monotonic()
             wait: float | None = None
-            failure: Failure
+            status = 0
             try:
                 status, headers, body = await self._once(call)
             except TimeoutError:
@@ -167,28 +246,21 @@ class Transport:
             except (aiohttp.ClientError, OSError) as error:
                 failure = Failure(kind="api_error", detail=redact(f"{type(error).__name__}: {error}")[:500])
             else:
-                attempts.append(Attempt(status=str(status), seconds=round(time.monotonic() - started, 4)))
-                if status not in RETRIED:
-                    limiter.answered()
-                    return Answer(status, body, headers, tuple(attempts))
+                failure = Failure(kind="api_error", detail=f"HTTP {status}: {body[:300].decode('utf-8', 'replace')}")
+            word = str(status) if status else failure.kind
+            attempts.append(Attempt(status=word, seconds=round(time.monotonic() - started, 4)))
+            if status and status not in RETRIED:
+                limiter.answered()
+                return Answer(status, body, headers, tuple(attempts))
+            if status:
                 wait = retry_after(headers)
-                if status in THROTTLED:
-                    limiter.refused(wait)
-                detail = redact(f"HTTP {status}: {body[:300].decode('utf-8', 'replace')}")
-                failure = Failure(kind="api_error", detail=detail)
-                if number == self.policy.attempts:
-                    raise CallFailedError(failure, tuple(attempts))
-                await self._pause(number, wait)
-                continue
-            attempts.append(Attempt(status=failure.kind, seconds=round(time.monotonic() - started, 4)))
+            if status in THROTTLED:
+                limiter.refused(wait)
             if number == self.policy.attempts:
                 raise CallFailedError(failure, tuple(attempts))
-            await self._pause(number, wait)
+            self.retries += 1
+            await asyncio.sleep(self.policy.wait(number, wait, self._rng))
         raise AssertionError("a retry policy has at least one attempt")
-
-    async def _pause(self, number: int, wait: float | None) -> None:
-        self.retries += 1
-        await asyncio.sleep(self.policy.wait(number, wait, self._rng))
 
     async def _once(self, call: Call) -> tuple[int, Mapping[str, str], bytes]:
         assert self._session is not None

@@ -1,4 +1,4 @@
-"""Chat: what is asked of a vision-language model, as data. The models themselves are not here yet."""
+"""Chat: vision-language models, what they are asked, and who answers: providers, local weights, functions, replays."""
 
 from refbench.chat.vlm import ChatPicture, ChatRequest, ChatText
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from refbench.chat.provider import Provider
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
+from refbench.chat.vlm import ChatRequest, Reply
 from refbench.failure import Failure
 
 MOST_TOKENS = 4096
 
 
 def _shape(
-    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], content: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    content: list[dict[str, Any]] = []
-    for part in request.parts:
-        if isinstance(part, ChatText):
-            content.append({"type": "text", "text": part.text})
-        else:
-            source = {"type": "base64", "media_type": pictures[part.sha256].mime, "data": put(part.sha256)}
-            content.append({"type": "image", "source": source})
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or MOST_TOKENS,
@@ -66,6 +59,11 @@ ANTHROPIC = Provider(
     key_variables=("ANTHROPIC_API_KEY",),
     url=lambda base, model: f"{base}/v1/messages",
     headers=_headers,
+    text=lambda text: {"type": "text", "text": text},
+    picture=lambda part, mime, data: {
+        "type": "image",
+        "source": {"type": "base64", "media_type": mime, "data": data},
+    },
     shape=_shape,
     read=_read,
     most_tokens=MOST_TOKENS,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from refbench.chat.provider import Provider
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
+from refbench.chat.vlm import ChatRequest, Reply
 from refbench.failure import Failure
 
 REFUSALS = frozenset(
@@ -26,21 +26,15 @@ REFUSALS = frozenset(
 
 
 def _shape(
-    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], content: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = []
-    for part in request.parts:
-        if isinstance(part, ChatText):
-            parts.append({"text": part.text})
-        else:
-            parts.append({"inline_data": {"mime_type": pictures[part.sha256].mime, "data": put(part.sha256)}})
     settings: dict[str, Any] = dict(parameters)
     if request.max_tokens:
         settings["maxOutputTokens"] = request.max_tokens
     if request.json_schema:
         settings["responseMimeType"] = "application/json"
         settings["responseJsonSchema"] = request.json_schema
-    body: dict[str, Any] = {"contents": [{"role": "user", "parts": parts}]}
+    body: dict[str, Any] = {"contents": [{"role": "user", "parts": content}]}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if settings:
@@ -78,6 +72,8 @@ GEMINI = Provider(
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     url=lambda base, model: f"{base}/models/{model}:generateContent",
     headers=lambda key: {"x-goog-api-key": key} if key else {},
+    text=lambda text: {"text": text},
+    picture=lambda part, mime, data: {"inline_data": {"mime_type": mime, "data": data}},
     shape=_shape,
     read=_read,
     most_tokens=65_536,

@@ -77,7 +77,7 @@ class HttpVLM(VLM):
         except OSError as error:  # a picture that vanished between preparing and sending
             failure = Failure(kind="unreadable_picture", detail=str(error))
             return Evidence(kind="chat", request=canonical, failure=failure)
-        return self.evidence(canonical, self.read(answer.status, answer.body), answer.attempts)
+        return self._evidence(canonical, self.read(answer.status, answer.body), answer.attempts)
 
     def batches(self) -> HttpVLM:
         return self
@@ -104,20 +104,18 @@ class HttpVLM(VLM):
                 raise RefBenchError(f"{where} does not know the model {self.model!r} or the address ({told.words})")
         return Reply(None, told.failure)
 
-    def evidence(
-        self,
-        request: Mapping[str, Any],
-        reply: Reply,
-        attempts: tuple[Attempt, ...],
-        *,
-        price_share: float = 1.0,
-        note: str = "",
-    ) -> Evidence:
-        """What is recorded of a reply, at a share of the list price."""
+    def evidence(self, request: Mapping[str, Any], reply: Reply, attempt: Attempt, price_share: float) -> Evidence:
+        """What is recorded of a reply in a batch, at a share of the list price."""
+        live = self._evidence(request, reply, (attempt,))
+        cost = None if live.cost_usd is None else price_share * live.cost_usd
+        return live.model_copy(
+            update={"cost_usd": cost, "provenance": f"batch, {live.provenance}" if live.provenance else "batch"}
+        )
+
+    def _evidence(self, request: Mapping[str, Any], reply: Reply, attempts: tuple[Attempt, ...]) -> Evidence:
         cost = None
         if self.price is not None and reply.input_tokens is not None:
-            cost = price_share * self.price.cost(reply.input_tokens, reply.output_tokens or 0)
-        cut_off = "cut off at the limit of tokens" if reply.cut_off else ""
+            cost = self.price.cost(reply.input_tokens, reply.output_tokens or 0)
         return Evidence(
             kind="chat",
             request=dict(request),
@@ -127,7 +125,7 @@ class HttpVLM(VLM):
             input_tokens=reply.input_tokens,
             output_tokens=reply.output_tokens,
             cost_usd=cost,
-            provenance=", ".join(filter(None, (note, cut_off))),
+            provenance="cut off at the limit of tokens" if reply.cut_off else "",
         )
 
     def _limited(self, request: ChatRequest) -> ChatRequest:

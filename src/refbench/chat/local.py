@@ -1,42 +1,34 @@
-"""Weights on this machine: a vision-language model of transformers, asked several questions at a time.
+"""LocalVLM: a judge whose weights are on this machine, `local:REPOSITORY`, loaded once and asked in batches.
 
-Runs in one worker thread and knows no event loop; loading, and collecting questions into batches, is in local.py.
+`Weights` is a vision-language model of transformers that answers a batch in one thread and knows no event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
-import importlib
-import importlib.util
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from refbench.calls.pool import Job
 from refbench.calls.prices import FREE
+from refbench.calls.weights import DTYPES, HalvedBatches, Library, LoadedWeights, Remedies, content_of, default_dtype
 from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.machine import threads, use_threads
-from refbench.pictures import decode
+from refbench.pictures import read_pixels
 from refbench.record import RefBenchError, canonical_json
 from refbench.specs import Spec, family_of, judge_options
 
 _SMALLER = "send smaller pictures (--max-side 1024)"
 
 
-def package(name: str) -> Any:
-    """A package of the extra `neural`, imported where it is needed and never before: torch alone takes seconds."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise RefBenchError(f"local judges need {name} ({error}): pip install 'refbench[neural]'") from error
+_TRANSFORMERS = Library("local", "neural", ("torch", "transformers"))
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,7 @@ class Weights:
         self.revision = revision
         self.processor = processor
         self.model = model
-        self._torch = package("torch")
+        self._torch = _TRANSFORMERS.load("torch")
         self._tokenizer: Any = self.processor.tokenizer
         settings: Any = self.model.generation_config
         ends = settings.eos_token_id if settings.eos_token_id is not None else self._tokenizer.eos_token_id
@@ -89,8 +81,7 @@ class Weights:
         if self._tokenizer.pad_token is None:
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(self._pad)
         self.context: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        self._most: int | None = None
-        """The largest batch that is tried, once a larger one did not fit in memory."""
+        self._batches = HalvedBatches(_TRANSFORMERS, source.device, self._together, self._failed)
         self._system = self._system_shape()
 
     def answer(self, questions: Sequence[Question]) -> list[Reply]:
@@ -106,28 +97,8 @@ class Weights:
         # Several processors refuse a batch in which some questions have pictures and some have none.
         for with_pictures in (True, False):
             places = [place for place, item in shown.items() if bool(item.images) == with_pictures]
-            said |= zip(places, self._some([shown[place] for place in places]), strict=True)
+            said |= zip(places, self._batches.run([shown[place] for place in places]), strict=True)
         return [said[place] for place in range(len(questions))]
-
-    def _some(self, shown: list[_Shown]) -> list[Reply]:
-        """Answer together, or in halves when that fails: for want of memory, or because of one of the questions."""
-        if not shown:
-            return []
-        if self._most is None or len(shown) <= self._most:
-            try:
-                return self._together(shown)
-            except Exception as error:  # noqa: BLE001 - any trouble of one question is told as that question's failure
-                full = self._is_full(error)
-                told = f"{type(error).__name__}: {error}"
-            # Only here, outside the handler, has the traceback let go of the tensors of the failed try.
-            if full and self.source.device.startswith("cuda"):
-                self._torch.cuda.empty_cache()
-            if len(shown) == 1:
-                return [self._failed(shown[0], told, full=full)]
-            if full:
-                self._most = len(shown) // 2
-        half = (len(shown) + 1) // 2
-        return self._some(shown[:half]) + self._some(shown[half:])
 
     def _together(self, shown: list[_Shown]) -> list[Reply]:
         inputs = self._inputs(shown)
@@ -135,7 +106,7 @@ class Weights:
         room = float("inf") if self.context is None else self.context
         long = [n + item.question.limit > room for n, item in zip(lengths, shown, strict=True)]
         if any(long):
-            rest = iter(self._some([item for item, over in zip(shown, long, strict=True) if not over]))
+            rest = iter(self._batches.run([item for item, over in zip(shown, long, strict=True) if not over]))
             return [
                 self._too_long(n, s.question.limit) if over else next(rest)
                 for n, s, over in zip(lengths, shown, long, strict=True)
@@ -161,7 +132,7 @@ class Weights:
         )
 
     def _generate(self, inputs: Any, questions: list[Question]) -> Any:
-        torch, transformers = self._torch, package("transformers")
+        torch, transformers = self._torch, _TRANSFORMERS.load("transformers")
         width = inputs["input_ids"].shape[1]
 
         def enough(ids: Any, scores: Any, **_: Any) -> Any:
@@ -230,16 +201,11 @@ class Weights:
                 return shape
         return None
 
-    def _is_full(self, error: Exception) -> bool:
-        told = str(error).casefold()
-        return isinstance(error, MemoryError | self._torch.OutOfMemoryError) or "can't allocate memory" in told
-
-    def _failed(self, item: _Shown, told: str, *, full: bool) -> Reply:
-        told = " ".join(told.split())[:300]
+    def _failed(self, item: _Shown, why: str, full: bool) -> Reply:
         if full:
             where, count = self.source.device, len(item.images)
-            told = f"a single request with {count} pictures does not fit in the memory of {where}: {_SMALLER} ({told})"
-        return Reply(None, Failure(kind="api_error", detail=told))
+            why = f"a single request with {count} pictures does not fit in the memory of {where}: {_SMALLER} ({why})"
+        return Reply(None, Failure(kind="api_error", detail=why))
 
     def _too_long(self, length: int, limit: int) -> Reply:
         told = (
@@ -252,11 +218,7 @@ class Weights:
 def _images(question: Question) -> list[Image.Image] | Failure:
     found = []
     for part in question.request.pictures:
-        path = question.pictures[part.sha256].path
-        try:
-            pixels = decode(path.read_bytes())
-        except OSError as error:  # a picture that vanished between preparing and asking
-            return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+        pixels = read_pixels(question.pictures[part.sha256].path)
         if isinstance(pixels, Failure):
             return pixels
         found.append(Image.fromarray(pixels))
@@ -277,44 +239,25 @@ def _drawn(torch: Any, temperature: float, seeds: list[int]) -> Callable[[Any, A
     return draw
 
 
-# LocalVLM: a judge whose weights are on this machine, `local:REPO`. Loads them once, and asks them in batches.
-#
-# What happens inside a batch is in local_worker.py.
-
-_DTYPES = {"bf16": "bfloat16", "fp32": "float32"}
-_FLUSH_S = 0.05
-_SMALL, _WEIGHTS = (".json", ".jinja", ".txt", ".model"), (".safetensors", ".bin")
-_SAMPLES, _SAMPLE = 64, 16384
-
-
 class LocalVLM(VLM):
     """One model of Hugging Face transformers. `json_schema` of a request is not enforced here."""
 
     def __init__(self, spec: Spec) -> None:
         options = judge_options(spec)
-        for name in ("torch", "transformers"):
-            if importlib.util.find_spec(name) is None:
-                raise RefBenchError(f"local:{spec.what} needs {name}: pip install 'refbench[neural]'")
+        _TRANSFORMERS.check_installed(spec.what)
         self.name = spec.name
         self.family = options["family"] or family_of(spec.what.rstrip("/"))
         self.price = FREE
         self.batch: int = options["batch"]
         self.seed: int = options["seed"]
         self.max_tokens: int | None = options["max_tokens"]
-        device = options["device"]
-        if device == "auto":
-            device = "cuda:0" if package("torch").cuda.is_available() else "cpu"
-        dtype = options["dtype"] or ("bf16" if device.startswith("cuda") else "fp32")
-        revision = options["revision"]
-        where, self.model = _named(spec, revision)
+        device, revision = _TRANSFORMERS.device(options["device"]), options["revision"]
+        where, self.model = _named(spec.what, revision)
+        dtype = options["dtype"] or default_dtype(device)
         self._source = Source(where, revision, device, dtype, options["temperature"])
-        self._weights: Weights | None = None
-        self._unloadable = ""
-        self._closed = False
-        self._waiting: list[tuple[Question, asyncio.Future[Reply]]] = []
-        self._full = asyncio.Event()
-        self._emptying: asyncio.Task[None] | None = None
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refbench-local")
+        self._loaded: LoadedWeights[Weights, Question, Reply] = LoadedWeights(
+            f"local judge {self.name}", lambda: load(self._source), _answer, batch=self.batch
+        )
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
         parameters = {
@@ -327,113 +270,71 @@ class LocalVLM(VLM):
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         canonical = self.canonical(request, repeat)
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        question = Question(
-            request=request,
-            pictures=pictures,
-            limit=self._limit(request),
-            # Of the whole act, so that neither two repeats nor two cases are drawn with the same noise.
-            seed=int.from_bytes(hashlib.sha256(canonical_json(canonical)).digest()[:7]),
-            gone=lambda: answer.cancelled() or self._closed,
-        )
-        self._waiting.append((question, answer))
-        if len(self._waiting) >= self.batch:
-            self._full.set()
-        if self._emptying is None or self._emptying.done():
-            self._emptying = asyncio.create_task(self._empty())
-        said = await answer
-        noted = ["cut off at the limit of tokens"] if said.cut_off else []
-        if self._weights is not None and self._weights.revision:
-            noted.append(f"revision {self._weights.revision}")
+        # Of the whole act, so that neither two repeats nor two cases are drawn with the same noise.
+        seed = int.from_bytes(hashlib.sha256(canonical_json(canonical)).digest()[:7])
+        reply = await self._loaded.ask(Question(request, pictures, self._limit(request), seed))
+        noted = ["cut off at the limit of tokens"] if reply.cut_off else []
+        if self._loaded.weights is not None and self._loaded.weights.revision:
+            noted.append(f"revision {self._loaded.weights.revision}")
         if self._source.device == "cpu":
             noted.append(f"{threads()} threads")
         return Evidence(
             kind="chat",
             request=canonical,
-            reply=said.text,
-            failure=said.failure,
-            input_tokens=said.input_tokens,
-            output_tokens=said.output_tokens,
+            reply=reply.text,
+            failure=reply.failure,
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens,
             cost_usd=0.0,
             provenance="; ".join(noted),
         )
 
     async def close(self) -> None:
         """Stop at the next token, and give the worker and the memory back."""
-        self._closed = True
-        await asyncio.to_thread(self._worker.shutdown)
-        cuda = self._weights is not None and self._source.device.startswith("cuda")
-        self._weights = None
-        if cuda:
-            package("torch").cuda.empty_cache()
+        was_loaded = self._loaded.weights is not None
+        await self._loaded.close()
+        if was_loaded:
+            _TRANSFORMERS.free_memory(self._source.device)
 
     def _limit(self, request: ChatRequest) -> int:
         return self.max_tokens or request.max_tokens or 1024
 
-    async def _empty(self) -> None:
-        """Answer all who wait, a batch at a time: a full one at once, a smaller one when no more come in 50 ms."""
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            if len(self._waiting) < self.batch:
-                self._full = asyncio.Event()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._full.wait(), _FLUSH_S)
-            batch = [(q, a) for q, a in self._waiting[: self.batch] if not a.done()]
-            del self._waiting[: self.batch]
-            if not batch:
-                continue
-            try:
-                if self._closed:
-                    raise RefBenchError(f"local judge {self.name} was closed")
-                answers = await loop.run_in_executor(self._worker, self._answer, [question for question, _ in batch])
-                if self._closed:  # what the weights had said by then is no reply
-                    raise RefBenchError(f"local judge {self.name} was closed while it answered")
-            except Exception as error:  # noqa: BLE001 - carried to those who asked
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-            else:
-                for (_, answer), said in zip(batch, answers, strict=True):
-                    if not answer.done():
-                        answer.set_result(said)
 
-    def _answer(self, questions: list[Question]) -> list[Reply]:
-        """In the worker. What cannot be loaded is not tried again: the next try would wait for the network too."""
-        if self._unloadable:
-            raise RefBenchError(self._unloadable)
-        if self._closed:  # between the handing over and here
-            return []
-        if self._weights is None:
-            try:
-                self._weights = load(self._source)
-            except RefBenchError as error:
-                self._unloadable = str(error)
-                raise
-        return self._weights.answer(questions)
+def _answer(weights: Weights, jobs: list[Job[Question, Reply]]) -> list[Reply]:
+    return weights.answer([replace(job.request, gone=job.abandoned.is_set) for job in jobs])
 
 
 def load(source: Source) -> Weights:
     """The weights, ready to be asked. Code of a repository is never run."""
-    torch, transformers = package("torch"), package("transformers")
+    torch, transformers = _TRANSFORMERS.load("torch"), _TRANSFORMERS.load("transformers")
     use_threads()
     try:
         folder = source.where if Path(source.where).is_dir() else _fetched(source)
         processor = _processor(transformers, folder)
-        dtype = getattr(torch, _DTYPES[source.dtype])
+        dtype = getattr(torch, DTYPES[source.dtype])
         model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=dtype)
         model = model.to(source.device).eval()
     except Exception as error:
-        raise RefBenchError(f"local:{source.where} cannot be used: {_remedy(source, error)}") from error
+        remedies = Remedies(
+            source.where,
+            source.revision,
+            source.device,
+            _TRANSFORMERS,
+            too_large="dtype=bf16 or choose a smaller model",
+            own_code="serve it and use openai:MODEL?base_url=URL",
+            otherwise="give a vision-language model that transformers knows",
+        )
+        raise RefBenchError(f"local:{source.where} cannot be used: {remedies.of(error)}") from error
     if not processor.chat_template:
         raise RefBenchError(f"local:{source.where} has no chat template: choose an instruction-tuned model")
-    # What the repository sets for transformers' own sampling; ours is in local_worker.py.
+    # What the repository sets for transformers' own sampling; ours is in `_drawn`.
     model.generation_config.update(do_sample=False, temperature=None, top_p=None, top_k=None, max_length=None)
     return Weights(source, processor, model, revision="" if folder == source.where else Path(folder).name)
 
 
 def _fetched(source: Source) -> str:
     """The repository's directory in the hub's cache. transformers would fetch it too, but hides why it could not."""
-    hub = package("huggingface_hub")
+    hub = _TRANSFORMERS.load("huggingface_hub")
     files = ["*.json", "*.jinja", "*.txt", "*.model", "*.safetensors"]
     twice = ["consolidated*", "original/*"]  # the same weights again, in the maker's own layout
     return str(
@@ -472,56 +373,11 @@ def _without_videos(transformers: Any, folder: str, images: Any) -> Any:
     return PicturesOnly.from_args_and_dict([parts[part] for part in base.get_attributes()], settings)
 
 
-def _remedy(source: Source, error: Exception) -> str:
-    """What went wrong with loading, in one sentence with the way out."""
-    kinds = {kind.__name__ for kind in type(error).__mro__}
-    told = " ".join(str(error).split())[:200]
-    page = f"https://huggingface.co/{source.where}"
-    if "GatedRepoError" in kinds:
-        return f"its repository is gated: accept its licence at {page} and run hf auth login"
-    if "RepositoryNotFoundError" in kinds:
-        return f"{page} is not there or private: check the name, or run hf auth login"
-    if "RevisionNotFoundError" in kinds:
-        return f"{page} has no revision {source.revision}"
-    if kinds & {"LocalEntryNotFoundError", "HTTPError", "ConnectionError", "TimeoutError"}:
-        return (
-            f"it is not on this machine and the hub cannot be reached: run hf download {source.where} --local-dir DIR "
-            "where there is a network, and write local:DIR"
-        )
-    if "OutOfMemoryError" in kinds:
-        return f"it does not fit in the memory of {source.device}: write dtype=bf16 or choose a smaller model"
-    if "trust_remote_code" in str(error):
-        return "it needs code of its repository, which is never run here: serve it and use openai:MODEL?base_url=URL"
-    if source.device != "cpu" and "cuda" in told.casefold():
-        return f"device={source.device} is not there or in trouble ({told})"
-    if "ImportError" in kinds:
-        return f"its processor needs one more package ({told})"
-    return f"give a vision-language model that transformers knows ({told or type(error).__name__})"
-
-
-def _named(spec: Spec, revision: str | None) -> tuple[str, str]:
+def _named(where: str, revision: str | None) -> tuple[str, str]:
     """Where the weights are, and their name in evidence: other weights are another judge, also in the same place."""
-    path = Path(spec.what).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise RefBenchError(f"local:{spec.what} has no config.json: give the directory that hf download wrote")
-        return str(path), f"{path.resolve().name}@{_content(path)}"
-    if spec.what.startswith((".", "/", "~")) or spec.what.count("/") > 1:
-        raise RefBenchError(f"local:{spec.what}: there is no such directory")
-    return spec.what, f"{spec.what}@{revision}" if revision else spec.what
-
-
-def _content(path: Path) -> str:
-    """A hash of the small files whole and of samples all over the weights, whose sizes do not change in training."""
-    digest = hashlib.sha256()
-    for file in sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")):
-        size = file.stat().st_size
-        with file.open("rb") as opened:
-            if file.suffix in _SMALL:
-                digest.update(f"{file.name} {size}\n".encode() + opened.read())
-            elif file.suffix in _WEIGHTS:
-                digest.update(f"{file.name} {size}\n".encode())
-                for sample in range(_SAMPLES):
-                    opened.seek(max(0, size - _SAMPLE) * sample // (_SAMPLES - 1))
-                    digest.update(opened.read(_SAMPLE))
-    return digest.hexdigest()[:16]
+    folder = _TRANSFORMERS.folder(where)
+    if folder is None:
+        return where, f"{where}@{revision}" if revision else where
+    if not (folder / "config.json").is_file():
+        raise RefBenchError(f"local:{where} has no config.json: give the directory that hf download wrote")
+    return str(folder), f"{folder.resolve().name}@{content_of(folder, folder.iterdir())}"

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from refbench.chat.provider import Provider
-from refbench.chat.vlm import ChatRequest, ChatText, Pictures, Reply
+from refbench.chat.vlm import ChatPicture, ChatRequest, Reply
 from refbench.failure import Failure
 
 OFFICIAL = "https://api.openai.com/v1"
 
 
+def _picture(part: ChatPicture, mime: str, data: str) -> dict[str, Any]:
+    url = f"data:{mime};base64,{data}"
+    return {
+        "type": "image_url",
+        "image_url": {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail},
+    }
+
+
 def _shape(
-    model: str, request: ChatRequest, parameters: Mapping[str, Any], put: Callable[[str], str], pictures: Pictures
+    model: str, request: ChatRequest, parameters: Mapping[str, Any], content: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    content: list[dict[str, Any]] = []
-    for part in request.parts:
-        if isinstance(part, ChatText):
-            content.append({"type": "text", "text": part.text})
-        else:
-            url = f"data:{pictures[part.sha256].mime};base64,{put(part.sha256)}"
-            image = {"url": url} if part.detail == "auto" else {"url": url, "detail": part.detail}
-            content.append({"type": "image_url", "image_url": image})
     messages = [{"role": "system", "content": request.system}] if request.system else []
     body: dict[str, Any] = {"model": model, "messages": [*messages, {"role": "user", "content": content}]}
     given = dict(parameters)
@@ -65,6 +65,8 @@ OPENAI = Provider(
     key_variables=("OPENAI_API_KEY",),
     url=lambda base, model: f"{base}/chat/completions",
     headers=lambda key: {"Authorization": f"Bearer {key}"} if key else {},
+    text=lambda text: {"type": "text", "text": text},
+    picture=_picture,
     shape=_shape,
     read=_read,
     most_tokens=16_384,

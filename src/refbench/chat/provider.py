@@ -13,13 +13,14 @@ import orjson
 import pybase64
 
 from refbench.chat.pictures import SentPicture
-from refbench.chat.vlm import ChatRequest, Pictures, Reply
+from refbench.chat.vlm import ChatPicture, ChatRequest, ChatText, Pictures, Reply
 from refbench.record import RefBenchError
 
 
 @dataclass(frozen=True)
 class Provider:
-    """One wire format. `shape` lays a request out as JSON; `put(sha256)` is where a picture's base64 will stand."""
+    """One wire format: how texts and pictures (MIME type and base64) are written, a whole request, and what replies
+    mean."""
 
     kind: str
     base_url: str
@@ -27,7 +28,9 @@ class Provider:
     key_variables: tuple[str, ...]
     url: Callable[[str, str], str]
     headers: Callable[[str | None], dict[str, str]]
-    shape: Callable[[str, ChatRequest, Mapping[str, Any], Callable[[str], str], Pictures], dict[str, Any]]
+    text: Callable[[str], dict[str, Any]]
+    picture: Callable[[ChatPicture, str, str], dict[str, Any]]
+    shape: Callable[[str, ChatRequest, Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]
     read: Callable[[Any], Reply]
     most_tokens: int
     """What a reply may have when the request does not say."""
@@ -70,9 +73,17 @@ def body_of(
     provider: Provider, model: str, request: ChatRequest, parameters: Mapping[str, Any], pictures: Pictures
 ) -> Body:
     """The body of a request as the provider wants it."""
-    return json_body(
-        lambda put: provider.shape(model, request, parameters, lambda sha256: put(pictures[sha256]), pictures)
-    )
+
+    def lay_out(put: Callable[[SentPicture], str]) -> dict[str, Any]:
+        content = [
+            provider.text(part.text)
+            if isinstance(part, ChatText)
+            else provider.picture(part, pictures[part.sha256].mime, put(pictures[part.sha256]))
+            for part in request.parts
+        ]
+        return provider.shape(model, request, parameters, content)
+
+    return json_body(lay_out)
 
 
 def parameters_of(options: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from refbench.calls.prices import Price
 from refbench.chat.pictures import SentPicture
@@ -74,6 +74,7 @@ class Reply:
     """Whether the reply ended at the limit of tokens."""
 
 
+@runtime_checkable
 class VLM(Protocol):
     """Answers a request, or says why not. Never raises for what a server does wrong with one request.
 
@@ -126,12 +127,4 @@ class BatchCalls(Protocol):
 
     def read(self, status: int, body: bytes) -> Reply: ...
 
-    def evidence(
-        self,
-        request: Mapping[str, Any],
-        reply: Reply,
-        attempts: tuple[Attempt, ...],
-        *,
-        price_share: float = 1.0,
-        note: str = "",
-    ) -> Evidence: ...
+    def evidence(self, request: Mapping[str, Any], reply: Reply, attempt: Attempt, price_share: float) -> Evidence: ...

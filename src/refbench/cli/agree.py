@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 from cyclopts import Parameter
@@ -11,44 +11,50 @@ from cyclopts import Parameter
 from refbench.cli.options import Json
 from refbench.record import RefBenchError
 
+if TYPE_CHECKING:
+    from refbench.analysis.agree.runs import Agreement
+
+
+Humans = Annotated[
+    Path | None, Parameter(help="CSV of people's scores: case, model, metric, rater, score, or a column a rater")
+]
+HumanRaters = Annotated[
+    str | None, Parameter(help="Raters of a CSV of scores who are people, as A,B; default: by their names")
+]
+By = Annotated[str, Parameter(help="Also rows for each value of these groups of cases, as category,n_refs")]
+Task = Annotated[str | None, Parameter(help="The group that is a task at task level; default task, dimension")]
+ScaleText = Annotated[str | None, Parameter(help="same, people's scale as 1-5, or theirs and the judges' as 1-5:1-10")]
+BinsText = Annotated[
+    str | None, Parameter(help="Bins of plain kappa: how many, or edges as 2.5,3.5; default whole marks, else 5")
+]
+Alpha = Annotated[Literal["nominal", "ordinal", "interval"], Parameter(help="Distance of Krippendorff's alpha")]
+Icc = Annotated[Literal["1,1", "2,1", "3,1", "1,k", "2,k", "3,k"], Parameter(help="Which intraclass correlation")]
+Partitions = Annotated[
+    int, Parameter(help="Mean figure over so many random parts of the cases, with Student's interval")
+]
+Repeats = Annotated[
+    Literal["repeat", "seed"] | None, Parameter(help="Standard error of means over repeats of judges, or seeds")
+]
+Family = Annotated[list[str] | None, Parameter(help="NAME=FAMILY of a judge or model; may be given several times")]
+
 
 def agree_command(
     *sources: Annotated[Path, Parameter(help="Run directories of one benchmark, or one CSV file of scores")],
-    humans: Annotated[
-        Path | None, Parameter(help="CSV of people's scores: case, model, metric, rater, score, or a column a rater")
-    ] = None,
-    human_raters: Annotated[
-        str | None, Parameter(help="Raters of a CSV of scores who are people, as A,B; default: by their names")
-    ] = None,
+    humans: Humans = None,
+    human_raters: HumanRaters = None,
     judges: Annotated[str | None, Parameter(help="Only these judges, as A,B")] = None,
     level: Annotated[str, Parameter(help="What a point is: item, task, system, or several")] = "item,task,system",
-    by: Annotated[str, Parameter(help="Also rows for each value of these groups of cases, as category,n_refs")] = "",
-    task: Annotated[
-        str | None, Parameter(help="The group that is a task at task level; default task, dimension")
-    ] = None,
-    scale: Annotated[
-        str | None, Parameter(help="same, people's scale as 1-5, or theirs and the judges' as 1-5:1-10")
-    ] = None,
-    bins: Annotated[
-        str | None, Parameter(help="Bins of plain kappa: how many, or edges as 2.5,3.5; default whole marks, else 5")
-    ] = None,
-    alpha: Annotated[
-        Literal["nominal", "ordinal", "interval"], Parameter(help="Distance of Krippendorff's alpha")
-    ] = "interval",
-    icc: Annotated[
-        Literal["1,1", "2,1", "3,1", "1,k", "2,k", "3,k"], Parameter(help="Which intraclass correlation")
-    ] = "2,1",
-    partitions: Annotated[
-        int, Parameter(help="Mean figure over so many random parts of the cases, with Student's interval")
-    ] = 0,
-    repeats: Annotated[
-        Literal["repeat", "seed"] | None, Parameter(help="Standard error of means over repeats of judges, or seeds")
-    ] = None,
+    by: By = "",
+    task: Task = None,
+    scale: ScaleText = None,
+    bins: BinsText = None,
+    alpha: Alpha = "interval",
+    icc: Icc = "2,1",
+    partitions: Partitions = 0,
+    repeats: Repeats = None,
     failures: Annotated[bool, Parameter(help="Share of answers that each rater did not give")] = False,
     self_preference: Annotated[bool, Parameter(help="Does a judge favour models of its own family")] = False,
-    family: Annotated[
-        list[str] | None, Parameter(help="NAME=FAMILY of a judge or model; may be given several times")
-    ] = None,
+    family: Family = None,
     protocol: Annotated[Literal["paper", "corrected"], Parameter(help="Which scores of a run")] = "corrected",
     draws: Annotated[int, Parameter(help="Bootstrap draws of the intervals; 0 for none")] = 1000,
     seed: Annotated[int | None, Parameter(help="Seed of the draws; default as for tables")] = None,
@@ -61,48 +67,49 @@ def agree_command(
     if partitions == 1 or partitions < 0 or draws < 0:
         raise RefBenchError("--partitions takes two or more, --draws takes none or more")
     from refbench.analysis.agree.ratings import Scale
-    from refbench.analysis.agree.rows import LEVELS, Question
+    from refbench.analysis.agree.rows import LEVELS, AgreeOptions
     from refbench.analysis.agree.runs import agree
     from refbench.analysis.agree.self_preference import families_said
-    from refbench.report.agreement import agreement_csv, print_agreement
     from refbench.stats.agreement import Forms
     from refbench.tables.table import SEED
 
     levels = tuple(name for name in LEVELS if name in _names(level))
     if len(levels) != len(_names(level)):
         raise RefBenchError(f"--level {level}: choose among {', '.join(LEVELS)}")
-    found = agree(
-        *sources,
-        humans=humans,
-        human_raters=None if human_raters is None else _names(human_raters),
-        judges=None if judges is None else _names(judges),
-        question=Question(
-            levels=levels,
-            by=[name for name in _names(by) if name != "metric"],
-            task=task,
-            scale=Scale.parse(scale),
-            bins=bins,
-            forms=Forms(alpha=alpha, icc=icc),
-            draws=draws,
-            seed=SEED if seed is None else seed,
-            partitions=partitions,
-        ),
-        protocol=protocol,
+    options = AgreeOptions(
+        levels=levels,
+        by=[name for name in _names(by) if name != "metric"],
+        task=task,
+        scale=Scale.parse(scale),
+        bins=bins,
+        forms=Forms(alpha=alpha, icc=icc),
+        draws=draws,
+        seed=SEED if seed is None else seed,
+        partitions=partitions,
+        judges=_names(judges or ""),
         repeats=repeats,
-        preference=self_preference,
-        families=families_said(family or ()),
         failures=failures,
+        self_preference=self_preference,
+        families=families_said(family or ()),
     )
+    people = None if human_raters is None else _names(human_raters)
+    agreement = agree(*sources, humans=humans, human_raters=people, protocol=protocol, options=options)
+    _show(agreement, json=json, csv=csv)
+    return 0
+
+
+def _show(found: Agreement, *, json: bool, csv: bool) -> None:
+    from refbench.report.agreement import agreement_csv, print_agreement
+
     if json:
-        said = found.model_dump(mode="json")
-        said["rows"] = [row.flat() for row in found.rows]
-        said["failures"] = [{**row.model_dump(), "rate": row.rate} for row in found.failures]
-        print(orjson.dumps(said).decode())
+        data = found.model_dump(mode="json")
+        data["rows"] = [row.flat() for row in found.rows]
+        data["failures"] = [{**row.model_dump(), "rate": row.rate} for row in found.failures]
+        print(orjson.dumps(data).decode())
     elif csv:
         print(agreement_csv(found), end="")
     else:
         print_agreement(found)
-    return 0
 
 
 def _names(text: str) -> list[str]:

@@ -9,7 +9,6 @@ import traceback
 from cyclopts import App, Parameter
 
 from refbench import __version__
-from refbench.record import RefBenchError
 
 app = App(
     name="refbench",
@@ -65,11 +64,6 @@ def main() -> None:
     debug = bool(os.environ.get("REFBENCH_DEBUG"))
     try:
         code = app(words, result_action="return_value")
-    except RefBenchError as error:
-        if debug:
-            traceback.print_exc()
-        _say(str(error))
-        code = 2
     except KeyboardInterrupt:
         _say("stopped; what was recorded is safe, run the same command again to go on")
         code = 130
@@ -77,10 +71,14 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:  # noqa: BLE001 - a fault of ours must still end in one sentence
+        from refbench.record import RefBenchError  # only here: it brings pydantic, which --help does without
+
         if debug:
             traceback.print_exc()
-        _say(f"a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug")
-        code = 70
+        ours = not isinstance(error, RefBenchError)
+        fault = f"a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug"
+        _say(fault if ours else str(error))
+        code = 70 if ours else 2
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json, Subset
+
+if TYPE_CHECKING:
+    from refbench.benchmarks import Benchmark, Dataset
 
 _EXAMPLES = 3
 
@@ -36,15 +40,33 @@ def check_command(
     own = Path(benchmark).suffix.lower() in (".jsonl", ".csv", ".parquet")
     bench = replace(own_benchmark(None), title="Own cases") if own else find(benchmark)
     dataset = bench.data.load(Path(benchmark), subset) if own else load(benchmark, data, subset=subset)
-    grouped: dict[str, list[dict[str, str]]] = defaultdict(list)
-    for anomaly in bench.data.anomalies(dataset):
-        grouped[anomaly.kind].append(anomaly.model_dump(exclude={"kind"}))
     counts = {
         "cases": len(dataset.cases),
         "pictures": sum(len(case.request.pictures) for case in dataset.cases),
         **bench.data.describe(dataset),
     }
-    found = [
+    anomalies = _by_kind(bench, dataset)
+    if json:
+        report = {
+            "benchmark": bench.name,
+            "data": str(dataset.root),
+            "subset": subset,
+            "fingerprint": cases_fingerprint(dataset.cases)[:16],
+            "counts": counts,
+            "anomalies": anomalies,
+        }
+        print(orjson.dumps(report).decode())
+    else:
+        pieces = f"{counts['cases']} cases, {counts['pictures']} pictures"
+        _print_anomalies(f"[bold]{bench.title}[/bold] in {dataset.root}: {pieces}", anomalies)
+    return 0
+
+
+def _by_kind(bench: Benchmark, dataset: Dataset) -> list[dict[str, Any]]:
+    grouped: dict[str, list[dict[str, str]]] = defaultdict(list)
+    for anomaly in bench.data.anomalies(dataset):
+        grouped[anomaly.kind].append(anomaly.model_dump(exclude={"kind"}))
+    return [
         {
             "kind": kind,
             "count": len(places),
@@ -54,29 +76,19 @@ def check_command(
         }
         for kind, places in grouped.items()
     ]
-    if json:
-        said = {
-            "benchmark": bench.name,
-            "data": str(dataset.root),
-            "subset": subset,
-            "fingerprint": cases_fingerprint(dataset.cases)[:16],
-            "counts": counts,
-            "anomalies": found,
-        }
-        print(orjson.dumps(said).decode())
-        return 0
+
+
+def _print_anomalies(title: str, anomalies: Sequence[Mapping[str, Any]]) -> None:
     from rich.table import Table as Grid
 
     from refbench.report.terminal import console
 
     out = console()
-    out.print(f"[bold]{bench.title}[/bold] in {dataset.root}: {counts['cases']} cases, {counts['pictures']} pictures")
+    out.print(title)
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for name in ("what", "times", "cases", "what it does", "for example"):
         grid.add_column(name, overflow="fold", justify="right" if name in ("times", "cases") else "left")
-    for row in sorted(found, key=lambda row: -int(str(row["count"]))):
-        cases = list(dict.fromkeys(place["case"] for place in grouped[str(row["kind"])]))
-        examples = ", ".join(cases[:_EXAMPLES])
-        grid.add_row(str(row["kind"]), str(row["count"]), str(row["cases"]), str(row["effect"]), examples)
-    out.print(grid if found else "Nothing is odd.")
-    return 0
+    for row in sorted(anomalies, key=lambda row: -int(row["count"])):
+        cases = list(dict.fromkeys(place["case"] for place in row["places"]))
+        grid.add_row(row["kind"], str(row["count"]), str(row["cases"]), row["effect"], ", ".join(cases[:_EXAMPLES]))
+    out.print(grid if anomalies else "Nothing is odd.")

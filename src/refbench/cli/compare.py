@@ -46,7 +46,7 @@ def compare_command(
         raise RefBenchError(f"--draws {draws}: an interval needs at least 100 resamples")
     from refbench.analysis.compare.runs import compare
 
-    found = compare(
+    comparison = compare(
         operands,
         metric=metric,
         protocol=protocol,
@@ -57,13 +57,13 @@ def compare_command(
         draws=draws,
         seed=seed,
     )
-    levels = list(dict.fromkeys(driver.slice["level"] for pair in found.pairs for driver in pair.drivers))
+    levels = list(dict.fromkeys(driver.slice["level"] for pair in comparison.pairs for driver in pair.drivers))
     if by is not None and by not in levels:
         raise RefBenchError(f"--by {by}: this comparison has the levels {', '.join(sorted(levels)) or 'overall only'}")
     if json:
-        print(found.model_dump_json(indent=2))
+        print(comparison.model_dump_json(indent=2))
     else:
-        _show(found, by)
+        _show(comparison, by)
     return 0
 
 
@@ -97,9 +97,9 @@ def _show(found: Comparison, by: str | None) -> None:
         out.print(Text(f"Fewer than {SYMMETRIC_BELOW} clusters: the test takes differences to be symmetric."))
     lines = [f"not the same: {line}" for line in found.differences] + [f"Note: {note}." for note in found.notes]
     for pair in found.pairs:
-        said = left_out(pair, found.digits)
-        if said:
-            lines.append(f"{_title(pair, found)}: {'; '.join(said)}")
+        parts = left_out(pair, found.digits)
+        if parts:
+            lines.append(f"{_title(pair, found)}: {'; '.join(parts)}")
     for line in dict.fromkeys(lines):
         out.print(Text(line))
     for pair in found.pairs:
@@ -159,12 +159,12 @@ def _pairs(found: Comparison) -> Grid:
 
 def _driving(pair: Pair, found: Comparison) -> str:
     digits = found.digits
-    said = [
+    parts = [
         f"{driver.slice['level']} {_name(driver)} {driver.contribution:+.{digits}f} "
         f"({_interval(driver.ci95, digits)}; {driver.n_cases} cases)"
         for driver in pair.leading
     ]
-    return f"largest parts of {_title(pair, found)}, {pair.gap:+.{digits}f}: {'; '.join(said)}"
+    return f"largest parts of {_title(pair, found)}, {pair.gap:+.{digits}f}: {'; '.join(parts)}"
 
 
 def _slices(pair: Pair, level: str, digits: int) -> Grid:

@@ -40,13 +40,14 @@ def doctor_command(
     import orjson
 
     from refbench.engine.doctor import examine, examine_models, largest_request
+    from refbench.engine.options import RunOptions
     from refbench.engine.setup import find_cases
 
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
         largest = None
         to_judge, to_model, back = pictures if pictures is not None else 2, pictures if pictures is not None else 1, 1
         if benchmark is not None:
-            bench, dataset = find_cases(benchmark, data=data)
+            bench, dataset = find_cases(RunOptions(benchmark=benchmark, data=data))
             requests = [case.request for case in dataset.cases]
             to_judge = max(len(request.pictures) + request.n_pictures for request in requests)
             to_model = max(len(request.pictures) for request in requests)

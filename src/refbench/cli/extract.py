@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from cyclopts import Parameter
 
 from refbench.cli.options import Json
 from refbench.record import RefBenchError
+from refbench.specs import nearest
 
 if TYPE_CHECKING:
     from refbench.extractors import Extractor
@@ -37,9 +37,7 @@ def extract_command(
     from refbench.extractors import EXTRACTORS
 
     if name not in EXTRACTORS:
-        near = difflib.get_close_matches(name, EXTRACTORS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(EXTRACTORS)}"
-        raise RefBenchError(f"no extractor is called {name!r}: {hint}")
+        raise RefBenchError(f"no extractor is called {name!r}: {nearest(name, EXTRACTORS)}")
     extractor = EXTRACTORS[name]
     targets = _targets(pictures, out, ".png" if extractor.run else ".txt")
     out.mkdir(parents=True, exist_ok=True)

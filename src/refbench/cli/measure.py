@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Json
+
+if TYPE_CHECKING:
+    from refbench.metrics import Metric
+    from refbench.metrics.measure import Measurement
 
 
 def measure_command(
@@ -58,27 +63,32 @@ def measure_command(
         )
         for one in references
     ]
-    failed = next((m.failure for m in values if m.failure is not None), None)
-    mean = None if failed else sum(m.value for m in values if m.value is not None) / len(values)
-    said = {
-        "metric": found.id,
-        "value": mean,
-        "network": "+".join(found.networks) or None,
-        "protocol": protocol,
-        **({"values": [m.value for m in values]} if len(values) > 1 else {}),
-        **({"failure": failed.model_dump()} if failed else {}),
-        **({"sizes": values[0].sizes} if values[0].sizes else {}),
-    }
+    return _print_values(found, protocol, values, json=json)
+
+
+def _print_values(metric: Metric, protocol: str, values: Sequence[Measurement], *, json: bool) -> int:
+    failure = next((value.failure for value in values if value.failure is not None), None)
+    mean = None if failure else sum(value.value for value in values if value.value is not None) / len(values)
+    sizes = values[0].sizes
     if json:
-        print(orjson.dumps(said).decode())
-    elif failed:
-        print(f"{found.id} ({protocol}): no value, {failed}")
+        report = {
+            "metric": metric.id,
+            "value": mean,
+            "network": "+".join(metric.networks) or None,
+            "protocol": protocol,
+            **({"values": [value.value for value in values]} if len(values) > 1 else {}),
+            **({"failure": failure.model_dump()} if failure else {}),
+            **({"sizes": sizes} if sizes else {}),
+        }
+        print(orjson.dumps(report).decode())
+    elif failure:
+        print(f"{metric.id} ({protocol}): no value, {failure}")
     else:
-        print(f"{found.id} ({protocol}): {mean:.6f}, {found.better} is better. {found.summary}")
-        if values[0].sizes:
-            sizes = ", ".join(f"{name} {size[0]}x{size[1]}" for name, size in values[0].sizes.items())
-            print(f"The pictures differ in size ({sizes}); they were brought together as {protocol} does.")
-    return 1 if failed else 0
+        print(f"{metric.id} ({protocol}): {mean:.6f}, {metric.better} is better. {metric.summary}")
+        if sizes:
+            words = ", ".join(f"{name} {size[0]}x{size[1]}" for name, size in sizes.items())
+            print(f"The pictures differ in size ({words}); they were brought together as {protocol} does.")
+    return 1 if failure else 0
 
 
 def _box(text: str | None) -> tuple[float, float, float, float] | None:

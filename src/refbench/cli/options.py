@@ -1,14 +1,19 @@
-"""Options that several commands share, and the one way a result is printed."""
+"""Options that several commands share: annotated types for their signatures, and those of a run from its record."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from refbench.record import RefBenchError
+
+if TYPE_CHECKING:
+    from refbench.benchmarks.kit.definition import Setting
+    from refbench.engine.options import Flag
 
 Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table")]
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
@@ -26,6 +31,9 @@ Refusals = Annotated[
         "worst value; or requests it cannot take as the worst value too"
     ),
 ]
+AllowFailures = Annotated[
+    float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
+]
 EngineName = Annotated[
     Literal["embedded", "ray"],
     Parameter(
@@ -36,18 +44,76 @@ Address = Annotated[
     str | None, Parameter(help="With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine")
 ]
 
+_GROUPS = {
+    name: Group(name, sort_key=place)
+    for place, name in enumerate(("What to run", "Judge", "Settings", "Limits", "Where", "Output"))
+}
+JUDGE, OUTPUT = _GROUPS["Judge"], _GROUPS["Output"]
 
-# Settings of judging, as the commands that judge take them: `--set KEY=VALUE`.
-
-Setting = Annotated[
-    list[str] | None, Parameter(name="--set", help="KEY=VALUE for the benchmark's judging, for example questions=one")
-]
+Command = Callable[..., int]
 
 
-def judging_settings(texts: Sequence[str] | None) -> dict[str, str]:
-    """The settings that were given."""
+def with_run_options(
+    *names: str, defaults: Mapping[str, Any] | None = None, settings: Sequence[inspect.Parameter] = ()
+) -> Callable[[Command], Command]:
+    """Give a command that takes `benchmark` and `**given` the options of a run: all, or those of these names.
+
+    It is called with what the user gave and nothing else, so that an experiment file can say the rest; `defaults` are
+    those that help shows where they differ from the record's (`...` for a required option). `settings` come on top.
+    """
+    from refbench.engine.options import RunOptions, flags
+
+    def add(command: Command) -> Command:
+        parameters = inspect.signature(command, eval_str=True).parameters.values()
+        own = [p for p in parameters if p.name != "benchmark" and p.kind is not p.VAR_KEYWORD]
+        options = [
+            _parameter(name, flag, RunOptions.model_fields[name].annotation, default)
+            for name, flag in flags()
+            if not names or name in names
+            for default in [(defaults or {}).get(name, RunOptions.model_fields[name].default)]
+        ]
+        command.__signature__ = inspect.Signature([*options, *settings, *own])  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def _parameter(name: str, flag: Flag, declared: Any, default: Any) -> inspect.Parameter:
+    read = flag.typed or declared
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if name == "benchmark" else inspect.Parameter.KEYWORD_ONLY
+    if name == "benchmark" or default is ...:
+        default = inspect.Parameter.empty
+    elif not isinstance(default, str | int | float):
+        default, read = None, read | None  # nothing worth showing
+    shown = Parameter(
+        name=flag.name or None, help=flag.help, group=_GROUPS[flag.group], show_default=default is not False
+    )
+    return inspect.Parameter(name, kind, default=default, annotation=Annotated[read, shown])
+
+
+def setting_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
+    """The settings that a benchmark declares, as options; a choice between no and yes is a flag."""
+    options = []
+    for setting in settings:
+        switch = setting.choices == ("no", "yes")
+        read: Any = bool if switch else str if setting.folder else Literal[*setting.choices]
+        words = f"{setting.help}: {setting.values}" if setting.folder else setting.help
+        shown = Parameter(help=words, group=_GROUPS["Settings"], show_default=not switch)
+        options.append(
+            inspect.Parameter(
+                setting.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=False if switch else setting.default,
+                annotation=Annotated[read, shown],
+            )
+        )
+    return options
+
+
+def given_settings(texts: Sequence[str]) -> dict[str, str]:
+    """What `--set KEY=VALUE` says."""
     settings = {}
-    for text in texts or ():
+    for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise RefBenchError(f"--set {text}: write it as KEY=VALUE")

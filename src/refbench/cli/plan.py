@@ -4,61 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json, Setting, Subset, judging_settings
+from refbench.cli.options import OUTPUT, Json, given_settings, with_run_options
+
+if TYPE_CHECKING:
+    from refbench.engine.plan import Plan, Precision
 
 
+@with_run_options(
+    "benchmark", "models", "judges", "out", "data", "subset", "metrics", "seeds", "repeats", "rubric", "settings",
+    "limit", "budget", "concurrency",
+    defaults={"models": ..., "judges": ...},
+)  # fmt: skip
 def plan_command(
-    benchmark: Annotated[str, Parameter(help="Name of the benchmark, or a file that holds one")],
+    benchmark: str,
     *,
-    model: Annotated[list[str], Parameter(help="NAME=folder:DIR; may be given several times")],
-    judge: Annotated[list[str], Parameter(help="[NAME=]openai:MODEL and the like; several times for a panel")],
-    data: Data = None,
-    subset: Subset = None,
-    limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
-    seeds: Annotated[int, Parameter(help="Outputs of each model and case")] = 1,
-    repeats: Annotated[int, Parameter(help="How often each judge is asked the same")] = 1,
-    budget: Annotated[str | None, Parameter(help="What may be spent, for example 5usd: says what fits")] = None,
-    out: Annotated[
-        Path | None, Parameter(help="The run that would be continued: its calls are not counted again")
-    ] = None,
     like: Annotated[Path | None, Parameter(help="An earlier run to expect precision, length and speed from")] = None,
-    concurrency: Annotated[int, Parameter(help="Most calls in flight at an endpoint")] = 32,
-    setting: Setting = None,
-    rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
-    metrics: Annotated[
-        list[str] | None, Parameter(help="The measured parts of the run, or none; measuring costs nothing")
-    ] = None,
-    json: Json = False,
+    json: Annotated[Json, Parameter(group=OUTPUT)] = False,
+    **given: Any,
 ) -> int:
-    """Say what a run will cost before it costs anything: calls, tokens, money, time, and what it can show."""
+    """Say what a run will cost before it costs anything: calls, tokens, money, time, and what it can show.
+
+    With --out of a run that would be continued, its calls are not counted again.
+    """
+    from refbench.engine.options import RunOptions
     from refbench.engine.plan import make_plan
 
-    plan = asyncio.run(
-        make_plan(
-            benchmark,
-            models=model,
-            judges=judge,
-            data=data,
-            subset=subset,
-            settings=judging_settings(setting),
-            limit=limit,
-            seeds=seeds,
-            repeats=repeats,
-            budget=budget,
-            out=out,
-            like=like,
-            concurrency=concurrency,
-            rubric=rubric,
-            metrics=[name.strip() for text in metrics or () for name in text.split(",") if name.strip()],
-        )
-    )
+    options = RunOptions.of({"benchmark": benchmark, **given, "settings": given_settings(given.get("settings", ()))})
+    plan = asyncio.run(make_plan(options, like=like))
     if json:
         print(plan.model_dump_json())
-        return 0
+    else:
+        _print_plan(plan, options.concurrency)
+    return 0
+
+
+def _print_plan(plan: Plan, concurrency: int) -> None:
     known = f", {plan.calls_known} of them on record" if plan.calls_known else ""
     print(f"{plan.benchmark}: {plan.cases} cases, {plan.models} models, {plan.calls} calls{known}")
     for one in plan.judges:
@@ -84,12 +68,14 @@ def plan_command(
     if plan.precision is None:
         print("  precision: no earlier scores to tell from; give --like RUN")
     else:
-        p = plan.precision
-        sharp = f"{p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
-        for remark in p.remarks:
-            print(f"  {remark}")
-        print(f"  precision, from {p.source}: {sharp}")
-        pairs = f" among {p.family} pairs" if p.family > 1 else ""
-        if p.detectable is not None:
-            print(f"  a true gap of {p.detectable:.2f} would be found at least 4 times in 5{pairs}")
-    return 0
+        _print_precision(plan.precision)
+
+
+def _print_precision(p: Precision) -> None:
+    sharp = f"{p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
+    for remark in p.remarks:
+        print(f"  {remark}")
+    print(f"  precision, from {p.source}: {sharp}")
+    pairs = f" among {p.family} pairs" if p.family > 1 else ""
+    if p.detectable is not None:
+        print(f"  a true gap of {p.detectable:.2f} would be found at least 4 times in 5{pairs}")

@@ -208,11 +208,11 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
                 lacking.setdefault(f"{name}: {one_more.why}", []).append(one.model)
     for reason, models in lacking.items():
         _say(reason if len(models) == len(report.variances) else f"{reason} ({', '.join(models)})", out)
-    said: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     for one in report.variances:
         for remark in one.remarks:
-            said.setdefault(remark, []).append(one.model)
-    for remark, models in said.items():
+            remarks.setdefault(remark, []).append(one.model)
+    for remark, models in remarks.items():
         _say(f"{remark} ({', '.join(models)})", out)
 
 
@@ -238,13 +238,13 @@ def _print_copies(report: PrecisionReport, out: Console) -> None:
         return
     words = {"near_source": "nearly the source", "near_reference": "nearly a reference"}
     for model, checked in check.checked.items():
-        for flag, said in words.items():
+        for flag, words_of_flag in words.items():
             cases = [one.case for one in check.flags if (one.model, one.flag) == (model, flag)]
             distinct = list(dict.fromkeys(cases))
             if cases:
                 more = f" and {len(distinct) - 3} more" if len(distinct) > 3 else ""
                 named = ", ".join(distinct[:3])
-                _say(f"{model}: {len(cases)} of {checked} outputs are {said} ({named}{more})", out)
+                _say(f"{model}: {len(cases)} of {checked} outputs are {words_of_flag} ({named}{more})", out)
     if not check.flags:
         _say(f"none of {sum(check.checked.values())} outputs is nearly its source or a reference", out)
     if check.not_checked:
@@ -260,14 +260,12 @@ def _rows(
     from rich.table import Table as Grid
     from rich.text import Text
 
-    found = Grid(header_style="bold", box=None, pad_edge=True)
+    grid = Grid(header_style="bold", box=None, pad_edge=True)
     for i, title in enumerate(titles):
-        found.add_column(
-            title, justify="left" if i == 0 else last if i == len(titles) - 1 else "right", overflow="fold"
-        )
+        grid.add_column(title, justify="left" if i == 0 else last if i == len(titles) - 1 else "right", overflow="fold")
     for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    out.print(found)
+        grid.add_row(*(Text(cell) for cell in row))
+    out.print(grid)
 
 
 def _say(sentence: str, out: Console) -> None:

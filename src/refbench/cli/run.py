@@ -4,148 +4,112 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from refbench.cli.options import (
-    Address,
-    Data,
-    EngineName,
+    JUDGE,
+    OUTPUT,
+    AllowFailures,
+    Command,
     Items,
     Json,
     Level,
-    Refusals,
-    Setting,
-    Subset,
-    judging_settings,
+    given_settings,
+    setting_options,
+    with_run_options,
 )
 from refbench.record import RefBenchError
 from refbench.runs import Shard
 
 if TYPE_CHECKING:
+    from refbench.benchmarks.kit.definition import Setting
     from refbench.engine.evaluation import Evaluation
+    from refbench.engine.options import RunOptions
+
+# Its words are read below, once the benchmark is known whose settings are options too; help as well.
+run_command = App(name="run", help_flags=(), version_flags=())
 
 
-def run_command(
-    benchmark: Annotated[
-        str,
-        Parameter(
-            help="Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
-            "(.toml) that says all this and what follows; options given here come first"
-        ),
-    ],
-    *,
-    model: Annotated[
-        list[str] | None,
-        Parameter(help="[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models"),
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        Parameter(help="[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel"),
-    ] = None,
-    out: Annotated[Path | None, Parameter(help="Run directory; the same command resumes it")] = None,
-    data: Data = None,
-    subset: Subset = None,
-    protocol: Annotated[
-        Literal["paper", "corrected", "both"] | None, Parameter(help="Which numbers to give; both by default")
-    ] = None,
-    limit: Annotated[int | None, Parameter(help="Only the first N cases of the fair order")] = None,
-    shard: Annotated[
-        str | None, Parameter(help="The i-th of n parts, as i/n; from SLURM's array variables by default")
-    ] = None,
-    seeds: Annotated[int | None, Parameter(help="Outputs of each model and case, with the seeds 0, 1, ...; 1")] = None,
-    repeats: Annotated[int | None, Parameter(help="How often each judge is asked the same; 1 by default")] = None,
-    retry: Annotated[
-        list[str] | None, Parameter(help="Also try again what failed finally in this way, for example refused")
-    ] = None,
-    replace: Annotated[
-        bool, Parameter(help="Outputs of a folder that changed take the place of those on record, which are retired")
-    ] = False,
-    budget: Annotated[str | None, Parameter(help="Most that the run may cost, for example 5usd")] = None,
-    concurrency: Annotated[int | None, Parameter(help="Most calls in flight at an endpoint; 32 by default")] = None,
-    timeout: Annotated[float | None, Parameter(help="Seconds to wait for a reply; 180 by default")] = None,
-    setting: Setting = None,
-    batch: Annotated[bool, Parameter(help="Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False,
-    no_wait: Annotated[bool, Parameter(help="With --batch: do not wait for the results; run it again later")] = False,
-    rubric: Annotated[str | None, Parameter(help="For cases of your own: a shipped rubric or a Markdown file")] = None,
-    questions: Annotated[str | None, Parameter(help="CREval: all questions of a metric in a call, or one")] = None,
-    show_instruction: Annotated[bool, Parameter(help="CREval: show the judge the editing instruction")] = False,
-    prompts: Annotated[str | None, Parameter(help="own or official wording of the rubric")] = None,
-    max_side: Annotated[
-        int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded")
-    ] = None,
-    metrics: Annotated[
-        list[str] | None, Parameter(help="Only these measured parts, or none; all by default. Of own cases: metrics")
-    ] = None,
-    making: Annotated[int | None, Parameter(help="Most pictures of a model in the making; 8 by default")] = None,
-    device: Annotated[
-        str | None, Parameter(help="Where large networks run: cpu (the default), cuda (all GPUs), cuda:0,cuda:1")
-    ] = None,
-    dtype: Annotated[
-        Literal["float32", "bfloat16"] | None, Parameter(help="Numbers of large networks, recorded; float32 by default")
-    ] = None,
-    engine: EngineName | None = None,
-    address: Address = None,
-    by: Level = "overall",
-    refusals: Refusals | None = None,
-    items: Items = None,
-    allow_failures: Annotated[
-        float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
-    ] = 0.02,
-    json: Json = False,
-) -> int:
-    """Judge and measure models' outputs on a benchmark, resumably, and print the table.
+@run_command.default
+def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
+    settings = _settings_of(words)
+    app = App(name="refbench run", version_flags=(), default_parameter=Parameter(negative=()))
+    app.default(with_run_options(settings=setting_options(settings))(_command(settings)))
+    code = app(words, result_action="return_value")
+    return code if isinstance(code, int) else 0
 
-    Stop it as you like; the same command goes on where it was. What was paid for is not paid for again.
-    """
-    from refbench.cli.printing import write_result
-    from refbench.engine import evaluate_async
 
-    settings = judging_settings(setting)
-    given = {"questions": questions, "prompts": prompts, "max_side": str(max_side) if max_side else None}
-    settings |= {key: value for key, value in given.items() if value is not None}
-    if show_instruction:
-        settings["show_instruction"] = "yes"
-    said: dict[str, Any] = {
-        "models": model,
-        "judges": judge,
-        "out": out,
-        "data": data,
-        "subset": subset,
-        "settings": settings,
-        "protocol": protocol,
-        "limit": limit,
-        "shard": shard,
-        "seeds": seeds,
-        "repeats": repeats,
-        "retry": retry,
-        "replace": replace or None,
-        "budget": budget,
-        "concurrency": concurrency,
-        "timeout": timeout,
-        "rubric": rubric,
-        "batch": batch or None,
-        "wait": False if no_wait else None,
-        "metrics": metrics,
-        "making": making,
-        "device": device,
-        "dtype": dtype,
-        "engine": engine,
-        "address": address,
-        "refusals": refusals,
-    }
-    benchmark, arguments = _arguments(benchmark, said)
-    out = arguments["out"]
-    evaluation = asyncio.run(evaluate_async(benchmark, **arguments, show=not json))
-    write_result(evaluation.result, "json" if json else "terminal", by=by, items=items)
-    if not json:
-        print(f"\nNext: refbench table {out} --markdown, or the same command again to resume")
-    if evaluation.batches is not None and not json:
-        print(evaluation.batches)
-    return exit_code(evaluation, allow_failures)
+def _command(settings: Sequence[Setting]) -> Command:
+    def run(
+        benchmark: str,
+        *,
+        no_wait: Annotated[
+            bool, Parameter(help="With --batch: do not wait for the results; run it again later", group=JUDGE)
+        ] = False,
+        max_side: Annotated[
+            int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded", group=JUDGE)
+        ] = None,
+        by: Annotated[Level, Parameter(group=OUTPUT)] = "overall",
+        items: Annotated[Items, Parameter(group=OUTPUT)] = None,
+        allow_failures: Annotated[AllowFailures, Parameter(group=OUTPUT)] = 0.02,
+        json: Annotated[Json, Parameter(group=OUTPUT)] = False,
+        **given: Any,
+    ) -> int:
+        """Judge and measure models' outputs on a benchmark, resumably, and print the table.
+
+        Stop it as you like; the same command goes on where it was. What was paid for is not paid for again. The
+        settings of a benchmark are options of its own: refbench run creval --help.
+        """
+        from refbench.cli.printing import write_result
+        from refbench.engine.evaluation import evaluate_async
+
+        chosen = {one.name: given.pop(one.name) for one in settings if one.name in given}
+        chosen |= {"max_side": max_side} if max_side else {}
+        given["settings"] = {**chosen, **given_settings(given.pop("settings", ()))}
+        options = run_options(benchmark, given | ({"wait": False} if no_wait else {}))
+        evaluation = asyncio.run(evaluate_async(options, show=not json))
+        write_result(evaluation.result, "json" if json else "terminal", by=by, items=items)
+        if not json:
+            print(f"\nNext: refbench table {options.out} --markdown, or the same command again to resume")
+        if evaluation.batches is not None and not json:
+            print(evaluation.batches)
+        return exit_code(evaluation, allow_failures)
+
+    return run
+
+
+def run_options(benchmark: str, given: dict[str, Any]) -> RunOptions:
+    """The record: what the command line says, then the experiment file, then the defaults."""
+    from refbench.engine.options import RunOptions
+
+    if benchmark.endswith(".toml"):
+        options = RunOptions.from_file(Path(benchmark), given)
+    else:
+        options = RunOptions.of({"benchmark": benchmark, **given})
+    if not options.models:
+        raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
+    return options.model_copy(update={"shard": options.shard or slurm_shard()})
+
+
+def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
+    """The settings of the benchmark that is named among the words, as far as that can be told by now."""
+    from refbench.benchmarks import benchmark
+    from refbench.benchmarks.registry import names
+    from refbench.engine.options import read_experiment
+
+    for word in words:
+        try:
+            if word.endswith(".toml"):
+                word = read_experiment(Path(word)).get("benchmark", "")
+            if word in names() or word.endswith(".py"):
+                return benchmark(word).asking.settings
+        except RefBenchError:
+            break  # the command itself will say so
+    return ()
 
 
 def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
@@ -176,32 +140,9 @@ def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
     return failure_code(result, allow_failures, missing=True, again="--retry KIND")
 
 
-def _arguments(benchmark: str, said: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What `evaluate` is called with: the command line, then the experiment file, then its own defaults."""
-    arguments = {key: value for key, value in said.items() if value is not None and value != {}}
-    if benchmark.endswith(".toml"):
-        from refbench.cli.experiment import read_experiment
-
-        path = Path(benchmark)
-        written = read_experiment(path).model_dump(exclude_none=True)
-        if "benchmark" not in written:
-            raise RefBenchError(f'{path}: benchmark is missing: add benchmark = "NAME"')
-        benchmark = written.pop("benchmark")
-        both = {**written.get("settings", {}), **arguments.get("settings", {})}
-        arguments = {**written, **arguments, **({"settings": both} if both else {})}
-    if not arguments.get("models"):
-        raise RefBenchError("give at least one --model, for example --model mine=folder:outputs")
-    if "out" not in arguments:
-        raise RefBenchError("give --out DIR, the directory that the run is kept in")
-    arguments |= {key: Path(arguments[key]) for key in ("out", "data") if key in arguments}
-    return benchmark, {**arguments, "shard": shard_of(arguments.get("shard"))}
-
-
-def shard_of(text: str | None) -> Shard | None:
-    """The shard of the option, else of a SLURM array: tasks are counted from the array's first."""
-    if text is not None:
-        return Shard.parse(text)
+def slurm_shard() -> Shard | None:
+    """The shard of a SLURM array: tasks are counted from the array's first."""
     count, index, first = (os.environ.get(f"SLURM_ARRAY_TASK_{name}") for name in ("COUNT", "ID", "MIN"))
     if count and index and int(count) > 1:
-        return Shard.parse(f"{int(index) - int(first or 0) + 1}/{count}")
+        return Shard(index=int(index) - int(first or 0) + 1, count=int(count))
     return None

@@ -79,7 +79,7 @@ def table_command(
 def _result(run: str, protocol: str, subset: str | None, refusals: str, reader: str | None) -> Result:
     """What a run holds, scored; or the item scores that a benchmark's authors released."""
     from refbench.benchmarks import benchmark, names
-    from refbench.tables.scoring import result_of, score_run
+    from refbench.tables.scoring import Origin, result_of, score_run
 
     if run not in names() or (Path(run) / "run.json").exists():
         if subset is not None:
@@ -97,4 +97,4 @@ def _result(run: str, protocol: str, subset: str | None, refusals: str, reader: 
     if protocol not in ("both", theirs):
         raise RefBenchError(f"--protocol {protocol}: the released scores of {bench.title} are of {theirs} only")
     note = "these are the item scores that were released, as the authors' scripts gave them"
-    return result_of(bench, cases, scores, subset=subset, notes=[note], refusals=refusals)
+    return result_of(bench, cases, scores, Origin(subset, notes=[note]), refusals=refusals)

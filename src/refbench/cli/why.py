@@ -40,18 +40,20 @@ def why_command(
     if second is None:
         if protocol is not None:
             raise RefBenchError("--protocols compares both protocols: leave --protocol out")
-        found = why_protocols(first, metric=metric, judge=judge)
+        answers = why_protocols(first, metric=metric, judge=judge)
     else:
-        found = why(first, second, metric=metric, protocol=protocol, judge=judge, data=data)
+        answers = why(first, second, metric=metric, protocol=protocol, judge=judge, data=data)
     if json:
-        said = {
-            "why": [{**one.model_dump(mode="json"), "words": [one.words(step) for step in one.steps]} for one in found]
+        answered = {
+            "why": [
+                {**one.model_dump(mode="json"), "words": [one.words(step) for step in one.steps]} for one in answers
+            ]
         }
-        print(orjson.dumps(said).decode())
+        print(orjson.dumps(answered).decode())
         return 0
     out = console()
-    _print_differences(found, protocols, out)
-    for one in found:
+    _print_differences(answers, protocols, out)
+    for one in answers:
         _print_one(one, out)
     return 0
 
@@ -88,9 +90,9 @@ def _print_one(one: Why, out: Console) -> None:
     for fix in one.fixes:
         out.print(Text(f"  {one.signed(fix.delta)} by {fix.name} ({fix.items} scores): {fix.what}"), style="dim")
     if one.movers:
-        said = "; ".join(
+        moved = "; ".join(
             f"{mover.case} {one.number(mover.first)} to {one.number(mover.second)}" + _OUTPUTS.get(mover.output, "")
             for mover in one.movers
         )
-        out.print(Text(f"Moved most: {said}"))
+        out.print(Text(f"Moved most: {moved}"))
     out.print(Text(one.sentence))

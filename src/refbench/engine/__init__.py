@@ -9,12 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbench.engine.evaluation import Evaluation, evaluate, evaluate_async
+    from refbench.engine.evaluation import Evaluation, evaluate, evaluate_async, generate_async
+    from refbench.engine.options import RunOptions
 
-__all__ = ["Evaluation", "evaluate", "evaluate_async"]
+__all__ = ["Evaluation", "RunOptions", "evaluate", "evaluate_async", "generate_async"]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'refbench.engine' has no attribute {name!r}")
-    return getattr(importlib.import_module("refbench.engine.evaluation"), name)
+    home = "options" if name == "RunOptions" else "evaluation"
+    return getattr(importlib.import_module(f"refbench.engine.{home}"), name)

@@ -108,7 +108,7 @@ async def judge_in_batches(
     """
     again, never = work.transport.policy, RetryPolicy(attempts=1)
     async with Transport(timeout=_TIMEOUT, policy=again) as patient, Transport(timeout=_TIMEOUT, policy=never) as once:
-        windows = [_window(judge, limits, patient, once) for judge in work.judges]
+        windows = [_window(judge, limits, patient, once) for judge in work.setup.judges]
         batching = _Batching(work, windows, BatchJournal(work.recorder.writer.path))
         try:
             await batching.judge(cases, poll_seconds, wait)
@@ -199,10 +199,10 @@ class _Batching:
 
     async def _missing(self, case: AnyCase) -> list[Planned]:
         """The calls that a case needs and that are in no open batch."""
-        planned = await self.work._plan(case)
+        planned = await self.work.plan_case(case)
         coming = {call.act: call.purpose for call in planned if self.journal.holds(call.act)}
         for act, purpose in coming.items():
-            self.work._sharing[act].append(purpose)
+            self.work.sharing[act].append(purpose)
         return [call for call in planned if call.act not in coming]
 
     async def _submit(self, window: _Window) -> None:
@@ -214,7 +214,7 @@ class _Batching:
             await work.budget.release(_worst(call))
         if not taken:
             return
-        calls = [(call, (call.purpose, *work._sharing[call.act])) for call in taken]
+        calls = [(call, (call.purpose, *work.sharing[call.act])) for call in taken]
         batch = self.journal.intend(window.judge, place_of(window.calls), calls, sum(map(_worst, taken)))
         ids = await hand_in(window.batches, batch.tag, list(lines.values()), self.journal.known)
         self.journal.submitted(batch, ids)
@@ -263,8 +263,8 @@ class _Batching:
 
     async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...], *, instead: bool = False) -> None:
         work = self.work
-        if evidence.id in work._sharing:  # planned by this command
-            purposes = (*purposes, *work._sharing.pop(evidence.id))
+        if evidence.id in work.sharing:  # planned by this command
+            purposes = (*purposes, *work.sharing.pop(evidence.id))
             work.progress.done += 1
         self.recorded += 1
         writer = work.recorder.writer
@@ -273,7 +273,7 @@ class _Batching:
             for purpose in purposes:
                 work.recorder.link(evidence.id, purpose)
         else:
-            await work._settle(evidence, purposes, instead=evidence.id if instead else "")
+            await work.settle(evidence, purposes, instead=evidence.id if instead else "")
 
 
 def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -> Evidence:
@@ -285,8 +285,7 @@ def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -
             reply = calls.read(result.status, result.body)
         except RefBenchError as error:  # what would end a live run at once; here all results are in already
             reply = Reply(None, Failure(kind="api_error", detail=str(error)))
-    attempts = (Attempt(status=str(result.status or "unanswered")),)
-    return calls.evidence(request, reply, attempts, price_share=HALF_PRICE, note="batch")
+    return calls.evidence(request, reply, Attempt(status=str(result.status or "unanswered")), HALF_PRICE)
 
 
 def _worst(call: Planned) -> float:

@@ -4,7 +4,7 @@ would take new money and show old numbers, or mix both."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ..
 
 
 @dataclass
-class Before:
+class OnRecord:
     """What is on record for each purpose, which addresses judges had, and what is read as failed in a way that is to
     be tried again."""
 
@@ -134,7 +134,7 @@ class Before:
     """Acts that are with a provider, in a batch."""
 
     @classmethod
-    def of(cls, run: Run, asked_for: Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]) -> Before:
+    def of(cls, run: Run, asked_for: Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]) -> OnRecord:
         before = cls(run, asked_for=dict(asked_for))
         for act, (request, purposes) in before.asked_for.items():
             before._take(act, request, purposes)
@@ -148,6 +148,19 @@ class Before:
             self.acts[purpose] = (*self.acts.get(purpose, ()), act)
             if "endpoint" in request:
                 self.endpoints.setdefault(purpose.judge, set()).add(str(request["endpoint"]))
+
+    def examples(
+        self, dataset: Dataset, models: Sequence[AnyModel], judges: Collection[str]
+    ) -> list[tuple[AnyCase, AnyModel, int]]:
+        """An output (case, model, seed) for each part and protocol that these judges were asked about; the judge ""
+        stands for what is measured."""
+        cases, named = dataset.by_id(), {model.name: model for model in models}
+        chosen: dict[tuple[str, str, str], Purpose] = {}
+        for purpose in self.acts:
+            if purpose.case in cases and purpose.model in named and purpose.judge in judges and purpose.output:
+                chosen.setdefault((purpose.judge, purpose.part, purpose.protocol), purpose)
+        places = dict.fromkeys((purpose.case, purpose.model, purpose.seed) for purpose in chosen.values())
+        return [(cases[case], named[model], seed) for case, model, seed in places]
 
     def known_as(self, purpose: Purpose, canonical: Mapping[str, Any]) -> str:
         """The act that is on record for a purpose, where the same was asked at whatever address, else the new act's

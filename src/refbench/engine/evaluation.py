@@ -1,4 +1,7 @@
-"""evaluate: from the names of a benchmark, models and judges to a result; what the command line calls too."""
+"""evaluate and generate: from the options of a run to its result, or to its pictures alone.
+
+The command line calls the same functions. Running one again is resuming: nothing is made, asked or measured twice.
+"""
 
 from __future__ import annotations
 
@@ -7,37 +10,37 @@ import contextlib
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from refbench.benchmarks import Benchmark
-from refbench.benchmarks.kit.definition import measured_by
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.chat.vlm import VLM, ChatRequest
-from refbench.engine.batch_journal import BatchJournal
-from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.changes import Before, check_pictures
-from refbench.engine.generating import Studio
-from refbench.engine.judging import JudgingRun, Repair, first_error
-from refbench.engine.measuring import MeasuringRun, parts_named
-from refbench.engine.pictures import Gallery
-from refbench.engine.progress import Progress, ProgressPrinter, shown
-from refbench.engine.recorder import Recorder
-from refbench.engine.setup import Models, judging_of, set_up
-from refbench.engine.workers.engines import started
-from refbench.evidence import Evidence, Purpose
-from refbench.failure import KINDS, Failure
-from refbench.judges.prompts import repair_request
+from refbench.engine.changes import OnRecord, check_pictures
+from refbench.engine.generating import GeneratingRun
+from refbench.engine.judging import JudgingRun, first_error, repairer, replies_read_as
+from refbench.engine.options import Dtype, Engine, Protocol, Refusals, RunOptions
+from refbench.engine.pictures import RunPictures
+from refbench.engine.progress import Progress, shown
+from refbench.engine.setup import Setup, prepare_run
+from refbench.engine.workers.engines import StartedEngine, started
+from refbench.evidence import Purpose
+from refbench.failure import Failure
 from refbench.machine import threads
-from refbench.models import AnyModel, ImageModel, seeds_for
+from refbench.models import ImageModel, seeds_for
 from refbench.record import RefBenchError
-from refbench.runs import Run, Shard
+from refbench.runs import LedgerWriter, Run, Shard
+from refbench.runs.ledger import Recorder
 from refbench.tables.result import Result
-from refbench.tables.scorer import whole_parts
-from refbench.tables.scoring import note_measured, noted_metrics, run_result
+from refbench.tables.scoring import Tabling, note_measured, run_result
+
+if TYPE_CHECKING:
+    from refbench.engine.batching import BatchReport
+    from refbench.engine.measuring import MeasuringRun
+    from refbench.engine.options import Judges, Models
 
 
 @dataclass(frozen=True)
@@ -52,179 +55,144 @@ class Evaluation:
     batches: BatchReport | None = None
 
 
-async def evaluate_async(
-    name: str,
-    *,
-    models: Models,
-    judges: Sequence[str] = (),
-    out: Path | str,
-    data: Path | str | None = None,
-    subset: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    protocol: str = "both",
-    limit: int | None = None,
-    shard: Shard | None = None,
-    seeds: int = 1,
-    repeats: int = 1,
-    retry: Sequence[str] = (),
-    replace: bool = False,
-    budget: str | None = None,
-    concurrency: int = 32,
-    timeout: float = 180.0,
-    repair: bool = True,
-    rubric: str | None = None,
-    batch: bool = False,
-    wait: bool = True,
-    metrics: Sequence[str] | str = (),
-    device: str = "cpu",
-    dtype: str = "float32",
-    making: int = 8,
-    engine: str = "embedded",
-    address: str | None = None,
-    refusals: str = "conditional",
-    show: bool = False,
-) -> Evaluation:
-    """Judge and measure what is not judged and measured yet, and table the run. Running it again is resuming.
+@dataclass(frozen=True)
+class Generation:
+    """How many outputs there are now, how many failed, and why it ended ("" when complete)."""
 
-    `metrics` are the parts to measure: all that can run on this machine by default, ("none",) for none; own cases are
-    measured by those that are named. With `batch`, calls are handed in as provider batches at half the price; without
-    `wait`, their results are left to a later command. With `replace`, outputs of a folder that changed take the place
-    of those on record. With `engine="ray"`, metrics, local image models and local judges run on the nodes of a cluster.
-    """
-    out, data = Path(out), Path(data) if data is not None else None
-    listed = [metrics] if isinstance(metrics, str) else metrics
-    named = [name.strip() for text in listed for name in text.split(",") if name.strip()]
-    # Own cases keep the columns that they were given before; a command that names none measures all of them.
-    columns = noted_metrics(Run.open(out)) if (out / "run.json").exists() else {}
-    for kind in retry:
-        if kind not in KINDS:
-            raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
-    async with started(engine, address, out) as on, Transport(concurrency=concurrency, timeout=timeout) as transport:
-        setup = set_up(
-            name,
-            transport,
-            models=models,
-            judges=judges,
-            data=data,
-            subset=subset,
-            settings=settings,
-            limit=limit,
-            shard=shard,
-            seeds=seeds,
-            rubric=rubric,
-            metrics=sorted({*columns, *named} - {"none"}),
-            place=on.cluster,
-            scratch=on.scratch,
-        )
-        bench = setup.bench
-        judging, recorded = judging_of(setup)
+    run: Run
+    there: int
+    failed: Mapping[str, int]
+    stopped: str
+    first_failure: str = ""
+    """Case, model and what was said, of one that failed: mostly the others failed for the same reason."""
+
+
+async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluation:
+    """Judge and measure what is not judged and measured yet, and table the run; `show` prints progress on stderr."""
+    async with _prepared(options) as (setup, engine, transport):
         if show and (odd := setup.dataset.lacking(setup.cases)):
             print(f"Warning: {odd}.", file=sys.stderr)
-        chosen = chosen_metrics(bench, setup.dataset.cases, named)
-        if on.cluster is not None:
-            await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
-            if chosen is not None and device != "cpu":
-                on.cluster.wants_gpu()
-        run = Run.create(
-            out, bench.name, setup.dataset.cases, subset=subset, settings=recorded, keep=bench.source, code=bench.code
-        )
-        money = Budget.parse(budget, run.spent_usd())
-        if money.cap is not None:
-            prices_must_be_known(setup.judges, setup.models)
-        measured_before = run.notes("not measured ")
-        progress = Progress()
-        report: BatchReport | None = None
-        with run.writer(shard) as writer, contextlib.ExitStack() as stack:
-            check_pictures(run, writer, setup.dataset, setup.models, replace=replace)
-            before = Before.of(run, BatchJournal(writer.path).all_asked())
-            recorder = stack.enter_context(Recorder(writer))
-            studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
-            studio.open(setup.models)
-            gallery = Gallery(run, setup.dataset, recorder, setup.policy, studio)
-            work = JudgingRun(
-                run=run,
-                dataset=setup.dataset,
-                models=setup.models,
-                judges=setup.judges,
-                judging=judging,
-                transport=transport,
-                budget=money,
-                recorder=recorder,
-                gallery=gallery,
-                before=before,
-                seeds=seeds,
-                repeats=repeats,
-                retry=frozenset(retry),
-                repair=repairer(bench) if repair else None,
-                progress=progress,
-                read_as=read_as(bench, run, setup.dataset.cases, frozenset(retry)) if retry else frozenset(),
-            )
-            measuring = MeasuringRun(
-                bench=bench,
-                dataset=setup.dataset,
-                models=setup.models,
-                gallery=gallery,
-                recorder=recorder,
-                executor=on.executor,
-                before=before,
-                cluster=on.cluster.layout() if on.cluster is not None else None,
-                parts=chosen or (),
-                seeds=seeds,
-                device=device,
-                dtype=dtype,
-                retry=frozenset(retry),
-                progress=progress,
-            )
-            if setup.judges:
-                await work.rehearse(setup.dataset.cases)
-            if chosen is not None:
-                await measuring.rehearse(setup.dataset.cases)
+        if engine.cluster is not None and setup.parts is not None and options.device != "cpu":
+            engine.cluster.wants_gpu()
+        if options.budget is not None:
+            setup.prices_must_be_known()
+        run = setup.create_run()
+        with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
+            on_record = OnRecord.of(run, _asked_in_batches(writer))
+            judging = work.judging(transport, on_record)
+            measuring = work.measuring(engine, on_record) if setup.parts is not None else None
+            await judging.rehearse()
+            if measuring is not None:
+                await measuring.rehearse()
             # Nothing is refused any more: only now may the run know what it was asked for.
-            writer.want(limit)
-            note_measured(writer, bench)
-            for model in setup.models:
-                writer.note_seeds(model.name, len(seeds_for(model, seeds)))
-            studio.note()
-            # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
-            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
-            writer.note("threads", str(threads()))
-            for judge in setup.judges:
-                writer.note(f"family of {judge.name}", judge.family)
-            printer = ProgressPrinter(progress) if show else None
-            async with _interruptible(transport, work, measuring, studio), shown(printer):
-                try:
-                    async with asyncio.TaskGroup() as group:
-                        if chosen is not None:
-                            group.create_task(measuring.measure(setup.cases))
-                        if setup.judges and batch:
-                            report = await judge_in_batches(work, setup.cases, wait=wait)
-                        elif setup.judges:
-                            await work.judge(setup.cases)
-                except BaseExceptionGroup as errors:
-                    raise first_error(errors) from None
-            for part in bench.asking.measured:
-                left_out = chosen is None or (chosen and part not in chosen)
-                reason = measured_before.get(part, "it was left out by --metrics") if left_out else ""
-                writer.note(f"not measured {part}", measuring.left_out.get(part, reason))
-        for judge in setup.judges:
-            await judge.close()
-        for model in setup.models:
-            if isinstance(model, ImageModel):
-                await model.close()
+            work.note()
+            async with _interruptible(transport, judging, measuring, work.generating), shown(work.progress, show=show):
+                batches = await _judge_and_measure(judging, measuring)
+            work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
-    result = run_result(run, bench, setup.dataset.cases, protocol=protocol, systems=systems, refusals=refusals)
-    stopped = work.stopped or studio.stopped
-    return Evaluation(result=result, stopped=stopped, progress=progress, run=run, budget=money, batches=report)
+    tabling = Tabling(options.protocol, refusals=options.refusals)
+    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems)
+    return Evaluation(result, judging.stopped or work.generating.stopped, work.progress, run, work.budget, batches)
 
 
-def evaluate(name: str, **arguments: object) -> Evaluation:
-    """`evaluate_async` for everyone else: runs in a loop of its own thread, so that notebooks can call it too."""
+async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun | None) -> BatchReport | None:
+    """Both at once, all models on a case before the next; reports on batches where calls are handed in so."""
+    setup, report = judging.setup, None
+    try:
+        async with asyncio.TaskGroup() as group:
+            if measuring is not None:
+                group.create_task(measuring.measure(setup.cases))
+            if setup.judges and setup.options.batch:
+                from refbench.engine.batching import judge_in_batches
+
+                report = await judge_in_batches(judging, setup.cases, wait=setup.options.wait)
+            elif setup.judges:
+                await judging.judge(setup.cases)
+    except BaseExceptionGroup as errors:
+        raise first_error(errors) from None
+    return report
+
+
+def evaluate(
+    benchmark: str,
+    *,
+    models: Models,
+    out: Path | str,
+    judges: Judges = (),
+    data: Path | str | None = None,
+    subset: str | None = None,
+    metrics: Sequence[str] | str = (),
+    seeds: int = 1,
+    replace: bool = False,
+    repeats: int = 1,
+    rubric: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    repair: bool = True,
+    batch: bool = False,
+    wait: bool = True,
+    limit: int | None = None,
+    shard: Shard | str | None = None,
+    budget: str | None = None,
+    retry: Sequence[str] = (),
+    concurrency: int = 32,
+    generate_concurrency: int = 8,
+    timeout: float = 180.0,
+    device: str = "cpu",
+    dtype: Dtype = "float32",
+    engine: Engine = "embedded",
+    address: str | None = None,
+    protocol: Protocol = "both",
+    refusals: Refusals = "conditional",
+    show: bool = False,
+) -> Evaluation:
+    """Judge and measure models' outputs on a benchmark and table them. Calling it again is resuming.
+
+    Works in notebooks too, in a thread of its own; on a loop of yours, await `refbench.engine.evaluate_async`.
+
+    Args:
+        benchmark: A benchmark's name, a Python file that holds one, or cases of your own (.jsonl, .csv, .parquet).
+        models: Specs (`"A=folder:out/A"`) or models; or by name: specs, models, functions that paint.
+        out: The run directory.
+        judges: Specs such as `"openai:gpt-4o"`; several are a panel.
+        data: The directory of the official data; by default $REFBENCH_DATA/NAME.
+        subset: Only the cases of a named subset, for example "paper874".
+        metrics: The parts to measure: all that can run on this machine by default, "none" for none. Own cases are
+            measured by those that are named.
+        seeds: Outputs of each model and case, with the seeds 0, 1, ...
+        replace: Outputs of a folder that changed take the place of those on record, which are retired.
+        repeats: How often each judge is asked the same.
+        rubric: For cases of your own: a shipped rubric or a Markdown file.
+        settings: The benchmark's own settings of judging, and `max_side` and `quality` of pictures that are sent.
+        repair: Ask once more, quoting the reply, where a reply could not be read.
+        batch: Hand calls in as provider batches at half the price.
+        wait: With `batch`: stay until the results are there; else a later call collects them.
+        limit: Only the first cases of the fair order.
+        shard: The i-th of n parts, as "i/n".
+        budget: Most that the run may cost in all, for example "5usd".
+        retry: Kinds of final failure that are tried again, for example "refused".
+        concurrency: Most calls in flight at an endpoint.
+        generate_concurrency: Most pictures of a model in the making.
+        timeout: Seconds to wait for a reply.
+        device: Where large networks run: "cpu", "cuda" (all GPUs), "cuda:0,cuda:1".
+        dtype: Numbers of large networks, recorded.
+        engine: "ray" runs metrics, local image models and local judges on the nodes of a cluster.
+        address: With "ray": "auto" or HOST:PORT of a cluster; without it a Ray of this machine.
+        protocol: Which numbers to give.
+        refusals: How a model's own failures count.
+        show: Print progress on stderr.
+    """
+    given = dict(locals())  # the arguments, whose names are those of the options
+    show = given.pop("show")
+    return _in_its_own_thread(RunOptions.of({**given, "settings": settings or {}}), show)
+
+
+def _in_its_own_thread(options: RunOptions, show: bool) -> Evaluation:
     done: Future[Evaluation] = Future()
 
     def work() -> None:
         try:
-            done.set_result(asyncio.run(evaluate_async(name, **arguments)))  # type: ignore[arg-type]
+            done.set_result(asyncio.run(evaluate_async(options, show=show)))
         except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
             done.set_exception(error)
 
@@ -234,69 +202,152 @@ def evaluate(name: str, **arguments: object) -> Evaluation:
     return done.result()
 
 
-def repairer(bench: Benchmark) -> Repair:
-    """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
-    reader = bench.scoring.protocols["corrected"].read
+async def generate_async(options: RunOptions, *, show: bool = False) -> Generation:
+    """Make the pictures of every case that are not in the run yet; it can be judged and measured later."""
+    failed: Counter[str] = Counter()
+    failures: list[str] = []
+    there = 0
 
-    def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
-        if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
-            return None
-        failures = [score.failure for score in reader(case, purpose, evidence) if score.failure is not None]
-        if not any(failure.kind == "unparsable" for failure in failures):
-            return None
-        return repair_request(request, evidence.reply, "The form is the one that was described above.")
+    async def make(case: AnyCase, model: ImageModel, seed: int) -> None:
+        nonlocal there
+        made = () if work.generating.stopped else await work.generating.outputs(case, model, seed)
+        if isinstance(made, Failure):
+            failed[made.kind] += 1
+            failures.append(f"{case.id} by {model.name}: {made}")
+        elif made:
+            there += 1
 
-    return repair
-
-
-def read_as(bench: Benchmark, run: Run, cases: Sequence[AnyCase], kinds: frozenset[str]) -> frozenset[str]:
-    """Acts whose replies a reader of some protocol takes for such a failure: a refusal in words is a reply."""
-    by_id = {case.id: case for case in cases}
-    acts: dict[Purpose, list[str]] = {}
-
-    def noted() -> Iterator[tuple[Purpose, Evidence]]:
-        for purpose, evidence in run.evidence():
-            if evidence.kind == "chat" and evidence.reply is not None and "+" not in purpose.part:
-                whole = purpose.model_copy(update={"part": purpose.part.partition("/")[0]})
-                acts.setdefault(whole, []).append(evidence.id)
-                yield purpose, evidence
-
-    found: set[str] = set()
-    for purpose, evidence in whole_parts(noted()):
-        if purpose.case not in by_id:
-            continue
-        for name, protocol in bench.scoring.protocols.items():
-            if purpose.protocol in ("", name):
-                read = protocol.read(by_id[purpose.case], purpose, evidence)
-                if any(score.failure is not None and score.failure.kind in kinds for score in read):
-                    found.update(acts[purpose])
-    return frozenset(found)
+    async with _prepared(options, scored=False) as (setup, _, _):
+        models = [model for model in setup.models if isinstance(model, ImageModel)]
+        if len(models) < len(setup.models):
+            raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
+        if options.budget is not None:
+            setup.prices_must_be_known()
+        run = setup.create_run()
+        with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
+            work.note(measured=False)
+            try:
+                async with shown(work.progress, show=show), asyncio.TaskGroup() as group:
+                    for case in setup.cases:
+                        for model in models:
+                            for seed in range(options.seeds):
+                                group.create_task(make(case, model, seed))
+            except BaseExceptionGroup as errors:
+                raise first_error(errors) from None
+    return Generation(run, there, failed, work.generating.stopped, min(failures, default=""))
 
 
-def chosen_metrics(bench: Benchmark, cases: Sequence[AnyCase], metrics: Sequence[str]) -> Sequence[str] | None:
-    """The parts to measure, all when empty; None for none. What does not exist is refused before anything starts."""
-    measured_by(bench, cases)
-    if tuple(metrics) == ("none",) or (bench.asking.measuring is None and not metrics):
-        return None
-    return parts_named(bench, metrics)
+def _asked_in_batches(writer: LedgerWriter) -> Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]:
+    """What is with providers, in batches that have not ended. Most runs have none."""
+    if not any(writer.path.parent.glob("*batches.jsonl")):
+        return {}
+    from refbench.engine.batch_journal import BatchJournal
 
-
-def prices_must_be_known(judges: Sequence[VLM], models: Sequence[AnyModel]) -> None:
-    for model in models:
-        if isinstance(model, ImageModel) and model.traits.price is None:
-            raise RefBenchError(
-                f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
-            )
-    for judge in judges:
-        if judge.price is None:
-            raise RefBenchError(
-                f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec (dollars "
-                "for a million tokens), or install the prices with pip install 'refbench[prices]'"
-            )
+    return BatchJournal(writer.path).all_asked()
 
 
 @contextlib.asynccontextmanager
-async def _interruptible(transport: Transport, *works: JudgingRun | MeasuringRun | Studio) -> AsyncIterator[None]:
+async def _prepared(
+    options: RunOptions, *, scored: bool = True
+) -> AsyncIterator[tuple[Setup, StartedEngine, Transport]]:
+    """The checked setup on a started engine; everything is closed at the end."""
+    async with (
+        started(options.engine, options.address, options.run_directory) as engine,
+        Transport(concurrency=options.concurrency, timeout=options.timeout) as transport,
+    ):
+        setup = prepare_run(options, transport, scored=scored, place=engine.cluster, scratch=engine.scratch)
+        try:
+            if engine.cluster is not None:
+                await engine.cluster.see(setup.dataset.root, setup.dataset.picture_root)
+            yield setup, engine, transport
+        finally:
+            await setup.close()
+
+
+@dataclass
+class _Work:
+    """What generating, judging and measuring of one run share."""
+
+    setup: Setup
+    run: Run
+    recorder: Recorder
+    budget: Budget
+    generating: GeneratingRun
+    pictures: RunPictures
+    progress: Progress
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, setup: Setup, run: Run, writer: LedgerWriter) -> Iterator[_Work]:
+        """Refuses what changed since it was recorded, before anything is paid for."""
+        options, dataset = setup.options, setup.dataset
+        budget = Budget.parse(options.budget, run.spent_usd())
+        check_pictures(run, writer, dataset, setup.models, replace=options.replace)
+        with Recorder(writer) as recorder:
+            progress = Progress()
+            generating = GeneratingRun(
+                run, dataset, recorder, budget, progress, options.generate_concurrency, frozenset(options.retry)
+            )
+            generating.open(setup.models)
+            pictures = RunPictures(run, dataset, recorder, setup.policy, generating)
+            yield cls(setup, run, recorder, budget, generating, pictures, progress)
+
+    def judging(self, transport: Transport, on_record: OnRecord) -> JudgingRun:
+        setup, retry = self.setup, self.setup.options.retry
+        return JudgingRun(
+            setup=setup,
+            run=self.run,
+            transport=transport,
+            budget=self.budget,
+            recorder=self.recorder,
+            pictures=self.pictures,
+            on_record=on_record,
+            repair=repairer(setup.bench) if setup.options.repair else None,
+            progress=self.progress,
+            failed_replies=replies_read_as(retry, setup, self.run) if retry else frozenset(),
+        )
+
+    def measuring(self, engine: StartedEngine, on_record: OnRecord) -> MeasuringRun:
+        from refbench.engine.measuring import MeasuringRun
+
+        return MeasuringRun(
+            setup=self.setup,
+            pictures=self.pictures,
+            recorder=self.recorder,
+            executor=engine.executor(),
+            on_record=on_record,
+            cluster=engine.cluster.layout() if engine.cluster is not None else None,
+            progress=self.progress,
+        )
+
+    def note(self, *, measured: bool = True) -> None:
+        """Write down what the run was asked for."""
+        setup, writer = self.setup, self.recorder.writer
+        writer.want(setup.options.limit)
+        if measured:
+            note_measured(writer, setup.bench)
+        for model in setup.models:
+            writer.note_seeds(model.name, len(seeds_for(model, setup.options.seeds)))
+        self.generating.note()
+        # Where the inputs lay, so that pages find them again; a fact about the machine, in no fingerprint.
+        writer.note_data(setup.dataset.root, setup.dataset.picture_root)
+        writer.note("threads", str(threads()))
+        for judge in setup.judges:
+            writer.note(f"family of {judge.name}", judge.family)
+
+    def note_not_measured(self, impossible: Mapping[str, str]) -> None:
+        """Write down which parts have no values and why; what was noted before stands for parts left out now."""
+        wanted, noted = self.setup.parts, self.run.notes("not measured ")
+        for part in self.setup.bench.asking.measured:
+            unwanted = wanted is None or (wanted and part not in wanted)
+            reason = noted.get(part, "it was left out by --metrics") if unwanted else ""
+            self.recorder.writer.note(f"not measured {part}", impossible.get(part, reason))
+
+
+@contextlib.asynccontextmanager
+async def _interruptible(
+    transport: Transport, *works: JudgingRun | MeasuringRun | GeneratingRun | None
+) -> AsyncIterator[None]:
     """The first interrupt lets the calls in flight finish and says so, the second ends at once."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
@@ -310,7 +361,8 @@ async def _interruptible(transport: Transport, *works: JudgingRun | MeasuringRun
             task.cancel()
             return
         for work in works:
-            work.stopped = "interrupt"
+            if work is not None:
+                work.stopped = "interrupt"
         flight = f"finishing {transport.in_flight} calls in flight"
         print(f"\nrefbench: {flight}; press Ctrl-C again to stop now", file=sys.stderr, flush=True)
 
@@ -326,101 +378,3 @@ async def _interruptible(transport: Transport, *works: JudgingRun | MeasuringRun
     finally:
         if handled:
             loop.remove_signal_handler(signal.SIGINT)
-
-
-# generate: pictures only. The same run can be measured and judged later, and nothing is made twice.
-
-
-@dataclass(frozen=True)
-class Generation:
-    """How many outputs there are now, how many failed, and why it ended ("" when complete)."""
-
-    run: Run
-    there: int
-    failed: dict[str, int]
-    stopped: str
-    first_failure: str = ""
-    """Case, model and what was said, of one that failed: mostly the others failed for the same reason."""
-
-
-async def generate_async(
-    name: str,
-    *,
-    models: Models,
-    out: Path,
-    data: Path | None = None,
-    subset: str | None = None,
-    limit: int | None = None,
-    shard: Shard | None = None,
-    retry: Sequence[str] = (),
-    budget: str | None = None,
-    seeds: int = 1,
-    making: int = 8,
-    timeout: float = 600.0,
-    rubric: str | None = None,
-    engine: str = "embedded",
-    address: str | None = None,
-    show: bool = False,
-) -> Generation:
-    """Make the pictures of every case that are not in the run yet."""
-    async with started(engine, address, out) as on, Transport(concurrency=making, timeout=timeout) as transport:
-        setup = set_up(
-            name,
-            transport,
-            models=models,
-            judges=(),
-            data=data,
-            subset=subset,
-            limit=limit,
-            shard=shard,
-            rubric=rubric,
-            scored=False,
-            place=on.cluster,
-            scratch=on.scratch,
-        )
-        makers = [model for model in setup.models if isinstance(model, ImageModel)]
-        if len(makers) < len(setup.models):
-            raise RefBenchError("refbench generate makes pictures: folder: and baseline:truth have theirs already")
-        bench, cases = setup.bench, setup.dataset.cases
-        if on.cluster is not None:
-            await on.cluster.see(setup.dataset.root, setup.dataset.picture_root)
-        _, recorded = judging_of(setup)
-        run = Run.create(out, bench.name, cases, subset=subset, settings=recorded, keep=bench.source, code=bench.code)
-        progress = Progress()
-        with run.writer(shard) as writer, contextlib.ExitStack() as stack:
-            check_pictures(run, writer, setup.dataset, makers)
-            recorder = stack.enter_context(Recorder(writer))
-            writer.want(limit)
-            for model in makers:
-                writer.note_seeds(model.name, seeds)
-            writer.note_data(setup.dataset.root, setup.dataset.picture_root)
-            writer.note("threads", str(threads()))
-            money = Budget.parse(budget, run.spent_usd())
-            studio = Studio(run, setup.dataset, recorder, money, progress, making, frozenset(retry))
-            studio.open(makers)
-            studio.note()
-            failed: dict[str, int] = {}
-            told: list[str] = []
-            there = 0
-
-            async def one(case: AnyCase, model: ImageModel, seed: int) -> None:
-                nonlocal there
-                found = () if studio.stopped else await studio.outputs(case, model, seed)
-                if isinstance(found, Failure):
-                    failed[found.kind] = failed.get(found.kind, 0) + 1
-                    told.append(f"{case.id} by {model.name}: {found}")
-                elif found:
-                    there += 1
-
-            try:
-                async with shown(ProgressPrinter(progress) if show else None), asyncio.TaskGroup() as group:
-                    for case in setup.cases:
-                        for model in makers:
-                            for seed in range(seeds):
-                                group.create_task(one(case, model, seed))
-            except BaseExceptionGroup as errors:
-                raise first_error(errors) from None
-            finally:
-                for model in makers:
-                    await model.close()
-    return Generation(run, there, failed, studio.stopped, min(told, default=""))

@@ -1,4 +1,4 @@
-"""The studio: pictures that models make. Each is made once, and on record before anybody looks at it."""
+"""Generating: pictures that models make, each once, and on record before anybody looks at it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from refbench.benchmarks import Dataset
 from refbench.calls import Budget, BudgetSpentError
 from refbench.case import AnyCase
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
@@ -21,14 +20,14 @@ from refbench.output import Output, StoredPicture
 from refbench.pictures import PictureFacts, facts_of
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Run
-from refbench.runs.ledger import KnownPicture, file_state
+from refbench.runs.ledger import KnownPicture, Recorder, file_state
 
 _NOTE = "model "
 _FOUND = {"kind": "pictures that were there"}
 
 
 @dataclass
-class Studio:
+class GeneratingRun:
     """Makes what is not there yet, at most `concurrency` pictures of a model at a time."""
 
     run: Run

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from refbench.benchmarks import Dataset
-from refbench.benchmarks.kit.definition import Asked, Judging, Material
+from refbench.benchmarks import Benchmark
+from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
-from refbench.engine.changes import Before
-from refbench.engine.concurrency import ahead
-from refbench.engine.pictures import Gallery
+from refbench.engine.changes import OnRecord
+from refbench.engine.pictures import RunPictures, ahead
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
+from refbench.engine.setup import Setup
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import AnyModel, seeds_for
+from refbench.judges.prompts import repair_request
+from refbench.models import AnyModel
 from refbench.output import content_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
+from refbench.runs.ledger import Recorder
+from refbench.tables.scorer import whole_parts
 
 _MOST_REPEATS = 1000
 _MOST_ASKED = 2
@@ -58,28 +60,22 @@ class Planned:
 class JudgingRun:
     """Everything that judging needs, together. `stopped` says why it ended early, "" if it did not."""
 
+    setup: Setup
     run: Run
-    dataset: Dataset
-    models: Sequence[AnyModel]
-    judges: Sequence[VLM]
-    judging: Judging
     transport: Transport
     budget: Budget
     recorder: Recorder
-    gallery: Gallery
-    before: Before
-    seeds: int = 1
-    repeats: int = 1
-    retry: frozenset[str] = frozenset()
+    pictures: RunPictures
+    on_record: OnRecord
     repair: Repair | None = None
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
-    read_as: frozenset[str] = frozenset()
+    failed_replies: frozenset[str] = frozenset()
     """Acts whose replies a reader takes for a failure that is to be tried again."""
     _retried: set[str] = field(default_factory=set)
     _cases: dict[str, AnyCase] = field(default_factory=dict)
     _unread: dict[str, Evidence] = field(default_factory=dict)
-    _sharing: dict[str, list[Purpose]] = field(default_factory=dict)
+    sharing: dict[str, list[Purpose]] = field(default_factory=dict)
     """Acts on their way, with the other purposes that wait for the same reply."""
 
     async def judge(self, cases: Sequence[AnyCase]) -> None:
@@ -87,7 +83,7 @@ class JudgingRun:
         self._cases = {case.id: case for case in cases}
         self._unread = self._unrepaired() if self.repair else {}
         # A few more than can be in flight: enough to keep every place taken, few enough to have their pictures at hand.
-        calls = _Open((self.transport.concurrency + _AHEAD) * len(self.judges))
+        calls = _Open((self.transport.concurrency + _AHEAD) * len(self.setup.judges))
 
         async def one(planned: Sequence[Planned], worst: float) -> None:
             try:
@@ -99,7 +95,7 @@ class JudgingRun:
                 await calls.close(len(planned))
 
         # The pictures of the next few cases are opened and hashed ahead.
-        plans = ahead(cases, self._plan, _AHEAD)
+        plans = ahead(cases, self.plan_case, _AHEAD)
         try:
             async with aclosing(plans), asyncio.TaskGroup() as group:
                 async for planned in plans:
@@ -117,20 +113,15 @@ class JudgingRun:
         except BaseExceptionGroup as errors:
             raise first_error(errors) from None
 
-    async def rehearse(self, cases: Sequence[AnyCase]) -> None:
-        """See on a few cases, one for each judge and part, that what is asked now is what is on record: prompts,
+    async def rehearse(self) -> None:
+        """See on a few outputs, one for each judge and part, that what is asked now is what is on record: prompts,
         parameters and models that changed are refused here, before anything is paid for."""
-        by_id, judges = {case.id: case for case in cases}, {judge.name: judge for judge in self.judges}
-        models = {model.name: model for model in self.models}
-        chosen: dict[tuple[str, str, str], Purpose] = {}
-        for purpose in self.before.acts:
-            if purpose.case in by_id and purpose.model in models and purpose.judge in judges and purpose.output:
-                chosen.setdefault((purpose.judge, purpose.part, purpose.protocol), purpose)
-        for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
-            for item, output, _ in await self._asked(by_id[case], models[model], seed):
-                for judge in self.judges if item.settled is None else ():
-                    purpose = purpose_of(by_id[case], model, seed, judge, 0, item, output)
-                    self.before.known_as(purpose, judge.canonical(item.request, item.draw * _MOST_REPEATS))
+        names = {judge.name for judge in self.setup.judges}
+        for case, model, seed in self.on_record.examples(self.setup.dataset, self.setup.models, names):
+            for item, output, _ in await self._asked(case, model, seed):
+                for judge in self.setup.judges if item.settled is None else ():
+                    purpose = purpose_of(case, model.name, seed, judge, 0, item, output)
+                    self.on_record.known_as(purpose, judge.canonical(item.request, item.draw * _MOST_REPEATS))
 
     def _unrepaired(self) -> dict[str, Evidence]:
         """Replies on record that could not be read and were not asked for again: their run was stopped in between."""
@@ -151,13 +142,13 @@ class JudgingRun:
                 found[evidence.id], places[evidence.id] = evidence, place
         return {act: evidence for act, evidence in found.items() if places[act] not in repaired}
 
-    async def _plan(self, case: AnyCase) -> list[Planned]:
+    async def plan_case(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
         found: list[Planned] = []
-        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
+        for model, seed in self.setup.models_and_seeds():
             asked = await self._asked(case, model, seed)
-            for judge in self.judges:
-                for repeat in range(self.repeats):
+            for judge in self.setup.judges:
+                for repeat in range(self.setup.options.repeats):
                     for item, output, material in asked:
                         purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
                         if item.settled is not None:
@@ -174,31 +165,31 @@ class JudgingRun:
         if material is None:
             return []
         output = content_of(picture.original.sha256 for picture in material.outputs)
-        if self.judging.compose is not None:
-            material = await asyncio.to_thread(self.judging.compose, case, material, self.gallery.store)
-        return [(item, output, material) for item in self.judging.ask(case, material)]
+        if self.setup.judging.compose is not None:
+            material = await asyncio.to_thread(self.setup.judging.compose, case, material, self.pictures.store)
+        return [(item, output, material) for item in self.setup.judging.ask(case, material)]
 
     async def _planned(self, purpose: Purpose, judge: VLM, item: Asked, pictures: Pictures) -> Planned | None:
         number = purpose.repeat + item.draw * _MOST_REPEATS
-        act = self.before.known_as(purpose, judge.canonical(item.request, number))
+        act = self.on_record.known_as(purpose, judge.canonical(item.request, number))
         writer = self.recorder.writer
         self.progress.expected += 1
         failed = writer.failed(act)
         unread = self._unread.pop(act, None)
         if unread is not None:
-            self._sharing[act] = []
+            self.sharing[act] = []
             worst = judge.worst_cost(item.request, pictures) or 0.0
             return Planned(purpose, judge, item.request, pictures, act, number, worst, unread)
-        again = act not in self._retried and (act in self.read_as or failed in self.retry)
+        again = act not in self._retried and (act in self.failed_replies or failed in self.setup.options.retry)
         if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.known += 1
             self.recorder.link(act, purpose)
             return None
-        if act in self._sharing:  # the same request is on its way for another purpose
-            self._sharing[act].append(purpose)
+        if act in self.sharing:  # the same request is on its way for another purpose
+            self.sharing[act].append(purpose)
             self.progress.known += 1
             return None
-        self._sharing[act] = []
+        self.sharing[act] = []
         worst = judge.worst_cost(item.request, pictures) or 0.0
         most = _MOST_ASKED * worst if self.repair else worst
         if again:
@@ -221,13 +212,13 @@ class JudgingRun:
 
     async def _material(self, case: AnyCase, model: AnyModel, seed: int = 0) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
-        golden = case.targets if self.judging.shows_targets else ()
-        outputs = await self.gallery.gather(case, model, (*case.request.pictures, *golden), seed)
-        inputs = [self.dataset.path(picture) for picture in case.request.pictures]
-        targets = [self.dataset.path(picture) for picture in golden]
+        golden = case.targets if self.setup.judging.shows_targets else ()
+        outputs = await self.pictures.gather(case, model, (*case.request.pictures, *golden), seed)
+        inputs = [self.setup.dataset.path(picture) for picture in case.request.pictures]
+        targets = [self.setup.dataset.path(picture) for picture in golden]
         if outputs is None:
             return None
-        unreadable = [s for s in map(self.gallery.picture, (*inputs, *targets)) if isinstance(s, Failure)]
+        unreadable = [s for s in map(self.pictures.picture, (*inputs, *targets)) if isinstance(s, Failure)]
         if unreadable:
             await self._record_unsendable(case, model.name, seed, unreadable[0])
             return None
@@ -239,13 +230,13 @@ class JudgingRun:
 
     async def _record_unsendable(self, case: AnyCase, model: str, seed: int, failure: Failure) -> None:
         """A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing."""
-        for judge in self.judges:
+        for judge in self.setup.judges:
             act = Evidence(kind="chat", request={"unsendable": case.id, "judge": judge.name}, failure=failure)
             purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*", seed=seed)
             await self.recorder.record((act, (purpose,)))
 
     def _ready(self, path: Path, *, output: bool = False) -> SentPicture:
-        picture = self.gallery.output(path) if output else self.gallery.picture(path)
+        picture = self.pictures.output(path) if output else self.pictures.picture(path)
         assert isinstance(picture, SentPicture)
         return picture
 
@@ -264,24 +255,63 @@ class JudgingRun:
                 raise
             if judge.endpoint is None:  # the transport has not seen this call
                 limiter.answered()
-            purposes = (purpose, *self._sharing.pop(planned.act))
+            purposes = (purpose, *self.sharing.pop(planned.act))
             if planned.unread is None:
-                await self._settle(evidence, purposes, instead=planned.instead)
+                await self.settle(evidence, purposes, instead=planned.instead)
             repair = self.repair if self.stopped != "interrupt" else None  # the next run makes up for it
             again = repair(self._cases[purpose.case], purpose, evidence, planned.request) if repair else None
             if again is not None:
                 act = content_key({"kind": "chat", **judge.canonical(again, planned.number)})
                 second = tuple(p.model_copy(update={"part": f"{p.part}+repair"}) for p in purposes)
                 if not self.recorder.writer.succeeded(act):
-                    await self._settle(await judge.ask(again, planned.pictures, planned.number), second)
+                    await self.settle(await judge.ask(again, planned.pictures, planned.number), second)
         self.progress.done += 1
 
-    async def _settle(self, evidence: Evidence, purposes: tuple[Purpose, ...], *, instead: str = "") -> None:
+    async def settle(self, evidence: Evidence, purposes: tuple[Purpose, ...], *, instead: str = "") -> None:
         self.budget.pay(evidence.cost_usd)
         self.progress.spent_usd = self.budget.spent
         if evidence.failure is not None:
             self.progress.failed[evidence.failure.kind] += 1
         await self.recorder.record((evidence, purposes), instead=instead)
+
+
+def repairer(bench: Benchmark) -> Repair:
+    """Ask once more, quoting the reply, when the corrected reader could not read all of it."""
+    reader = bench.scoring.protocols["corrected"].read
+
+    def repair(case: AnyCase, purpose: Purpose, evidence: Evidence, request: ChatRequest) -> ChatRequest | None:
+        if evidence.reply is None or purpose.protocol == "paper" or "/" in purpose.part:
+            return None
+        failures = [score.failure for score in reader(case, purpose, evidence) if score.failure is not None]
+        if not any(failure.kind == "unparsable" for failure in failures):
+            return None
+        return repair_request(request, evidence.reply, "The form is the one that was described above.")
+
+    return repair
+
+
+def replies_read_as(kinds: Sequence[str], setup: Setup, run: Run) -> frozenset[str]:
+    """Acts whose replies a reader of some protocol takes for such a failure: a refusal in words is a reply."""
+    by_id, bench = setup.dataset.by_id(), setup.bench
+    acts: dict[Purpose, list[str]] = {}
+
+    def noted() -> Iterator[tuple[Purpose, Evidence]]:
+        for purpose, evidence in run.evidence():
+            if evidence.kind == "chat" and evidence.reply is not None and "+" not in purpose.part:
+                whole = purpose.model_copy(update={"part": purpose.part.partition("/")[0]})
+                acts.setdefault(whole, []).append(evidence.id)
+                yield purpose, evidence
+
+    found: set[str] = set()
+    for purpose, evidence in whole_parts(noted()):
+        if purpose.case not in by_id:
+            continue
+        for name, protocol in bench.scoring.protocols.items():
+            if purpose.protocol in ("", name):
+                read = protocol.read(by_id[purpose.case], purpose, evidence)
+                if any(score.failure is not None and score.failure.kind in kinds for score in read):
+                    found.update(acts[purpose])
+    return frozenset(found)
 
 
 def pictures_of(material: Material) -> Pictures:

@@ -11,26 +11,25 @@ from typing import Any
 
 import orjson
 
-from refbench.benchmarks import Benchmark, Dataset
 from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
-from refbench.engine.changes import Before
-from refbench.engine.concurrency import ahead
-from refbench.engine.pictures import Gallery
+from refbench.engine.changes import OnRecord
+from refbench.engine.pictures import RunPictures, ahead
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
+from refbench.engine.setup import Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
 from refbench.engine.workers.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, decodes_alike, why_not_measured
-from refbench.models import AnyModel, seeds_for
+from refbench.models import AnyModel
 from refbench.networks import dtype_of, network_info
 from refbench.networks.cache import weights_key
 from refbench.output import content_of
-from refbench.record import RefBenchError, content_key
+from refbench.record import content_key
+from refbench.runs.ledger import Recorder
 
 _AHEAD = 256
 """Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
@@ -52,21 +51,13 @@ class _Planned:
 class MeasuringRun:
     """Everything that measuring needs, together. `left_out` says which parts cannot be measured here, and why."""
 
-    bench: Benchmark
-    dataset: Dataset
-    models: Sequence[AnyModel]
-    gallery: Gallery
+    setup: Setup
+    pictures: RunPictures
     recorder: Recorder
     executor: Executor
-    before: Before
-    parts: Sequence[str] = ()
-    """Only these parts; all that can run when empty."""
-    seeds: int = 1
-    device: str = "cpu"
-    dtype: str = "float32"
+    on_record: OnRecord
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
-    retry: frozenset[str] = frozenset()
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
@@ -80,22 +71,22 @@ class MeasuringRun:
 
     async def measure(self, cases: Sequence[AnyCase]) -> None:
         """Measure the cases in their order, all models on a case before the next."""
-        if self.bench.asking.measuring is None:
+        if self.setup.bench.asking.measuring is None:
             return
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
         needed = sorted({name for metric in metrics for name in metric.networks})
         large = any("torch" in network_info(name).needs for name in needed)
         if self.cluster is not None:
-            devices = ["cuda" if large and self.device != "cpu" else "cpu"]
+            devices = ["cuda" if large and self.setup.options.device != "cpu" else "cpu"]
             layout = self.cluster(devices[0], needed, bool(homes))
         else:
-            devices = devices_of(self.device) if large else ["cpu"]
+            devices = devices_of(self.setup.options.device) if large else ["cpu"]
             layout = spread(devices, needed, foreign=bool(homes))
         task = Task(
             name="measure",
             factory="refbench.engine.workers.measure_worker:MeasureWorker",
-            args={"devices": devices, "dtype": self.dtype, "homes": [list(home) for home in homes]},
+            args={"devices": devices, "dtype": self.setup.options.dtype, "homes": [list(home) for home in homes]},
             **layout,
         )
         async with contextlib.aclosing(self.executor.run(task, self._rows(cases))) as outcomes:
@@ -112,19 +103,21 @@ class MeasuringRun:
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
-        assert self.bench.asking.measuring is not None
+        assert self.setup.bench.asking.measuring is not None
         found: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
-                for protocol in self.bench.scoring.protocols if not measured.protocol else (measured.protocol,):
+                for protocol in self.setup.bench.scoring.protocols if not measured.protocol else (measured.protocol,):
                     metric = self._metric(measured, protocol)
                     if metric is not None:
                         found[metric.id, protocol] = metric
         return list(found.values())
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
-        assert self.bench.asking.measuring is not None
-        return [m for m in self.bench.asking.measuring(case) if not self.parts or m.part in self.parts]
+        assert self.setup.bench.asking.measuring is not None
+        return [
+            m for m in self.setup.bench.asking.measuring(case) if not self.setup.parts or m.part in self.setup.parts
+        ]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
         async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
@@ -135,7 +128,7 @@ class MeasuringRun:
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
-        for model, seed in ((one, seed) for one in self.models for seed in seeds_for(one, self.seeds)):
+        for model, seed in self.setup.models_and_seeds():
             planned = [] if self.stopped else await self._plan(case, model, seed)
             if planned:
                 key = f"{case.id}\n{model.name}\n{seed}"
@@ -143,17 +136,12 @@ class MeasuringRun:
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
         return rows
 
-    async def rehearse(self, cases: Sequence[AnyCase]) -> None:
-        """See on a few cases, one for each part, that what is measured now is what is on record: refused, before
+    async def rehearse(self) -> None:
+        """See on a few outputs, one for each part, that what is measured now is what is on record: refused, before
         anything is paid for, where it is not."""
-        by_id, models = {case.id: case for case in cases}, {model.name: model for model in self.models}
-        chosen: dict[tuple[str, str], Purpose] = {}
-        for purpose in self.before.acts:
-            if not purpose.judge and purpose.case in by_id and purpose.model in models and purpose.output:
-                chosen.setdefault((purpose.part, purpose.protocol), purpose)
-        for case, model, seed in dict.fromkeys((p.case, p.model, p.seed) for p in chosen.values()):
-            for purpose, measured, metric, pictures in await self._measurable(by_id[case], models[model], seed):
-                self.before.check_measured(purpose, self._request(purpose, measured, metric, pictures))
+        for case, model, seed in self.on_record.examples(self.setup.dataset, self.setup.models, [""]):
+            for purpose, measured, metric, pictures in await self._measurable(case, model, seed):
+                self.on_record.check_measured(purpose, self._request(purpose, measured, metric, pictures))
 
     async def _plan(self, case: AnyCase, model: AnyModel, seed: int) -> list[_Planned]:
         """The measurements that an output still needs."""
@@ -165,11 +153,11 @@ class MeasuringRun:
     ) -> list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]]:
         """What is measured of an output, by what, and on which pictures."""
         wanted = self._wanted(case)
-        paths = {p.name: self.dataset.path(p) for m in wanted for p in m.pictures.values()}
-        outputs = await self.gallery.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
+        paths = {p.name: self.setup.dataset.path(p) for m in wanted for p in m.pictures.values()}
+        outputs = await self.pictures.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
         if outputs is None:
             return []
-        shown = [picture for path in outputs if isinstance(picture := self.gallery.output(path), SentPicture)]
+        shown = [picture for path in outputs if isinstance(picture := self.pictures.output(path), SentPicture)]
         place = {"case": case.id, "model": model.name, "judge": "", "seed": seed}
         place["output"] = content_of(picture.original.sha256 for picture in shown)
         found: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
@@ -188,10 +176,10 @@ class MeasuringRun:
             return [(measured.protocol, measured.protocol)]
         opened = [p for p in self._opened(pictures).values() if isinstance(p, SentPicture)]
         alike = all(decodes_alike(picture.original) for picture in opened)
-        variants = [self._metric(measured, protocol) for protocol in self.bench.scoring.protocols]
+        variants = [self._metric(measured, protocol) for protocol in self.setup.bench.scoring.protocols]
         if alike and all(metric is not None and not metric.protocol for metric in variants):
-            return [(next(iter(self.bench.scoring.protocols)), "")]
-        return [(protocol, protocol) for protocol in self.bench.scoring.protocols]
+            return [(next(iter(self.setup.bench.scoring.protocols)), "")]
+        return [(protocol, protocol) for protocol in self.setup.bench.scoring.protocols]
 
     def _metric(self, measured: Measured, protocol: str) -> Metric | None:
         place = measured.metric, protocol
@@ -203,8 +191,8 @@ class MeasuringRun:
         return self._metrics[place]
 
     def _opened(self, pictures: Mapping[str, Path]) -> dict[str, SentPicture | Failure]:
-        gallery = self.gallery
-        return {n: gallery.output(path) if n == "output" else gallery.picture(path) for n, path in pictures.items()}
+        opened = self.pictures
+        return {n: opened.output(path) if n == "output" else opened.picture(path) for n, path in pictures.items()}
 
     def _request(
         self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
@@ -215,7 +203,7 @@ class MeasuringRun:
             "version": metric.version,
             "protocol": metric.protocol,
             "decoding": purpose.protocol,
-            "networks": {name: _weights(name, self.dtype) for name in metric.networks},
+            "networks": {name: _weights(name, self.setup.options.dtype) for name in metric.networks},
             "pictures": {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in opened},
             "facts": dict(measured.facts),
         }
@@ -224,12 +212,12 @@ class MeasuringRun:
         self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
     ) -> _Planned | None:
         request = self._request(purpose, measured, metric, pictures)
-        self.before.check_measured(purpose, request)
+        self.on_record.check_measured(purpose, request)
         writer = self.recorder.writer
         self.progress.to_measure += 1
         act = content_key({"kind": "measure", **request})
         failed = writer.failed(act)
-        again = failed in self.retry
+        again = failed in self.setup.options.retry
         if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
             self.progress.measured += 1
             self.recorder.link(act, purpose)
@@ -243,7 +231,7 @@ class MeasuringRun:
             decoding=purpose.protocol,
             # Absolute, because a worker on another node may have another working directory.
             pictures={
-                name: str((self.gallery.copy(path) if name == "output" else path).absolute())
+                name: str((self.pictures.copy(path) if name == "output" else path).absolute())
                 for name, path in pictures.items()
             },
             facts=measured.facts,
@@ -292,21 +280,3 @@ def _weights(name: str, dtype: str) -> str:
     """A network's weights, and the number format where it is not the usual one."""
     chosen = dtype_of(name, dtype)
     return weights_key(name) if chosen == "float32" else f"{weights_key(name)} {chosen}"
-
-
-def parts_named(bench: Benchmark, names: Sequence[str]) -> list[str]:
-    """The measured parts of these names, and those of further references with them.
-
-    The name of a metric serves where that is what the part is called; one without a network is the first of its name.
-    """
-    found: list[str] = []
-    for name in names:
-        part = name
-        if part not in bench.asking.measured:
-            with contextlib.suppress(RefBenchError):
-                part = find_metric(name).id
-        if part not in bench.asking.measured:
-            there = ", ".join(sorted(bench.asking.measured)) or "nothing: leave it out"
-            raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
-        found += [one for one in sorted(bench.asking.measured) if one.partition("#")[0] == part]
-    return found

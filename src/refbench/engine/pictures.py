@@ -1,30 +1,33 @@
-"""The gallery: outputs found and recorded, and every picture of a run opened, checked and hashed once."""
+"""The pictures of a run: outputs found or made and recorded, every file opened, checked and hashed once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from refbench.benchmarks import Dataset
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
-from refbench.engine.generating import Studio
-from refbench.engine.recorder import Recorder
+from refbench.engine.generating import GeneratingRun
 from refbench.failure import Failure
 from refbench.models import AnyModel
 from refbench.models.model import ImageModel
 from refbench.output import Output, StoredPicture
 from refbench.runs import Blobs, Run
-from refbench.runs.ledger import KnownPicture, file_state
+from refbench.runs.ledger import KnownPicture, Recorder, file_state
+
+ItemT = TypeVar("ItemT")
+MadeT = TypeVar("MadeT")
 
 _Place = tuple[str, str, int]
 
 
 @dataclass
-class Gallery:
+class RunPictures:
     """Judging and measuring both take their pictures from here, at the same time.
 
     Outputs are shown from the run's own copy: a folder that is written while the run goes on changes nothing.
@@ -34,7 +37,7 @@ class Gallery:
     dataset: Dataset
     recorder: Recorder
     policy: PicturePolicy
-    studio: Studio | None = None
+    generating: GeneratingRun | None = None
     _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     _shown: dict[Path, SentPicture | Failure] = field(default_factory=dict)
     """Outputs apart from pictures of cases: golden ones are both."""
@@ -79,12 +82,12 @@ class Gallery:
         assert self._recorded is not None
         place = case.id, model.name, seed
         if isinstance(model, ImageModel):
-            assert self.studio is not None
-            made = await self.studio.outputs(case, model, seed)
+            assert self.generating is not None
+            made = await self.generating.outputs(case, model, seed)
             if isinstance(made, Failure):
-                self._absent.add(place)  # the studio has recorded what became of it
+                self._absent.add(place)  # generating has recorded what became of it
             elif place not in self._recorded:
-                self._recorded[place] = self.studio.known(case, model, seed)
+                self._recorded[place] = self.generating.known(case, model, seed)
             return made
         found = model.find(case, seed)
         known = self._recorded.get(place)
@@ -159,3 +162,22 @@ class Gallery:
 
 def _files(run: Run, output: Output | None) -> tuple[Path, ...]:
     return () if output is None else tuple(run.blobs.path(p.sha256, p.format) for p in output.pictures)
+
+
+async def ahead(
+    items: Iterable[ItemT], make: Callable[[ItemT], Coroutine[Any, Any, MadeT]], most: int
+) -> AsyncGenerator[MadeT, None]:
+    """What `make` gives for each item, in order, with work on the next few begun before it is asked for: their pictures
+    are opened and hashed by then. Closing drops what was begun."""
+    begun: deque[asyncio.Task[MadeT]] = deque()
+    try:
+        for item in items:
+            begun.append(asyncio.create_task(make(item)))
+            if len(begun) > most:
+                yield await begun.popleft()
+        while begun:
+            yield await begun.popleft()
+    finally:
+        for task in begun:
+            task.cancel()
+        await asyncio.gather(*begun, return_exceptions=True)

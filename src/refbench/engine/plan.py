@@ -7,24 +7,25 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from refbench.analysis.compare import paired_gap
 from refbench.analysis.compare.draws import gain_of, panel_of
-from refbench.benchmarks.kit.definition import Asked, Judging, Material
+from refbench.benchmarks import Benchmark
+from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
-from refbench.engine.changes import Before
-from refbench.engine.evaluation import chosen_metrics, prices_must_be_known
+from refbench.engine.changes import OnRecord
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
-from refbench.engine.setup import Setup, set_up
+from refbench.engine.options import RunOptions
+from refbench.engine.setup import Setup, prepare_run
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import AnyModel, ImageModel, seeds_for
+from refbench.models import AnyModel, ImageModel
 from refbench.output import content_of
 from refbench.pictures import encode
 from refbench.record import Record, RefBenchError
@@ -33,7 +34,7 @@ from refbench.score import Score
 from refbench.stats import Design, clusters_needed, detectable, effective_n, smallest_p
 from refbench.stats.effect import LEVEL
 from refbench.stats.quantiles import t_quantile
-from refbench.tables.scoring import noted_metrics, run_draws, score_run
+from refbench.tables.scoring import run_draws, score_run
 from refbench.tables.table import Aggregate, tabulate
 
 _SAMPLE = 40
@@ -110,70 +111,53 @@ class Plan(Record):
     """Cases that cannot be judged because a picture of their own is not there."""
 
 
-async def make_plan(
-    name: str,
-    *,
-    models: Sequence[str],
-    judges: Sequence[str],
-    data: Path | None = None,
-    subset: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    limit: int | None = None,
-    seeds: int = 1,
-    repeats: int = 1,
-    budget: str | None = None,
-    out: Path | None = None,
-    like: Path | None = None,
-    concurrency: int = 32,
-    rubric: str | None = None,
-    metrics: Sequence[str] = (),
-) -> Plan:
-    """Lay out a sample of the requests, count, and scale up; all of them where a run is continued. Sends nothing."""
+async def make_plan(options: RunOptions, *, like: Path | None = None) -> Plan:
+    """Lay out a sample of the requests, count, and scale up; all of them where a run is continued. Sends nothing.
+
+    `like` is an earlier run to expect precision, length and speed from.
+    """
+    out = options.out
     before = Run.open(out) if out is not None and (out / "run.json").exists() else None
-    columns = noted_metrics(before) if before is not None else {}
-    async with Transport(concurrency=concurrency) as transport:
-        setup = set_up(
-            name,
-            transport,
-            models=models,
-            judges=judges,
-            data=data,
-            subset=subset,
-            settings=settings,
-            limit=limit,
-            seeds=seeds,
-            rubric=rubric,
-            metrics=sorted({*columns, *metrics} - {"none"}),
-        )
-    chosen_metrics(setup.bench, setup.dataset.cases, metrics)
-    assert setup.bench.asking.judging is not None
+    async with Transport(concurrency=options.concurrency) as transport:
+        setup = prepare_run(options, transport)
     assumptions: list[str] = []
-    reply_tokens, seconds = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
+    habits = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
     # What is on record is counted and not scaled: the first cases are those that an earlier run began with.
     some = setup.cases if before is not None else setup.cases[:_SAMPLE]
     with tempfile.TemporaryDirectory() as folder:
-        layout = _Layout(
-            setup, setup.bench.asking.judging(setup.dataset.root, setup.settings), seeds, before, Path(folder)
-        )
-        needs = [_needed(layout, case, repeats, reply_tokens) for case in some]
+        layout = _Layout(setup, before, Path(folder))
+        needs = [_needed(layout, case, habits.reply_tokens) for case in some]
     if not any(tally.calls for need in needs for tally in need.judges):
         raise RefBenchError("none of the first cases has an output that can be judged: check --model")
-    scale = len(setup.cases) / len(some)
     if layout.to_make:
         width, height = _SIZE
         assumptions.append(f"pictures of {width} x {height} pixels where they are still to be made and have no size")
+    return _scaled_up(setup, layout, needs, before, habits, assumptions, like)
+
+
+def _scaled_up(
+    setup: Setup,
+    layout: _Layout,
+    needs: Sequence[_Needed],
+    before: Run | None,
+    habits: _Habits,
+    assumptions: Sequence[str],
+    like: Path | None,
+) -> Plan:
+    """The plan for all cases, from what some of them need."""
+    options, scale = setup.options, len(setup.cases) / len(needs)
     plans = [
-        _judge_plan(judge, [need.judges[i] for need in needs], scale, reply_tokens)
+        _judge_plan(judge, [need.judges[i] for need in needs], scale, habits.reply_tokens)
         for i, judge in enumerate(setup.judges)
     ]
     calls = round(sum(tally.calls for need in needs for tally in need.judges) * scale)
     new = sum(plan.calls for plan in plans)
-    money = Budget.parse(budget, before.spent_usd() if before is not None else 0.0)
+    money = Budget.parse(options.budget, before.spent_usd() if before is not None else 0.0)
     fits = aside = None
     if money.cap is not None:
-        prices_must_be_known(setup.judges, setup.models)
+        setup.prices_must_be_known()
         fits, aside = _fits(needs, len(setup.cases), money.cap - money.spent)
-    sized = fits if fits is not None else len(setup.cases)
+    rounds = new / max(options.concurrency * len(setup.judges), 1)
     return Plan(
         benchmark=setup.bench.name,
         cases=len(setup.cases),
@@ -185,8 +169,8 @@ async def make_plan(
         worst_usd=_total([plan.worst_usd for plan in plans]),
         pictures=round(layout.to_make * scale),
         pictures_usd=_total(layout.picture_usd, scale),
-        seconds=round(new * seconds / max(concurrency * len(setup.judges), 1) + seconds, 1),
-        precision=_precision(setup, sized, seeds, repeats, like),
+        seconds=round(rounds * habits.seconds + habits.seconds, 1),
+        precision=_precision(setup, fits if fits is not None else len(setup.cases), like),
         budget_usd=money.cap,
         spent_usd=money.spent,
         fits_cases=fits,
@@ -219,29 +203,29 @@ class _Needed:
 class _Layout:
     """The requests of a case as a run would make them, from pictures that are there or a grey one in their place."""
 
-    def __init__(self, setup: Setup, judging: Judging, seeds: int, before: Run | None, folder: Path) -> None:
-        self.setup, self.judging, self.seeds, self._folder = setup, judging, seeds, folder
+    def __init__(self, setup: Setup, before: Run | None, folder: Path) -> None:
+        self.setup, self._folder = setup, folder
         self.to_make = 0
         self.picture_usd: list[float | None] = []
-        self._before = Before.of(before, {}) if before is not None else None
+        self._before = OnRecord.of(before, {}) if before is not None else None
         self._settled = {act for acts in self._before.acts.values() for act in acts} if self._before else set()
         self._run = before
         self._made = {(o.case, o.model, o.seed): o for o in before.outputs() if o.step is None} if before else {}
 
     def asked(self, case: AnyCase) -> Iterator[tuple[AnyModel, int, Asked, str, Pictures]]:
         """What would be asked, with the output's content ("" where it is not made yet) and the pictures shown."""
-        for model in self.setup.models:
-            for seed in seeds_for(model, self.seeds):
-                paths, made = self._outputs(case, model, seed)
-                material = self._material(case, paths)
-                if material is None:
-                    continue
-                output = content_of(picture.original.sha256 for picture in material.outputs) if made else ""
-                if self.judging.compose is not None:
-                    material = self.judging.compose(case, material, self._store)
-                for item in self.judging.ask(case, material):
-                    if item.settled is None:
-                        yield model, seed, item, output, pictures_of(material)
+        judging = self.setup.judging
+        for model, seed in self.setup.models_and_seeds():
+            paths, made = self._outputs(case, model, seed)
+            material = self._material(case, paths)
+            if material is None:
+                continue
+            output = content_of(picture.original.sha256 for picture in material.outputs) if made else ""
+            if judging.compose is not None:
+                material = judging.compose(case, material, self._store)
+            for item in judging.ask(case, material):
+                if item.settled is None:
+                    yield model, seed, item, output, pictures_of(material)
 
     def on_record(self, purpose: Purpose, canonical: Mapping[str, Any]) -> bool:
         """Whether a run would not ask this again: it was answered, or failed in a way that does not pass."""
@@ -270,7 +254,7 @@ class _Layout:
     def _material(self, case: AnyCase, outputs: Sequence[Path]) -> Material | None:
         if not outputs:
             return None
-        golden = case.targets if self.judging.shows_targets else ()
+        golden = case.targets if self.setup.judging.shows_targets else ()
         inputs = [self.setup.dataset.path(picture) for picture in (*case.request.pictures, *golden)]
         # Nothing is stored while planning: a re-encoded picture is counted by what it was.
         sent = [prepare(place, self.setup.policy, lambda data, name, p=place: p) for place in (*outputs, *inputs)]  # type: ignore[misc]
@@ -285,7 +269,7 @@ class _Layout:
         return Path(name)
 
 
-def _needed(layout: _Layout, case: AnyCase, repeats: int, reply_tokens: int) -> _Needed:
+def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
     judges = layout.setup.judges
     tallies = [_Tally() for _ in judges]
     painted = len(layout.picture_usd)
@@ -293,7 +277,7 @@ def _needed(layout: _Layout, case: AnyCase, repeats: int, reply_tokens: int) -> 
         for judge, tally in zip(judges, tallies, strict=True):
             tokens = judge.input_tokens(item.request, pictures)
             worst = judge.worst_cost(item.request, pictures)
-            for repeat in range(repeats):
+            for repeat in range(layout.setup.options.repeats):
                 tally.calls += 1
                 purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
                 if layout.on_record(purpose, judge.canonical(item.request, repeat + item.draw * _MOST_REPEATS)):
@@ -346,15 +330,22 @@ def _fits(needs: Sequence[_Needed], n_cases: int, left: float) -> tuple[int, flo
     return n_cases, mean[1]
 
 
-def _habits(earlier: Sequence[Evidence], assumptions: list[str]) -> tuple[int, float]:
-    """Tokens of a reply and seconds of a call, as earlier calls had them."""
+class _Habits(NamedTuple):
+    """What calls usually take: tokens of a reply, and seconds."""
+
+    reply_tokens: int
+    seconds: float
+
+
+def _habits(earlier: Sequence[Evidence], assumptions: list[str]) -> _Habits:
+    """As earlier calls had them."""
     written = [act.output_tokens for act in earlier if act.output_tokens]
     lasted = [attempt.seconds for act in earlier for attempt in act.attempts[-1:] if attempt.seconds]
     if not written:
         assumptions.append(f"replies of {_REPLY_TOKENS} tokens")
     if not lasted:
         assumptions.append(f"{_SECONDS:g} s a call")
-    return (
+    return _Habits(
         round(statistics.fmean(written)) if written else _REPLY_TOKENS,
         statistics.fmean(lasted) if lasted else _SECONDS,
     )
@@ -369,9 +360,82 @@ def _total(parts: Sequence[float | None], scale: float = 1.0) -> float | None:
     return None if None in parts else round(sum(part for part in parts if part is not None) * scale, 4)
 
 
-def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path | None) -> Precision | None:
+def _precision(setup: Setup, n_cases: int, like: Path | None) -> Precision | None:
     """Table all earlier scores, read the errors off, and scale them to the clusters, seeds and repeats to come."""
-    bench = setup.bench
+    earlier = _earlier_scores(setup.bench, like)
+    if earlier is None:
+        return None
+    widths, gaps = earlier.half_widths()
+    before, planned = _clusters(earlier.cases), _clusters(setup.cases[:n_cases])
+    if not widths or min(before[1], planned[1]) < 1:
+        return None
+    # Widths shrink with the root of the number of clusters, and Student's t widens what is left of few.
+    shrink = (before[0] / planned[0]) ** 0.5 * t_quantile(0.975, planned[1]) / t_quantile(0.975, before[1])
+    gain, remarks = _gain(earlier, setup.options)
+    reach = t_quantile(0.975, before[1])
+
+    def planned_width(width: float, models: int) -> float:
+        """What seeds and repeats add is taken from the square of the error, since what a cluster shares stays."""
+        left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
+        return float(left**0.5 * reach * shrink)
+
+    models, judges = len(setup.models), 1 if setup.bench.scoring.judges_mean else max(len(setup.judges), 1)
+    family = max(models * (models - 1) // 2, 1) * judges
+    gap_width = planned_width(statistics.median(gaps or [2**0.5 * width for width in widths]), 2)
+    if smallest_p(planned[0]) * family > LEVEL:
+        remarks.insert(
+            0,
+            f"{planned[0]} cluster{'' if planned[0] == 1 else 's'} cannot show a difference whatever the data: it "
+            f"takes at least {clusters_needed(family)} for {family} pair{'' if family == 1 else 's'}",
+        )
+    smallest = detectable(gap_width, clusters=planned[0], df=planned[1], family=family)
+    return Precision(
+        metric=earlier.measure,
+        half_width=round(planned_width(statistics.median(widths), 1), 3),
+        gap_half_width=round(gap_width, 3),
+        detectable=None if smallest is None else round(smallest, 3),
+        family=family,
+        n_clusters=planned[0],
+        seeds=setup.options.seeds,
+        repeats=setup.options.repeats,
+        source=earlier.source,
+        remarks=tuple(remarks),
+    )
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """Earlier scores of the same benchmark, from a run or released with it."""
+
+    source: str
+    like: Path | None
+    protocol: str
+    aggregate: Aggregate
+    cases: Sequence[AnyCase]
+    scores: Sequence[Score]
+
+    @property
+    def measure(self) -> str:
+        return self.aggregate.measures[-1].name
+
+    def half_widths(self) -> tuple[list[float], list[float]]:
+        """Half of the 95 % intervals: of each system's number, and of gaps between systems of the same judge."""
+        widths = [
+            (row.ci95[1] - row.ci95[0]) / 2
+            for row in tabulate(self.protocol, self.aggregate, self.scores, self.cases, draws=500)
+            if row.metric == self.measure and row.slice["level"] == "overall" and row.ci95
+        ]
+        systems = list(dict.fromkeys((score.model, score.judge) for score in self.scores))
+        couples = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :] if a[1] == b[1]][:_MOST_PAIRS]
+        gaps = [
+            (gap.ci95[1] - gap.ci95[0]) / 2
+            for a, b in couples
+            if (gap := paired_gap(self.aggregate, self.scores, self.cases, (a, b), self.measure, draws=500)).ci95
+        ]
+        return widths, gaps
+
+
+def _earlier_scores(bench: Benchmark, like: Path | None) -> _Earlier | None:
     cases: Sequence[AnyCase]
     scores: Sequence[Score]
     if like is not None:
@@ -384,56 +448,7 @@ def _precision(setup: Setup, n_cases: int, seeds: int, repeats: int, like: Path 
         protocol, source = scores[0].protocol, "the released item scores"
     else:
         return None
-    aggregate = bench.scoring.protocols[protocol].aggregate
-    measure = aggregate.measures[-1].name
-    systems = list(dict.fromkeys((score.model, score.judge) for score in scores))
-    widths = [
-        (row.ci95[1] - row.ci95[0]) / 2
-        for row in tabulate(protocol, aggregate, scores, cases, draws=500)
-        if row.metric == measure and row.slice["level"] == "overall" and row.ci95
-    ]
-    couples = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :] if a[1] == b[1]][:_MOST_PAIRS]
-    gaps = [
-        (gap.ci95[1] - gap.ci95[0]) / 2
-        for a, b in couples
-        if (gap := paired_gap(aggregate, scores, cases, a, b, measure, draws=500)).ci95
-    ]
-    before, planned = _clusters(cases), _clusters(setup.cases[:n_cases])
-    if not widths or min(before[1], planned[1]) < 1:
-        return None
-    # Widths shrink with the root of the number of clusters, and Student's t widens what is left of few.
-    shrink = (before[0] / planned[0]) ** 0.5 * t_quantile(0.975, planned[1]) / t_quantile(0.975, before[1])
-    gain, remarks = _gain(like, aggregate, cases, measure, protocol, seeds, repeats)
-    reach = t_quantile(0.975, before[1])
-
-    def planned_width(width: float, models: int) -> float:
-        """What seeds and repeats add is taken from the square of the error, since what a cluster shares stays."""
-        left = max((width / reach) ** 2 - models * gain, _LEAST_LEFT * (width / reach) ** 2)
-        return float(left**0.5 * reach * shrink)
-
-    models, judges = len(setup.models), 1 if bench.scoring.judges_mean else max(len(setup.judges), 1)
-    family = max(models * (models - 1) // 2, 1) * judges
-    gap_width = planned_width(statistics.median(gaps or [2**0.5 * width for width in widths]), 2)
-    hopeless = smallest_p(planned[0]) * family > LEVEL
-    if hopeless:
-        remarks.insert(
-            0,
-            f"{planned[0]} cluster{'' if planned[0] == 1 else 's'} cannot show a difference whatever the data: it "
-            f"takes at least {clusters_needed(family)} for {family} pair{'' if family == 1 else 's'}",
-        )
-    found = detectable(gap_width, clusters=planned[0], df=planned[1], family=family)
-    return Precision(
-        metric=measure,
-        half_width=round(planned_width(statistics.median(widths), 1), 3),
-        gap_half_width=round(gap_width, 3),
-        detectable=None if found is None else round(found, 3),
-        family=family,
-        n_clusters=planned[0],
-        seeds=seeds,
-        repeats=repeats,
-        source=source,
-        remarks=tuple(remarks),
-    )
+    return _Earlier(source, like, protocol, bench.scoring.protocols[protocol].aggregate, cases, scores)
 
 
 def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:
@@ -444,30 +459,23 @@ def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:
     return design.n_clusters, design.degrees_of_freedom(np.ones(len(cases), dtype=np.bool_))
 
 
-def _gain(
-    like: Path | None,
-    aggregate: Aggregate,
-    cases: Sequence[AnyCase],
-    measure: str,
-    protocol: str,
-    seeds: int,
-    repeats: int,
-) -> tuple[float, list[str]]:
+def _gain(earlier: _Earlier, options: RunOptions) -> tuple[float, list[str]]:
     """What other numbers of seeds and repeats than the earlier ones take from the variance of a model's number, and
     what is not known about that."""
     drawn: dict[str, list[Score]] = {}
-    if like is not None:
-        for score in run_draws(like, protocol=protocol):
+    if earlier.like is not None:
+        for score in run_draws(earlier.like, protocol=earlier.protocol):
             drawn.setdefault(score.model, []).append(score)
-    found = [panel_of(aggregate, cases, scores, measure) for scores in drawn.values()]
+    cases = earlier.cases
+    found = [panel_of(earlier.aggregate, cases, scores, earlier.measure) for scores in drawn.values()]
     panels = [panel for panel in found if panel is not None]
     _, had_seeds, had_repeats = panels[0].counts if panels else (1, 1, 1)
     gain, remarks = 0.0, []
-    for what, more in (("seeds", seeds - had_seeds), ("repeats", repeats - had_repeats)):
+    for what, more in (("seeds", options.seeds - had_seeds), ("repeats", options.repeats - had_repeats)):
         of_all = gain_of(panels, **{what: more}) if panels and more else None
         if of_all is not None:
             gain += of_all / len(panels)
         elif more:
             remarks.append(f"what more {what} would change is not known from these scores, which are of one")
-    (overall,) = aggregate.overall(cases)
+    (overall,) = earlier.aggregate.overall(cases)
     return gain / effective_n(overall.weights(np.ones(len(cases), dtype=np.bool_))), remarks

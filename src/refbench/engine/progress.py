@@ -1,4 +1,4 @@
-"""Progress: what a run has done, for a terminal as one live line, elsewhere as a line now and then."""
+"""Progress: what a run has done so far, as live bars on a terminal, elsewhere as a line now and then."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import contextlib
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from typing import TextIO
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+
+_BARS_S, _LINES_S = 0.5, 10.0
+"""Seconds between two looks at the counts, on a terminal and elsewhere."""
 
 
 @dataclass
@@ -29,81 +36,78 @@ class Progress:
     spent_usd: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
-    def line(self) -> str:
-        """Done, failed by kind, rate, in flight, spent, time left."""
-        seconds = max(time.monotonic() - self.started, 1e-9)
-        rate = self.done / seconds
-        left = max(self.expected - self.known - self.done, 0)
-        words = []
+    def parts(self) -> Iterator[tuple[str, int, int]]:
+        """What is being done, how much of it is, and of how many."""
         if self.to_make:
-            words.append(f"{self.made}/{self.to_make} made")
+            yield "made", self.made, self.to_make
         if self.expected or not (self.to_measure or self.to_make):
-            words.append(f"{self.known + self.done}/{self.expected} calls")
+            yield "calls", self.known + self.done, self.expected
         if self.to_measure:
-            words.append(f"{self.measured}/{self.to_measure} measured")
+            yield "measured", self.measured, self.to_measure
+
+    def remarks(self) -> Iterator[str]:
+        """Failed by kind, in flight, spent."""
         if self.failed:
-            words.append("failed " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.failed.items())))
-        if self.expected or not (self.to_measure or self.to_make):
-            words.append(f"{rate:.1f}/s")
-            words.append(f"{self.in_flight} in flight")
+            yield "failed " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.failed.items()))
+        if self.in_flight:
+            yield f"{self.in_flight} in flight"
         if self.spent_usd:
-            words.append(f"{self.spent_usd:.4f} usd")
-        if left and rate > 0:
-            words.append(f"{_clock(left / rate)} left")
+            yield f"{self.spent_usd:.4f} usd"
+
+    def line(self) -> str:
+        words = [f"{done}/{expected} {name}" for name, done, expected in self.parts()] + [*self.remarks()]
+        left = max(self.expected - self.known - self.done, 0)
+        if left and self.done:
+            seconds = left * (time.monotonic() - self.started) / self.done
+            words.append(f"{timedelta(seconds=int(seconds))} left")
         return ", ".join(words)
 
 
-class ProgressPrinter:
-    """Shows a Progress: every half second on a terminal, every ten seconds into a file."""
-
-    def __init__(self, progress: Progress, out: TextIO | None = None) -> None:
-        self.progress = progress
-        self._out = out or sys.stderr
-        self._live = self._out.isatty()
-        self._last = 0.0
-
-    @property
-    def every(self) -> float:
-        return 0.5 if self._live else 10.0
-
-    def show(self, *, final: bool = False) -> None:
-        now = time.monotonic()
-        if not final and now - self._last < self.every:
-            return
-        self._last = now
-        text = self.progress.line()
-        if self._live:
-            self._out.write(f"\r\x1b[K{text}" + ("\n" if final else ""))
-        else:
-            self._out.write(text + "\n")
-        self._out.flush()
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-
-# Showing the progress of a run while it goes on.
-
-
 @contextlib.asynccontextmanager
-async def shown(printer: ProgressPrinter | None) -> AsyncIterator[None]:
-    """Show it every now and then until the block ends, and once more at its end."""
-
-    async def show() -> None:
-        while True:
-            await asyncio.sleep(0.5)
-            if printer is not None:
-                printer.show()
-
-    task = asyncio.create_task(show())
-    try:
+async def shown(progress: Progress, *, show: bool) -> AsyncIterator[None]:
+    """Show the progress on stderr until the block ends, and once more at its end."""
+    if not show:
         yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        if printer is not None:
-            printer.show(final=True)
+        return
+    live = sys.stderr.isatty()
+    with _bars() if live else contextlib.nullcontext() as bars:
+
+        def look() -> None:
+            if bars is None:
+                print(progress.line(), file=sys.stderr, flush=True)
+            else:
+                _draw(bars, progress)
+
+        async def keep_looking() -> None:
+            while True:
+                await asyncio.sleep(_BARS_S if live else _LINES_S)
+                look()
+
+        looking = asyncio.create_task(keep_looking())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await looking
+            look()
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    return Bars(*columns, console=Console(stderr=True))
+
+
+def _draw(bars: Bars, progress: Progress) -> None:
+    """A bar for each thing that is done, and what else there is to say beside the first."""
+    known = {task.fields["part"]: task.id for task in bars.tasks}
+    remarks = ", ".join(progress.remarks())
+    for place, (name, done, expected) in enumerate(progress.parts()):
+        if name not in known:
+            known[name] = bars.add_task(name, part=name)
+        words = f"{name}, {remarks}" if remarks and not place else name
+        bars.update(known[name], completed=done, total=expected or None, description=words)

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import cv2
 import numpy as np
 
-from refbench.extractors.asking import ask
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels
 
 NETWORK = "yolov4_tiny"
@@ -27,7 +27,7 @@ def bbox(pixels: Pixels, label: str | None = None, device: str = "cpu") -> tuple
 
 def find_box(pixels: Pixels, label: str | None = None, device: str = "cpu") -> Box | Failure:
     """The box of the surest object, cut to the picture."""
-    seen = ask(NETWORK, pixels, device)
+    seen: Feature | Failure = load_network(NETWORK, device)([pixels])[0]
     if isinstance(seen, Failure):
         return seen
     wanted = [i for i, name in enumerate(seen["labels"]) if label is None or str(name) == label]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.extractors.asking import ask
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels
 
 NETWORK = "u2netp"
@@ -14,7 +14,7 @@ NETWORK = "u2netp"
 
 def mask(pixels: Pixels, device: str = "cpu") -> NDArray[np.uint8] | Failure:
     """255 inside the subject and 0 outside, one channel, the picture's size."""
-    seen = ask(NETWORK, pixels, device)
+    seen: Feature | Failure = load_network(NETWORK, device)([pixels])[0]
     if isinstance(seen, Failure):
         return seen
     found = np.where(seen["mask"] > 127, 255, 0).astype(np.uint8)

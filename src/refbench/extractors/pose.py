@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.extractors.asking import ask
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels
 
 NETWORK = "blazepose"
@@ -34,6 +35,7 @@ _JOINT_RADIUS = _LIMB_HALF_WIDTH = 4
 
 Keypoints = NDArray[Any]
 """People x 17 x 3: x, y in pixels, visibility."""
+Point = tuple[float, float]
 
 
 def pose(pixels: Pixels, seed: int = 0, device: str = "cpu") -> Pixels | Failure:
@@ -44,7 +46,7 @@ def pose(pixels: Pixels, seed: int = 0, device: str = "cpu") -> Pixels | Failure
 
 def find_people(pixels: Pixels, device: str = "cpu") -> Keypoints | Failure:
     """The keypoints of everyone in the picture, COCO's 17 joints."""
-    seen = ask(NETWORK, pixels, device)
+    seen: Feature | Failure = load_network(NETWORK, device)([pixels])[0]
     if isinstance(seen, Failure):
         return seen
     if not len(seen["keypoints"]):
@@ -81,9 +83,23 @@ def draw_coco(people: Keypoints, shape: tuple[int, ...], seed: int = 0, visible:
 
 
 def draw_openpose(people: Keypoints, shape: tuple[int, ...], visible: float = VISIBLE) -> Pixels:
-    """Skeletons in OpenPose's style, as ICE-Bench's pose maps are: 18 joints as discs, 17 limbs as blended ellipses."""
+    """Skeletons of COCO's joints in OpenPose's style: the neck is made from the shoulders."""
+    return _draw_bodies([_openpose_joints(person, visible) for person in people], shape)
+
+
+def draw_skeletons(people: NDArray[Any], shape: tuple[int, ...]) -> Pixels:
+    """Skeletons of OpenPose's own 18 joints, the neck where the network saw it, drawn as its drawing code does.
+
+    `people` is n x 18 x 3 (x, y, 0 when not seen).
+    """
+    bodies = [[(float(x), float(y)) if seen > 0 else None for x, y, seen in person] for person in people]
+    # Looking from the end back to the start: cut to whole degrees, the other direction is one degree off.
+    return _draw_bodies(bodies, shape, from_end=True)
+
+
+def _draw_bodies(bodies: Sequence[Sequence[Point | None]], shape: tuple[int, ...], *, from_end: bool = False) -> Pixels:
+    """As ICE-Bench's pose maps are: 18 joints as discs, 17 limbs as blended ellipses, on black."""
     drawing = np.zeros((*shape[:2], 3), np.uint8)
-    bodies = [_openpose_joints(person, visible) for person in people]
     for number in range(len(_FROM_COCO)):
         for body in bodies:
             place = body[number]
@@ -94,11 +110,12 @@ def draw_openpose(people: Keypoints, shape: tuple[int, ...], visible: float = VI
         for body in bodies:
             start, end = body[a], body[b]
             if start is not None and end is not None:
-                drawing = _with_limb(drawing, start, end, _rainbow(number))
+                limb = (end, start) if from_end else (start, end)
+                drawing = _with_limb(drawing, *limb, _rainbow(number))
     return drawing
 
 
-def _openpose_joints(person: Keypoints, visible: float) -> list[tuple[float, float] | None]:
+def _openpose_joints(person: Keypoints, visible: float) -> list[Point | None]:
     """The 18 joints; the neck, which COCO has not, is the middle of the shoulders when both are seen."""
     seen = [(float(x), float(y)) if v > visible else None for x, y, v in person]
     joints = [seen[number] if number >= 0 else None for number in _FROM_COCO]
@@ -108,13 +125,11 @@ def _openpose_joints(person: Keypoints, visible: float) -> list[tuple[float, flo
     return joints
 
 
-def _with_limb(
-    drawing: Pixels, start: tuple[float, float], end: tuple[float, float], colour: tuple[int, int, int]
-) -> Pixels:
+def _with_limb(drawing: Pixels, start: Point, end: Point, colour: tuple[int, int, int]) -> Pixels:
     across, down = end[0] - start[0], end[1] - start[1]
     middle = int((start[0] + end[0]) / 2), int((start[1] + end[1]) / 2)
-    angle = int(np.degrees(np.arctan2(down, across)))
-    half = int(np.hypot(across, down) / 2), _LIMB_HALF_WIDTH
+    angle = int(math.degrees(math.atan2(down, across)))
+    half = int(math.hypot(across, down) / 2), _LIMB_HALF_WIDTH
     over = drawing.copy()
     cv2.fillConvexPoly(over, np.asarray(cv2.ellipse2Poly(middle, half, angle, 0, 360, 1)), colour)
     return np.asarray(cv2.addWeighted(drawing, 0.4, over, 0.6, 0), dtype=np.uint8)
@@ -123,54 +138,5 @@ def _with_limb(
 def _rainbow(number: int) -> tuple[int, int, int]:
     """Full colours in steps of 20 degrees of hue, from red."""
     sixth, step = divmod(number % 18, 3)
-    up, down = 85 * step, 255 - 85 * step
-    return [(255, up, 0), (down, 255, 0), (0, 255, up), (0, down, 255), (up, 0, 255), (255, 0, down)][sixth]
-
-
-# Skeletons of OpenPose's own 18 joints, drawn as its drawing code and ICE-Bench's pose maps have them.
-#
-# `pose.draw_openpose` makes the neck from COCO's shoulders; here it is where the network saw it.
-
-OPENPOSE_LIMBS = (
-    (1, 2), (1, 5), (2, 3), (3, 4), (5, 6), (6, 7), (1, 8), (8, 9), (9, 10), (1, 11), (11, 12), (12, 13),
-    (1, 0), (0, 14), (14, 16), (0, 15), (15, 17),
-)  # fmt: skip
-_RADIUS = _HALF_WIDTH = 4
-
-Point = tuple[float, float]
-
-
-def draw_skeletons(people: NDArray[Any], shape: tuple[int, ...]) -> Pixels:
-    """Joints as discs, limbs as blended ellipses, on black; `people` is n x 18 x 3 (x, y, 0 when not seen)."""
-    drawing = np.zeros((*shape[:2], 3), np.uint8)
-    bodies = [[(float(x), float(y)) if seen > 0 else None for x, y, seen in person] for person in people]
-    for number in range(18):
-        for body in bodies:
-            place = body[number]
-            if place is not None:
-                centre = int(place[0]), int(place[1])
-                cv2.circle(drawing, centre, _RADIUS, _colour(number), thickness=-1)
-    for number, (first, second) in enumerate(OPENPOSE_LIMBS):
-        for body in bodies:
-            start, end = body[first], body[second]
-            if start is not None and end is not None:
-                drawing = _with_limb_seen_from_end(drawing, start, end, _colour(number))
-    return drawing
-
-
-def _with_limb_seen_from_end(drawing: Pixels, start: Point, end: Point, colour: tuple[int, int, int]) -> Pixels:
-    across, down = start[0] - end[0], start[1] - end[1]
-    middle = int((start[0] + end[0]) / 2), int((start[1] + end[1]) / 2)
-    half = int(math.hypot(across, down) / 2), _HALF_WIDTH
-    # Looking from the end back to the start: cut to whole degrees, the other direction is one degree off.
-    angle = int(math.degrees(math.atan2(down, across)))
-    over = drawing.copy()
-    cv2.fillConvexPoly(over, np.asarray(cv2.ellipse2Poly(middle, half, angle, 0, 360, 1)), colour)
-    return np.asarray(cv2.addWeighted(drawing, 0.4, over, 0.6, 0), dtype=np.uint8)
-
-
-def _colour(number: int) -> tuple[int, int, int]:
-    """Full colours in steps of 20 degrees of hue, from red."""
-    sixth, step = divmod(number, 3)
     up, down = 85 * step, 255 - 85 * step
     return [(255, up, 0), (down, 255, 0), (0, 255, up), (0, down, 255), (up, 0, 255), (255, 0, down)][sixth]

@@ -1,4 +1,4 @@
-"""A line drawing by the network informative_drawings, in the format of MultiRef-Bench's sketches."""
+"""Sketches in the format of MultiRef-Bench's: by the network informative_drawings, or by arithmetic."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.extractors.asking import ask
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels
 
 NETWORK = "informative_drawings"
@@ -15,11 +15,9 @@ NETWORK = "informative_drawings"
 
 def sketch(pixels: Pixels, device: str = "cpu") -> NDArray[np.uint8] | Failure:
     """Dark lines on white, one channel; the shorter side is about 256 pixels."""
-    seen = ask(NETWORK, pixels, device)
+    seen: Feature | Failure = load_network(NETWORK, device)([pixels])[0]
     return seen if isinstance(seen, Failure) else np.asarray(seen["map"], dtype=np.uint8)
 
-
-# A pencil sketch by colour dodge. It is arithmetic, not the drawing network of MultiRef-Bench, and looks different.
 
 SIDE = 256
 """The shorter side of a sketch, as MultiRef-Bench stores them."""
@@ -29,7 +27,8 @@ _LIFT = 16
 
 
 def sketch_dodge(pixels: Pixels, side: int | None = SIDE) -> NDArray[np.uint8]:
-    """Dark lines on white, one channel; the shorter side is `side` pixels, or the picture's own with None."""
+    """A pencil sketch by colour dodge: dark lines on white, one channel; the shorter side is `side` pixels, or the
+    picture's own with None. It is not the drawing network of MultiRef-Bench, and looks different."""
     height, width = pixels.shape[:2]
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     if side is not None:

@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from refbench.judges.criteria import Criterion, Reading, Scale, Text, YesNo, letters
 from refbench.judges.labels import labelled, quoted
 from refbench.judges.values import MARKDOWN, Pairs, decoded, entries, objects, read_item, value_at
 
-Statements = Iterable[tuple[str, Reading]]
-"""(criterion, value) for everything a reply says, repeats included: the contract settles them."""
+Statement: TypeAlias = tuple[str, Reading]
+"""The name of a criterion, and what a reply says to it. Repeats are statements too: the contract settles them."""
+Read: TypeAlias = Callable[[str, Sequence[Criterion]], Iterable[Statement]]
 
 
 def _nothing(criteria: Sequence[Criterion]) -> str:
@@ -28,24 +29,25 @@ class Dialect:
     """
 
     name: str
-    read: Callable[[str, Sequence[Criterion]], Statements]
+    read: Read
     fields: Callable[[Sequence[Criterion]], str] = _nothing
     fits: Callable[[Sequence[Criterion]], str] = _nothing
     """What is wrong with asking for these criteria so; empty when nothing is."""
     schema: Callable[[Sequence[Criterion]], dict[str, Any]] | None = None
     """The JSON schema of a reply, for dialects that are JSON."""
-    in_order: Callable[[str, Sequence[Criterion]], Statements] | None = None
+    in_order: Read | None = None
     """Reads as well, in the order of the reply and with what was begun and cannot be read, so that one is the last."""
 
 
 def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     """The schema of an object with these keys, all of them and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _with_unsaid(statements: list[Statement], others: Iterable[Statement]) -> list[Statement]:
+    """The statements, and others to the criteria that have none yet."""
+    stated = {name for name, _ in statements}
+    return statements + [(name, value) for name, value in others if name not in stated]
 
 
 # --- json_object: one JSON object with a key for each criterion -----------------------------------------------------
@@ -69,35 +71,32 @@ def _value_schema(criterion: Criterion) -> dict[str, Any]:
     """The schema of one answer. Optional ones may be null: providers want every key to be required."""
     kind = criterion.kind
     if isinstance(kind, Scale):
-        found: dict[str, Any] = {"type": "integer" if kind.whole else "number"}
-        found |= {"minimum": kind.low, "maximum": kind.high}
+        schema: dict[str, Any] = {"type": "integer" if kind.whole else "number"}
+        schema |= {"minimum": kind.low, "maximum": kind.high}
     elif isinstance(kind, YesNo):
-        found = {"type": "string", "enum": ["Yes", "No"]}
+        schema = {"type": "string", "enum": ["Yes", "No"]}
     else:
-        found = {"type": "string"}
+        schema = {"type": "string"}
     if criterion.optional:
-        found["type"] = [found["type"], "null"]
-        if "enum" in found:
-            found["enum"] = [*found["enum"], None]
-    return found
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+    return schema
 
 
-def _read_object(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[tuple[str, Reading]]:
+def _read_object(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[Statement]:
     """From decoded objects and broken ones; where neither says anything, from labelled lines around them."""
     keys = {letters(c.name): c for c in criteria}
     values, around = decoded(reply)
-    found: list[tuple[str, Reading]] = []
-    # Text and objects take turns, so what is found stands in the order of the reply.
+    statements: list[Statement] = []
+    # Text and objects take turns, so that the statements are in the order of the reply.
     for text, value in zip(around, [*values, Pairs()], strict=True):
-        found += quoted(text, criteria, unread=unread)
+        statements += quoted(text, criteria, unread=unread)
         for key, item in entries(value):
             criterion = keys.get(letters(key))
             if criterion and not (item is None and criterion.optional):
-                found.append((criterion.name, read_item(item, criterion.kind)))
-    said = {name for name, _ in found}
-    for text in around:
-        found += [(name, value) for name, value in labelled(text, criteria, unread=unread) if name not in said]
-    return found
+                statements.append((criterion.name, read_item(item, criterion.kind)))
+    return _with_unsaid(statements, (s for text in around for s in labelled(text, criteria, unread=unread)))
 
 
 JSON_OBJECT = Dialect(
@@ -116,11 +115,10 @@ def _line_fields(criteria: Sequence[Criterion]) -> str:
     return "\n".join(f"{c.label}: <{_words(c)}{', if there is one' if c.optional else ''}>" for c in criteria)
 
 
-def _read_lines(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[tuple[str, Reading]]:
+def _read_lines(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[Statement]:
     """From the lines; what they lack, from JSON, for the judge that gave that instead."""
-    found = list(labelled(reply, criteria, final=True, unread=unread))
-    said = {name for name, _ in found}
-    return found + [(name, value) for name, value in _read_object(reply, criteria, unread=unread) if name not in said]
+    statements = list(labelled(reply, criteria, final=True, unread=unread))
+    return _with_unsaid(statements, _read_object(reply, criteria, unread=unread))
 
 
 LABELLED_LINES = Dialect("labelled_lines", _read_lines, fields=_line_fields, in_order=partial(_read_lines, unread=True))
@@ -161,16 +159,12 @@ def _question_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
     return closed_object({"answers": {"type": "array", "items": item}})
 
 
-def _read_answers(reply: str, criteria: Sequence[Criterion]) -> list[tuple[str, Reading]]:
-    known = _Questions(criteria)
+def _read_answers(reply: str, criteria: Sequence[Criterion]) -> list[Statement]:
+    questions = _Questions(criteria)
     values, around = decoded(reply)
-    found = [said for value in values for pairs in objects(value) for said in known.answers(pairs)]
-    for text in around:
-        found += known.broken(text)
-    heard = {name for name, _ in found}
-    for text in around:
-        found += [(name, value) for name, value in labelled(text, criteria) if name not in heard]
-    return found
+    statements = [answer for value in values for pairs in objects(value) for answer in questions.answers(pairs)]
+    statements += [answer for text in around for answer in questions.broken(text)]
+    return _with_unsaid(statements, (s for text in around for s in labelled(text, criteria)))
 
 
 class _Questions:
@@ -178,7 +172,7 @@ class _Questions:
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
         self._names = {letters(c.name): c for c in criteria}
-        self._texts = {_plain(c.description): c for c in criteria if c.description.strip()}
+        self._texts = {plain_words(c.description): c for c in criteria if c.description.strip()}
 
     def named(self, item: Any) -> Criterion | None:
         if isinstance(item, int) and not isinstance(item, bool):
@@ -187,9 +181,9 @@ class _Questions:
             return None
         if match := _NUMBERED.match(item.strip()):
             return self._names.get(f"q{int(match[1])}")
-        return self._names.get(letters(item.partition(":")[0])) or self._texts.get(_plain(item))
+        return self._names.get(letters(item.partition(":")[0])) or self._texts.get(plain_words(item))
 
-    def answers(self, pairs: Pairs) -> Iterator[tuple[str, Reading]]:
+    def answers(self, pairs: Pairs) -> Iterator[Statement]:
         """The answers of one object. An object that names no question, or several, answers none."""
         answers = [item for key, item in pairs if letters(key) in _ANSWER_KEYS and not isinstance(item, list)]
         asked: set[str] = set()
@@ -207,20 +201,27 @@ class _Questions:
             for item in answers:
                 yield criterion.name, read_item(item, criterion.kind)
 
-    def broken(self, text: str) -> Iterator[tuple[str, Reading]]:
+    def broken(self, text: str) -> Iterator[Statement]:
         """Answers in text that no decoder takes: from the name of a question to the end of its object."""
-        heads = list(_HEADING.finditer(text))
-        for number, head in enumerate(heads):
+        for head, behind in begun_objects(text, _HEADING):
             criterion = self.named(head[1])
-            segment = text[head.end() : heads[number + 1].start() if number + 1 < len(heads) else len(text)]
-            if boundary := _BOUNDARY.search(segment):
-                segment = segment[: boundary.start() + 1]
-            for key in _ANSWER_KEY.finditer(segment) if criterion else ():
-                if criterion and (found := value_at(segment, key.end(), criterion.kind)):
-                    yield criterion.name, found[0]
+            for key in _ANSWER_KEY.finditer(behind) if criterion else ():
+                if criterion and (value := value_at(behind, key.end(), criterion.kind)):
+                    yield criterion.name, value[0]
 
 
-def _plain(text: str) -> str:
+def begun_objects(text: str, heading: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """Each heading in text that no decoder takes, with what stands behind it in the same object."""
+    heads = list(heading.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends, strict=False):  # without a heading there is one end
+        behind = text[head.end() : end]
+        boundary = _BOUNDARY.search(behind)
+        yield head, behind[: boundary.start() + 1] if boundary else behind
+
+
+def plain_words(text: str) -> str:
+    """One spelling for a text with other spaces, capitals or emphasis."""
     return " ".join(text.replace("*", " ").split()).casefold()
 
 
@@ -245,27 +246,27 @@ def _number_fields(criteria: Sequence[Criterion]) -> str:
     return "\n".join(f"{n}. {c.label}: {c.kind.words()}" for n, c in enumerate(criteria, 1))
 
 
-def _read_numbers(reply: str, criteria: Sequence[Criterion]) -> list[tuple[str, Reading]]:
+def _read_numbers(reply: str, criteria: Sequence[Criterion]) -> list[Statement]:
     """From every list that has as many numbers as were asked for; other lists are talk."""
     text = reply.translate(MARKDOWN)
     inside = [match[1] for match in _LIST.finditer(text)]
     if not inside and len(text.strip()) <= _LONGEST_BARE:
         inside = [text.strip()]
-    found = [said for numbers in inside for said in _numbers_in(numbers, criteria)]
-    return found or list(labelled(reply, criteria))
+    statements = [mark for numbers in inside for mark in _numbers_in(numbers, criteria)]
+    return statements or list(labelled(reply, criteria))
 
 
-def _numbers_in(text: str, criteria: Sequence[Criterion]) -> list[tuple[str, Reading]]:
+def _numbers_in(text: str, criteria: Sequence[Criterion]) -> list[Statement]:
     items = [item.strip() for item in text.strip().removesuffix(",").split(",")]
     if len(items) != len(criteria):
         return []
-    found: list[tuple[str, Reading]] = []
+    marks: list[Statement] = []
     for item, criterion in zip(items, criteria, strict=True):
         value = value_at(item, 0, criterion.kind)
         if value is None or item[value[1] :].strip("\"'”’ "):
             return []
-        found.append((criterion.name, value[0]))
-    return found
+        marks.append((criterion.name, value[0]))
+    return marks
 
 
 NUMBER_LIST = Dialect("number_list", _read_numbers, fields=_number_fields, fits=_numbers_fit, in_order=_read_numbers)
@@ -291,21 +292,20 @@ def _binary_fields(criteria: Sequence[Criterion]) -> str:
     return criteria[0].description
 
 
-def _read_binary(reply: str, criteria: Sequence[Criterion]) -> Iterator[tuple[str, Reading]]:
+def _read_binary(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statement]:
     """The word the reply begins with, and every line that is an answer and nothing else."""
     name, kind = criteria[0].name, criteria[0].kind
     values, around = decoded(reply)
     keys = _VERDICT_KEYS | {letters(name)}
-    for value in values:
-        for pairs in objects(value):
-            yield from ((name, read_item(item, kind)) for key, item in pairs if letters(key) in keys)
+    for pairs in (pairs for outer in values for pairs in objects(outer)):
+        yield from ((name, read_item(item, kind)) for key, item in pairs if letters(key) in keys)
     lines = [line for text in around for line in text.translate(MARKDOWN).splitlines() if line.strip()]
     for number, line in enumerate(lines):
         lead = _LEAD.match(line)
         if _ALONE.fullmatch(line) or lead or number == 0:
             start = lead.end() if lead else len(line) - len(line.lstrip(" \t\"'“.>#"))
-            if found := value_at(line, start, kind):
-                yield name, found[0]
+            if value := value_at(line, start, kind):
+                yield name, value[0]
 
 
 BINARY = Dialect("binary", _read_binary, fields=_binary_fields, fits=_binary_fits)

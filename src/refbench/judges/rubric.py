@@ -1,8 +1,10 @@
-"""RubricPart: one call of a rubric, and the measures its reply gives."""
+"""Rubrics: what a judge is told, as a Markdown file with TOML between two `+++` lines on top.
+
+Every mistake in such a file is one sentence that says what to do about it.
+"""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ from refbench.judges.dialects import DIALECTS
 from refbench.judges.prompts import filled, placeholders
 from refbench.judges.totals import Rule
 from refbench.record import Record, RefBenchError
+from refbench.specs import nearest
 
 Shown = Literal["source", "references", "targets", "output"]
 Range: TypeAlias = tuple[float, float]
@@ -60,8 +63,6 @@ class RubricPart:
         marks = zip(self.criteria, self.weights, strict=True)
         return {c.name: weight for c, weight in marks if not isinstance(c.kind, Text)}
 
-
-# The top of a rubric file: TOML between `+++` lines, checked so that every mistake is one sentence.
 
 _MARK = "+++"
 _ONLY_PART = "verdict"
@@ -121,10 +122,18 @@ def read_front_matter(text: str, name: str) -> tuple[FrontMatter, str]:
     try:
         front = FrontMatter.model_validate(said)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(place) for place in first["loc"])
-        raise RefBenchError(f"{name}: {where} of the rubric is not as it should be: {first['msg']}") from error
+        raise RefBenchError(f"{name}: {_mistake(error)}") from error
     return front, "\n".join(lines[marks[1] + 1 :]).strip()
+
+
+def _mistake(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(place) for place in first["loc"])
+    if first["type"] != "extra_forbidden":
+        return f"{where} of the rubric is not as it should be: {first['msg']}"
+    records: dict[str, type[Record]] = {"criteria": _Criterion, "parts": _Part}
+    known = records.get(str(first["loc"][0]), FrontMatter).model_fields
+    return f"a rubric has no {where}: {nearest(str(first['loc'][-1]), known)}"
 
 
 def texts_of(front: FrontMatter, body: str, name: str) -> dict[str, str]:
@@ -215,17 +224,14 @@ def _criterion(said: _Criterion, front: FrontMatter) -> Criterion:
     return Criterion(said.name, kind, said.description.strip(), optional=said.optional)
 
 
-# Rubrics: what a judge is told, as a Markdown file with TOML between two `+++` lines on top.
-
-
 @dataclass(frozen=True)
 class Rubric:
     """A rubric, read and checked. `total` combines the headline measures of all parts, brought to `range`."""
 
     name: str
+    parts: tuple[RubricPart, ...]
     title: str
     dialect: str
-    parts: tuple[RubricPart, ...]
     total: Rule
     range: Range
     max_tokens: int
@@ -268,9 +274,7 @@ def rubric_source(path_or_name: str | Path) -> tuple[str, str]:
     if given in shipped_rubrics():
         return resources.files("refbench.judges").joinpath(f"rubrics/{given}.md").read_text("utf-8"), given
     if not path.is_file():
-        near = difflib.get_close_matches(given, shipped_rubrics(), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"give a file, or one of {', '.join(shipped_rubrics())}"
-        raise RefBenchError(f"--rubric {given}: there is no such file or rubric; {hint}")
+        raise RefBenchError(f"--rubric {given}: there is no such file or rubric; {nearest(given, shipped_rubrics())}")
     try:
         return path.read_text(encoding="utf-8"), given
     except (OSError, UnicodeDecodeError) as error:

@@ -23,7 +23,7 @@ from refbench.metrics.metric import Box, Input, Metric, Of, find_metric
 from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, dtype_of, load_network, network_info, why_not
 from refbench.networks.cache import FeatureCache, cache_folder
-from refbench.pictures import PictureFacts, Pixels, decode, facts_of
+from refbench.pictures import PictureFacts, Pixels, decode, facts_of, picture_bytes
 from refbench.record import Record, RefBenchError, content_key
 
 Array: TypeAlias = NDArray[np.uint8]
@@ -114,10 +114,9 @@ class DecodedPictures:
 
 
 def _read(path: Path) -> tuple[bytes, PictureFacts] | Failure:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+    data = picture_bytes(path)
+    if isinstance(data, Failure):
+        return data
     facts = facts_of(data)
     if isinstance(facts, Failure):
         return Failure(kind=facts.kind, detail=f"{path.name}: {facts.detail}")
@@ -144,8 +143,8 @@ class Job(Record):
 
 
 class Measurement(Record):
-    """A value, or why there is none. `sizes` (width, height) is there when the pictures differ in size, and something
-    had to be resized as the metric's protocol says."""
+    """A value, or why there is none. `sizes` (width, height) is given when the pictures differ in size, and one of them
+    was resized as the metric's protocol says."""
 
     value: float | None = None
     failure: Failure | None = None
@@ -368,6 +367,5 @@ def _check_given(metric: Metric, pictures: dict[str, Any], facts: Mapping[str, A
             pictures[wanted] = pictures.pop(instead)
     if missing := [name for name in needed if name not in pictures and name not in facts]:
         raise RefBenchError(f"{metric.id} needs {' and '.join('--' + name for name in missing)}")
-    viewed = {name for argument in metric.inputs if argument.of is not None for name in VIEWS[argument.of.view].inputs}
-    if unused := [name for name in (*pictures, *facts) if name not in known | viewed]:
+    if unused := [name for name in (*pictures, *facts) if name not in known | metric.viewed]:
         raise RefBenchError(f"{metric.id} does not look at {' or '.join(unused)}: it reads {', '.join(known)}")

@@ -62,6 +62,7 @@ class Input:
 
     name: str
     kind: Kind
+    """What the function is given: decoded by its protocol, computed by a network, or as the case has it."""
     optional: bool = False
     of: Of | None = None
 
@@ -83,8 +84,7 @@ class Metric:
     def pictures(self) -> frozenset[str]:
         """The pictures of a case that it may be given, by the names of its arguments; the output is the model's."""
         seen = {g.name for g in self.inputs if g.kind in ("pixels", "grey", "feature")}
-        viewed = {name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs}
-        return frozenset((seen | viewed) - {OUTPUT})
+        return frozenset((seen | self.viewed) - {OUTPUT})
 
     def facts(self) -> frozenset[str]:
         """The texts and boxes that it may be given; a feature may be that of a text."""
@@ -93,6 +93,11 @@ class Metric:
     def needs(self) -> frozenset[str]:
         """The arguments that every case must have."""
         return frozenset(g.name for g in self.inputs if not g.optional and g.kind != "network") - {OUTPUT}
+
+    @property
+    def viewed(self) -> frozenset[str]:
+        """Further pictures that the views of its networks look at."""
+        return frozenset(name for g in self.inputs if g.of is not None for name in VIEWS[g.of.view].inputs)
 
     @property
     def networks(self) -> tuple[str, ...]:
@@ -163,7 +168,7 @@ def _inputs(function: Callable[..., Value], of: Mapping[str, str | Of]) -> tuple
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise RefBenchError(f"{name}: a type of its arguments cannot be looked up: {error}") from error
-    found = []
+    inputs = []
     for parameter in inspect.signature(function).parameters.values():
         optional = parameter.default is not inspect.Parameter.empty
         kind = _kind(name, parameter, hints.get(parameter.name), optional)
@@ -171,14 +176,14 @@ def _inputs(function: Callable[..., Value], of: Mapping[str, str | Of]) -> tuple
             continue
         asked = of.get(parameter.name)
         if (asked is not None) != (kind in ("feature", "network")):
-            said = "comes from a network, which `of` must name" if asked is None else f"is a {kind} and has no network"
-            raise RefBenchError(f"{name}: the argument {parameter.name} {said}")
-        found.append(Input(parameter.name, kind, optional, Of(asked) if isinstance(asked, str) else asked))
-    if unknown := sorted(set(of) - {given.name for given in found}):
+            wrong = "comes from a network, which `of` must name" if asked is None else f"is a {kind} and has no network"
+            raise RefBenchError(f"{name}: the argument {parameter.name} {wrong}")
+        inputs.append(Input(parameter.name, kind, optional, Of(asked) if isinstance(asked, str) else asked))
+    if unknown := sorted(set(of) - {given.name for given in inputs}):
         raise RefBenchError(f"{name}: `of` names a network for {unknown[0]!r}, which is no argument of it")
-    if OUTPUT not in {given.name for given in found}:
+    if OUTPUT not in {given.name for given in inputs}:
         raise RefBenchError(f"{name}: a metric needs the argument {OUTPUT}, the picture under test")
-    return tuple(found)
+    return tuple(inputs)
 
 
 def _kind(name: str, parameter: inspect.Parameter, hint: Any, optional: bool) -> Kind | None:
@@ -192,9 +197,9 @@ def _kind(name: str, parameter: inspect.Parameter, hint: Any, optional: bool) ->
             return kind
     if optional and hint is not None:
         return None
-    said = "no type" if hint is None else f"the type {hint.__name__ if isinstance(hint, type) else hint}"
+    typed = "no type" if hint is None else f"the type {hint.__name__ if isinstance(hint, type) else hint}"
     raise RefBenchError(
-        f"{name}: the argument {parameter.name} has {said}: write Pixels (RGB, 8 bit), Grey, str, Box, "
+        f"{name}: the argument {parameter.name} has {typed}: write Pixels (RGB, 8 bit), Grey, str, Box, "
         "Feature, Network or PairNetwork, or give it a default if it is no input"
     )
 

@@ -116,8 +116,7 @@ def _kernel() -> NDArray[np.float64]:
     square = np.exp(-(axis[:, None] ** 2 + axis[None, :] ** 2) / (2 * _SIGMA**2))
     square /= square.sum()
     line = np.exp(-(axis**2) / (2 * _SIGMA**2))
-    scaled: NDArray[np.float64] = line / line.sum() * np.sqrt(square.astype(np.float32).astype(np.float64).sum())
-    return scaled
+    return np.asarray(line / line.sum() * np.sqrt(square.astype(np.float32).astype(np.float64).sum()))
 
 
 _LINE = _kernel()
@@ -125,7 +124,7 @@ _TWICE = _LINE * 2**0.5  # on both axes: twice the weighted mean
 _ROOT = _LINE * 2**0.25  # on both axes: the weighted mean times the root of two
 
 
-def rounded_luma(pixels: Pixels) -> NDArray[np.uint8]:
+def rounded_luma(pixels: Pixels) -> Grey:
     """Luma .299/.587/.114 of 0..255, rounded."""
     luma = np.empty(pixels.shape[:2], np.uint8)
     for top in range(0, len(pixels), _BAND):
@@ -138,13 +137,13 @@ def rounded_luma(pixels: Pixels) -> NDArray[np.uint8]:
     return luma
 
 
-def structural_similarity(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float | Failure:
+def structural_similarity(first: Grey, second: Grey) -> Value:
     """Mean SSIM of two grey pictures of one size: Gaussian window 11 with sigma 1.5, borders left out, K .01 and .03,
     the contrast term never below 0."""
     height, width = first.shape
     if min(height, width) < _WINDOW:
-        detail = f"SSIM needs {_WINDOW} pixels a side, the picture has {width}x{height}"
-        return Failure(kind="undefined", detail=detail)
+        needed = f"SSIM needs {_WINDOW} pixels a side, the picture has {width}x{height}"
+        return Failure(kind="undefined", detail=needed)
     valid = height - 2 * _MARGIN
     rows = min(_BAND + 2 * _MARGIN, height)
     # One set of arrays for all bands: fetching fresh memory for each would double the time.
@@ -156,12 +155,7 @@ def structural_similarity(first: NDArray[np.uint8], second: NDArray[np.uint8]) -
     return total / float(valid * (width - 2 * _MARGIN))
 
 
-def _band(
-    first: NDArray[np.uint8],
-    second: NDArray[np.uint8],
-    planes: NDArray[np.float64],
-    products: NDArray[np.uint16],
-) -> float:
+def _band(first: Grey, second: Grey, planes: NDArray[np.float64], products: NDArray[np.uint16]) -> float:
     """Sum of SSIM over a band, from four filters instead of five.
 
     With d = x - y: var x + var y = mean d^2 - (mean d)^2 + 2 cov, so only x, y, xy and d^2 are averaged, all of them

@@ -69,8 +69,8 @@ def pose_ap(output: Feature, reference: Feature) -> Value:
     if not len(reference["keypoints"]):
         return Failure(kind="no_detection", detail="no person was found in the reference")
     areas = np.array([person_area((float(a), float(b), float(c), float(d))) for a, b, c, d in reference["boxes"]])
-    found = scaled_keypoints(output["keypoints"], tuple(output["size"]), tuple(reference["size"]))
-    return average_precision([Poses(found, output["scores"], reference["keypoints"], areas)])
+    there = scaled_keypoints(output["keypoints"], tuple(output["size"]), tuple(reference["size"]))
+    return average_precision([Poses(there, output["scores"], reference["keypoints"], areas)])
 
 
 @_share(of={"output": "blazepose"})

@@ -31,7 +31,7 @@ _BLACK = 40
 
 @dataclass(frozen=True)
 class Labels:
-    """A map of labels: 0 is no region, regions are 1 to `count`."""
+    """A map of labels: regions are 1 to `count`, 0 lies outside all of them."""
 
     of: NDArray[np.int32]
     count: int
@@ -115,8 +115,7 @@ def _filled(labels: NDArray[np.int32]) -> NDArray[np.int32]:
     sure = ~unsure
     by_number = np.zeros(int(nearest.max()) + 1, np.int32)
     by_number[nearest[sure]] = labels[sure]
-    filled: NDArray[np.int32] = by_number[nearest]
-    return filled
+    return np.asarray(by_number[nearest])
 
 
 def match_regions(first: Labels, second: Labels) -> list[tuple[int, int, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from refbench.metrics.measure import Measurer
 from refbench.networks import networks, why_not
 from refbench.pictures import EXTENSIONS
 from refbench.record import Record, RefBenchError
+
+Floats: TypeAlias = NDArray[np.float64]
 
 LEAST_FRECHET = 2_048
 """Pictures a side below which the covariance of Inception's 2,048 features is singular and the distance mostly bias."""
@@ -31,6 +33,7 @@ class SetValue(Record):
     """A distance of two sets, with all that a reader must know of it."""
 
     name: str
+    """`FID`, `KID`, or the distance and the network whose features it is of."""
     value: float
     n_output: int
     n_reference: int
@@ -52,8 +55,8 @@ class GaussianState:
 
     features: str
     n: int
-    mean: NDArray[np.float64]
-    scatter: NDArray[np.float64]
+    mean: Floats
+    scatter: Floats
 
     @classmethod
     def of(cls, features: str, vectors: NDArray[Any]) -> GaussianState:
@@ -78,7 +81,7 @@ class GaussianState:
         return GaussianState(self.features, n, mean, scatter)
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Floats:
         """Unbiased; needs two vectors."""
         return self.scatter / (self.n - 1)
 
@@ -113,24 +116,17 @@ def frechet(output: GaussianState, reference: GaussianState, *, force: bool = Fa
         )
     if fewest < 2:
         raise RefBenchError(f"{name} needs at least two pictures a side, even when forced")
-    remark = f"forced: {fewest} pictures, fewer than {LEAST_FRECHET:,}" if fewest < LEAST_FRECHET else ""
-    value = frechet_distance(output.mean, output.covariance, reference.mean, reference.covariance)
     return SetValue(
         name=name,
-        value=value,
+        value=frechet_distance(output.mean, output.covariance, reference.mean, reference.covariance),
         n_output=output.n,
         n_reference=reference.n,
         features=output.features,
-        remark=remark,
+        remark=f"forced: {fewest} pictures, fewer than {LEAST_FRECHET:,}" if fewest < LEAST_FRECHET else "",
     )
 
 
-def frechet_distance(
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    other_mean: NDArray[np.float64],
-    other_covariance: NDArray[np.float64],
-) -> float:
+def frechet_distance(mean: Floats, covariance: Floats, other_mean: Floats, other_covariance: Floats) -> float:
     """|m - m'|^2 + tr(S + S' - 2 (S S')^1/2)."""
     # tr (S S')^1/2 is the sum of the singular values of S^1/2 S'^1/2. Symmetric roots stay real however singular the
     # product is, where a root of S S' itself needs jitter and drops an imaginary part.
@@ -140,10 +136,9 @@ def frechet_distance(
     return max(0.0, float(apart @ apart) + traces - 2 * float(crossed))
 
 
-def _root(symmetric: NDArray[np.float64]) -> NDArray[np.float64]:
+def _root(symmetric: Floats) -> Floats:
     values, vectors = np.linalg.eigh(symmetric)
-    root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return root
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def kid(
@@ -166,11 +161,11 @@ def kid(
         raise RefBenchError(f"{name} needs at least two pictures a side")
     rng = np.random.default_rng(seed)
     whole = [side for side, vectors in (("output", output), ("reference", reference)) if len(vectors) == size]
-    found = np.empty(1 if len(whole) == 2 else subsets)
-    for draw in range(len(found)):
+    distances = np.empty(1 if len(whole) == 2 else subsets)
+    for draw in range(len(distances)):
         ours = output[rng.choice(len(output), size, replace=False)]
         theirs = reference[rng.choice(len(reference), size, replace=False)]
-        found[draw] = mmd_squared(ours, theirs)
+        distances[draw] = mmd_squared(ours, theirs)
     remark = f"subsets of {size} pictures" if size < subset_size or whole else ""
     if len(whole) == 2:
         remark = f"of all {size} pictures at once, so there is no spread to estimate"
@@ -178,11 +173,11 @@ def kid(
         remark += f", which is all of the {whole[0]}'s: the deviation is that of the other side alone"
     return SetValue(
         name=name,
-        value=float(found.mean()),
+        value=float(distances.mean()),
         n_output=len(output),
         n_reference=len(reference),
         features=features,
-        spread=float(found.std()) if len(found) > 1 else None,
+        spread=float(distances.std()) if len(distances) > 1 else None,
         remark=remark,
     )
 
@@ -197,9 +192,8 @@ def mmd_squared(first: NDArray[Any], second: NDArray[Any]) -> float:
     return float(own + other - 2 * between.mean())
 
 
-def _cubic(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    kernel: NDArray[np.float64] = (x @ y.T / x.shape[1] + 1) ** 3
-    return kernel
+def _cubic(x: Floats, y: Floats) -> Floats:
+    return np.asarray((x @ y.T / x.shape[1] + 1) ** 3)
 
 
 def _comparable(kind: str, features: str, other: str, size: int, other_size: int) -> str:
@@ -234,9 +228,9 @@ def _vectors(folder: Path, network: str, device: str) -> list[np.ndarray]:
     measurer = Measurer(device=device)
     blocks = []
     for start in range(0, len(paths), _CHUNK):
-        found = measurer.features(network, paths[start : start + _CHUNK])
-        for path, feature in zip(paths[start:], found, strict=False):
+        vectors = measurer.features(network, paths[start : start + _CHUNK])
+        for path, feature in zip(paths[start:], vectors, strict=False):
             if isinstance(feature, Failure):
                 raise RefBenchError(f"{path}: {feature}; a set with a picture missing is another set, so remove it")
-        blocks.append(np.stack([f["vector"] for f in found if not isinstance(f, Failure)]))
+        blocks.append(np.stack([f["vector"] for f in vectors if not isinstance(f, Failure)]))
     return blocks

@@ -26,25 +26,25 @@ def bbox_iou_paper(output: Pixels, reference: Pixels, box: Box | None = None, ou
     """IoU of the output's box and what MultiRef-Bench reads from the reference: on black, always the whole picture."""
     # The release thresholds the reference against its surroundings and so takes flat black for a drawing; it ignores
     # the `box` in the data, and compares pixels of pictures of two sizes.
-    found = output_box or drawn_box(output)
+    detected = output_box or drawn_box(output)
     wanted = thresholded_box(reference)
-    if found is None:
+    if detected is None:
         return _NO_BOX
     if wanted is None:
         return Failure(kind="undefined", detail="no pixel of the reference is brighter than its surroundings less 2")
-    return box_iou(found, wanted)
+    return box_iou(detected, wanted)
 
 
 @_iou("bbox_iou", protocol="corrected")
 def bbox_iou(output: Pixels, reference: Pixels, box: Box | None = None, output_box: Box | None = None) -> Value:
     """IoU of the output's box and the reference's, at the output's size; boxes are given or read from the drawings."""
-    found = output_box or outlined_box(output)
+    detected = output_box or outlined_box(output)
     wanted = box or outlined_box(reference)
-    if found is None:
+    if detected is None:
         return _NO_BOX
     if wanted is None:
         return Failure(kind="undefined", detail="no box is drawn in the reference")
-    return box_iou(found, scaled_box(wanted, reference.shape, output.shape))
+    return box_iou(detected, scaled_box(wanted, reference.shape, output.shape))
 
 
 def drawn_box(pixels: Pixels) -> Box | None:
@@ -141,22 +141,22 @@ def _matched_iou(regions: Labels, reference: Pixels) -> Value:
     wanted = colour_regions(reference).at(*regions.of.shape).without_small(least)
     if not wanted.count:
         return Failure(kind="undefined", detail="the reference map has no region")
-    found = regions.without_small(least)
-    return sum(iou for _, _, iou in match_regions(found, wanted)) / max(found.count, wanted.count)
+    large = regions.without_small(least)
+    return sum(iou for _, _, iou in match_regions(large, wanted)) / max(large.count, wanted.count)
 
 
 @_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="paper")
 def detected_bbox_iou_paper(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and what MultiRef-Bench takes for the reference's box."""
-    found = surest_box(output, detector)
-    return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
+    detected = surest_box(output, detector)
+    return detected if isinstance(detected, Failure) else bbox_iou_paper(output, reference, box, output_box=detected)
 
 
 @_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="corrected")
 def detected_bbox_iou(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and the reference's box, at the output's size."""
-    found = surest_box(output, detector)
-    return found if isinstance(found, Failure) else bbox_iou(output, reference, box, output_box=found)
+    detected = surest_box(output, detector)
+    return detected if isinstance(detected, Failure) else bbox_iou(output, reference, box, output_box=detected)
 
 
 def surest_box(picture: Pixels, detector: Network) -> Box | Failure:
@@ -230,8 +230,8 @@ def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
     """IoU of the first box that the caption names in the output and what MultiRef-Bench takes for the reference's."""
-    found = first_box(output, grounder, caption)
-    return found if isinstance(found, Failure) else bbox_iou_paper(output, reference, box, output_box=found)
+    detected = first_box(output, grounder, caption)
+    return detected if isinstance(detected, Failure) else bbox_iou_paper(output, reference, box, output_box=detected)
 
 
 @_iou("bbox_iou", of=_GROUNDED, protocol="corrected")
@@ -239,8 +239,8 @@ def grounded_bbox_iou(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
     """IoU of the first box that the caption names in the output and the reference's box, at the output's size."""
-    found = first_box(output, grounder, caption)
-    return found if isinstance(found, Failure) else bbox_iou(output, reference, box, output_box=found)
+    detected = first_box(output, grounder, caption)
+    return detected if isinstance(detected, Failure) else bbox_iou(output, reference, box, output_box=detected)
 
 
 _MASKED = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
@@ -251,8 +251,8 @@ def grounded_mask_iou_paper(
     output: Pixels, reference: Grey, segmenter: Network, grounder: Network, caption: str | None = None
 ) -> Value:
     """IoU of the mask in the first box that the caption names and the reference mask, as MultiRef-Bench has it."""
-    found = _first_mask(output, segmenter, grounder, caption)
-    return found if isinstance(found, Failure) else mask_iou_paper(found, reference)
+    segmented = _first_mask(output, segmenter, grounder, caption)
+    return segmented if isinstance(segmented, Failure) else mask_iou_paper(segmented, reference)
 
 
 @_iou("mask_iou", of=_MASKED, protocol="corrected")
@@ -262,8 +262,8 @@ def grounded_mask_iou(
     """IoU of the mask in the first box that the caption names and the reference mask; an empty one has no value."""
     if not is_set(reference).any():
         return Failure(kind="undefined", detail="the reference mask is empty")
-    found = _first_mask(output, segmenter, grounder, caption)
-    return found if isinstance(found, Failure) else mask_iou(found, reference)
+    segmented = _first_mask(output, segmenter, grounder, caption)
+    return segmented if isinstance(segmented, Failure) else mask_iou(segmented, reference)
 
 
 def _first_mask(output: Pixels, segmenter: Network, grounder: Network, caption: str | None) -> Grey | Failure:

@@ -21,7 +21,6 @@ _MARKED = 128
 class View:
     """`inputs` names the further pictures that it looks at where a case has them; without them it is the whole."""
 
-    summary: str
     inputs: tuple[str, ...]
     apply: Callable[[Pixels, Mapping[str, NDArray[Any]]], Pixels | Failure]
 
@@ -72,9 +71,9 @@ def channels_swapped(pixels: Pixels, others: Mapping[str, NDArray[Any]]) -> Pixe
 
 
 VIEWS: Mapping[str, View] = {
-    "whole": View("the whole picture", (), lambda pixels, _: pixels),
-    "inside_mask_white": View("white outside the mask", ("mask",), inside_mask_white),
-    "padded": View("the whole picture on a white square, so that no centre crop cuts it", (), padded),
-    "mask_crop": View("the mask's box on a white square", ("mask",), mask_crop),
-    "channels_swapped": View("red and blue exchanged", (), channels_swapped),
+    "whole": View((), lambda pixels, _: pixels),
+    "inside_mask_white": View(("mask",), inside_mask_white),
+    "padded": View((), padded),
+    "mask_crop": View(("mask",), mask_crop),
+    "channels_swapped": View((), channels_swapped),
 }

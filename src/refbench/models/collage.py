@@ -9,29 +9,17 @@ from pathlib import Path
 import numpy as np
 
 from refbench.failure import Failure
-from refbench.pictures import Pixels, decode, resize
+from refbench.pictures import Pixels, read_pixels, resize
 
 CELL = 512
 _GAP = 16
-
-
-def pixels_of(path: Path) -> Pixels | Failure:
-    """The pixels of a file, upright."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
-    pixels = decode(data)
-    if isinstance(pixels, Failure):
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {pixels.detail}")
-    return pixels
 
 
 def all_pixels(paths: Sequence[Path]) -> list[Pixels] | Failure:
     """The pixels of all of them, or the first that cannot be read."""
     found = []
     for path in paths:
-        pixels = pixels_of(path)
+        pixels = read_pixels(path)
         if isinstance(pixels, Failure):
             return pixels
         found.append(pixels)

@@ -7,21 +7,13 @@ details of the case are not in it and cannot be reached from it. Wrappers and ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from refbench.failure import Failure
 from refbench.record import Record
 from refbench.specs import Options
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A picture that a model is shown: the file, and what it is there for (source, mask, subject, style, ...)."""
-
-    path: Path
-    role: str
 
 
 @dataclass(frozen=True)
@@ -32,6 +24,15 @@ class Commission:
     pictures: tuple[Shown, ...] = ()
     size: tuple[int, int] | None = None
     n_pictures: int = 1
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture that a model is shown."""
+
+    path: Path
+    role: str
+    """What it is there for: source, mask, subject, style, ..."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,13 @@ def traits_of(options: Options, family: str, known: Traits | None = None) -> Tra
     if isinstance(size, tuple):
         said["size"] = size
     return traits.model_copy(update={**said, "family": options["family"] or traits.family or family})
+
+
+def priced(painted: Painted, traits: Traits) -> Painted:
+    """The result at the price of its pictures, where it does not say itself what it cost."""
+    if painted.cost_usd is not None or traits.price is None:
+        return painted
+    return replace(painted, cost_usd=traits.price * len(painted.pictures))
 
 
 def takes_role(traits: Traits, role: str) -> bool:

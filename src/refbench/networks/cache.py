@@ -50,14 +50,14 @@ class FeatureCache:
             db = self._database(info, dtype)
             if db is None:
                 return {}
-            found: dict[str, Feature | Failure] = {}
+            features: dict[str, Feature | Failure] = {}
             for start in range(0, len(keys), _AT_ONCE):
                 part = keys[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 asked = f"SELECT key, kind, value FROM feature WHERE key IN ({marks})"
                 for key, kind, value in db.execute(asked, part):
-                    found[key] = _feature(kind, value)
-            return found
+                    features[key] = _feature(kind, value)
+            return features
 
     def put(self, info: NetworkInfo, dtype: str, features: Mapping[str, Feature | Failure]) -> None:
         """Keep them; failures too, unless trying again could help."""

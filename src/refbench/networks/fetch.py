@@ -58,19 +58,19 @@ def archive_url(weights: WeightsFile) -> tuple[str, dict[str, str]]:
         with _open(page, {**headers, "Accept": _SIMPLE}) as answer:
             links = _links(answer.read(), answer.headers.get_content_type())
             page = answer.url
-        found = [urljoin(page, link) for link in links if _file_name(link) == weights.archive]
+        addresses = [urljoin(page, link) for link in links if _file_name(link) == weights.archive]
     else:
         page = f"{base.rstrip('/')}/{quote(weights.package, safe='@')}/{weights.version}"
         with _open(page, {**headers, "Accept": "application/json"}) as answer:
             try:
-                found = [str(json.loads(answer.read())["dist"]["tarball"])]
+                addresses = [str(json.loads(answer.read())["dist"]["tarball"])]
             except (ValueError, KeyError, TypeError):
-                found = []
-    if not found or urlsplit(found[0]).scheme not in ("http", "https"):
+                addresses = []
+    if not addresses or urlsplit(addresses[0]).scheme not in ("http", "https"):
         raise NotInIndexError(f"{weights.archive} is not in the index {base}: try another index (PIP_INDEX_URL)")
     # A password for the index is for its own host alone, never for the host of the files.
-    same_host = urlsplit(found[0]).netloc == urlsplit(base).netloc
-    return found[0], headers if same_host else {}
+    same_host = urlsplit(addresses[0]).netloc == urlsplit(base).netloc
+    return addresses[0], headers if same_host else {}
 
 
 def download(url: str, headers: Mapping[str, str], path: Path, told: Callable[[int, int], None]) -> None:
@@ -161,10 +161,10 @@ def _npm_registry() -> str:
 def _asked(command: list[str]) -> str:
     """What pip or npm says its index is; nothing when it says nothing of use."""
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return said if said.startswith(("http://", "https://")) else ""
+    return answer if answer.startswith(("http://", "https://")) else ""
 
 
 def _file_name(link: str) -> str:
@@ -213,9 +213,9 @@ def wanted(names: Sequence[str]) -> tuple[list[NetworkInfo], bool]:
     groups = {info.group for info in networks().values()}
     chosen: dict[str, NetworkInfo] = {}
     for name in names:
-        found = [i for i in networks().values() if i.group == name] if name in groups else [network_info(name)]
-        found += [network_info(other) for info in found for other in info.uses]
-        chosen.update((info.name, info) for info in found)
+        infos = [i for i in networks().values() if i.group == name] if name in groups else [network_info(name)]
+        infos += [network_info(other) for info in infos for other in info.uses]
+        chosen.update((info.name, info) for info in infos)
     return list(chosen.values()), not groups.intersection(names)
 
 
@@ -354,9 +354,9 @@ def _member(archive: Path, member: str) -> Iterator[IO[bytes]]:
                 yield inside
         else:
             with tarfile.open(archive) as tar:
-                found = tar.getmember(member)
+                entry = tar.getmember(member)
                 # A link could name any file of this machine: only a file that lies in the archive is taken.
-                taken = tar.extractfile(found) if found.isreg() else None
+                taken = tar.extractfile(entry) if entry.isreg() else None
                 if taken is None:
                     raise KeyError(member)
                 with taken:

@@ -36,14 +36,14 @@ class Wanted:
 
 def wanted(info: NetworkInfo) -> list[Wanted]:
     """What the network needs from its hub."""
-    found = []
+    entries = []
     for entry in info.hub.files if info.hub is not None else ():
         where, _, sha256 = entry.partition("#sha256=")
         if "://" in where:
-            found.append(Wanted((where.rpartition("/")[2],), where, sha256))
+            entries.append(Wanted((where.rpartition("/")[2],), where, sha256))
         else:
-            found.append(Wanted(tuple(where.split("|")), "", sha256))
-    return found
+            entries.append(Wanted(tuple(where.split("|")), "", sha256))
+    return entries
 
 
 def hub_folder(info: NetworkInfo) -> Path:
@@ -58,15 +58,15 @@ def missing(info: NetworkInfo) -> list[str]:
 
 def hub_paths(info: NetworkInfo) -> dict[str, Path]:
     """The network's files by name; those whose hash is known are checked, once per process and file."""
-    found = {}
+    paths = {}
     for entry in wanted(info):
         path = _here(info, entry)
         if path is None:
             raise RefBenchError(f"the weights of {info.name} are not here: {info.fetch_command}")
         if not _intact(path, entry):
             raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {info.fetch_command}")
-        found[path.name] = path
-    return found
+        paths[path.name] = path
+    return paths
 
 
 def fetch_hub(info: NetworkInfo, told: Told | None = None) -> list[Path]:
@@ -109,9 +109,9 @@ def _here(info: NetworkInfo, entry: Wanted) -> Path | None:
     except ImportError:
         return None
     for name in entry.names:
-        found = try_to_load_from_cache(info.hub.repository, name, revision=info.hub.revision)
-        if isinstance(found, str) and Path(found).is_file():
-            return Path(found)
+        cached = try_to_load_from_cache(info.hub.repository, name, revision=info.hub.revision)
+        if isinstance(cached, str) and Path(cached).is_file():
+            return Path(cached)
     return None
 
 

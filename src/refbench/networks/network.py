@@ -132,8 +132,8 @@ def networks() -> dict[str, NetworkInfo]:
     """All networks by name."""
     folder = resources.files("refbench.networks").joinpath("registry")
     files = sorted((f for f in folder.iterdir() if f.name.endswith(".toml")), key=lambda f: f.name)
-    found = [NetworkInfo.model_validate(tomllib.loads(file.read_text("utf-8"))) for file in files]
-    return {info.name: info for info in found}
+    infos = [NetworkInfo.model_validate(tomllib.loads(file.read_text("utf-8"))) for file in files]
+    return {info.name: info for info in infos}
 
 
 def network_info(name: str) -> NetworkInfo:
@@ -216,15 +216,15 @@ def is_here(weights: WeightsFile) -> bool:
 def weights_paths(info: NetworkInfo) -> dict[str, Path]:
     """The network's files by name, their hashes checked."""
     folder = weights_folder()
-    found = {}
+    paths = {}
     for weights in info.weights:
         path = folder / weights.file
         if not path.is_file():
             raise RefBenchError(f"the weights of {info.name} are not here: {info.fetch_command}")
         if sha256_of(path) != weights.here_sha256:
             raise RefBenchError(f"{path} is damaged or of another version (its sha256 differs): {info.fetch_command}")
-        found[weights.file] = path
-    return found
+        paths[weights.file] = path
+    return paths
 
 
 def sha256_of(path: Path) -> str:

@@ -164,7 +164,7 @@ def _old_torch(file: io.BufferedReader) -> tuple[Any, dict[str, bytes]]:
     for _ in range(3):
         _Unpickler(file).load()
     reader = _Unpickler(file)
-    found = reader.load()
+    state = reader.load()
     storages = {}
     for key in _Unpickler(file).load():
         storage = reader.storages[key]
@@ -172,7 +172,7 @@ def _old_torch(file: io.BufferedReader) -> tuple[Any, dict[str, bytes]]:
         if length != storage.length:
             raise _RefusedError("a storage of another length than stated")
         storages[key] = file.read(length * storage.dtype.itemsize)
-    return found, storages
+    return state, storages
 
 
 def _zip_torch(path: Path) -> tuple[Any, dict[str, bytes]]:
@@ -182,8 +182,8 @@ def _zip_torch(path: Path) -> tuple[Any, dict[str, bytes]]:
         if folder + "byteorder" in archive.namelist() and archive.read(folder + "byteorder") != b"little":
             raise _RefusedError("numbers in big-endian order")
         reader = _Unpickler(io.BytesIO(archive.read(inside)))
-        found = reader.load()
-        return found, {key: archive.read(f"{folder}data/{key}") for key in reader.storages}
+        state = reader.load()
+        return state, {key: archive.read(f"{folder}data/{key}") for key in reader.storages}
 
 
 def _flat(found: Any, storages: Mapping[str, bytes], name: str = "") -> Iterator[tuple[str, NDArray[Any]]]:

@@ -37,6 +37,14 @@ class PictureFacts(Record):
     animated: bool = False
 
 
+def picture_bytes(path: Path) -> bytes | Failure:
+    """The bytes of a file, or the Failure that names it and says why it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return _unreadable(f"{path.name}: {error.strerror or error}")
+
+
 def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Failure:
     """Facts of the bytes, or the Failure that says why they are not a usable picture."""
     if not data:
@@ -91,11 +99,8 @@ def _may_turn(data: bytes, picture_format: str) -> bool:
 
 def read_facts(path: Path, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Failure:
     """Facts of a file; a file that is not there or cannot be read is a Failure too."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return _unreadable(f"{path.name}: {error.strerror or error}")
-    return facts_of(data, max_pixels=max_pixels)
+    data = picture_bytes(path)
+    return data if isinstance(data, Failure) else facts_of(data, max_pixels=max_pixels)
 
 
 def _unreadable(detail: str) -> Failure:

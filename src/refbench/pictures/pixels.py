@@ -1,7 +1,8 @@
-"""Bytes to RGB pixels. The meaning of every odd file is tabled in the package docstring."""
+"""Bytes to RGB pixels and back, and resizing. The meaning of every odd file is tabled in the package docstring."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 import cv2
@@ -14,6 +15,17 @@ from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of
 
 Pixels: TypeAlias = NDArray[np.uint8]
 """Height x width x 3, RGB, 8 bit."""
+
+
+def read_pixels(path: Path) -> Pixels | Failure:
+    """The pixels of a file, upright; what is wrong with it is said with its name."""
+    try:
+        pixels = decode(path.read_bytes())
+    except OSError as error:
+        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+    if isinstance(pixels, Failure):
+        return Failure(kind=pixels.kind, detail=f"{path.name}: {pixels.detail}")
+    return pixels
 
 
 def decode(
@@ -78,9 +90,6 @@ def _undecodable(picture_format: str, why: str) -> Failure:
     return Failure(kind="unreadable_picture", detail=f"the {picture_format} cannot be decoded: {why}")
 
 
-# RGB pixels to bytes.
-
-
 def encode(pixels: Pixels, picture_format: Literal["png", "jpeg", "webp"] = "png", *, quality: int = 95) -> bytes:
     """The picture as a file; PNG is lossless and ignores `quality`, WebP above 100 is lossless."""
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
@@ -96,13 +105,14 @@ def encode(pixels: Pixels, picture_format: Literal["png", "jpeg", "webp"] = "png
     return data.tobytes()
 
 
-# Resizing, by Pillow alone: official values depend on its filters (docs/decisions/0003-pictures.md).
-
 Filter = Literal["nearest", "bilinear", "bicubic", "lanczos", "box"]
 
 
 def resize(pixels: Pixels, size: tuple[int, int], filter_name: Filter = "bicubic") -> Pixels:
-    """The picture at `size` (width, height); unchanged, not copied, when it has that size already."""
+    """The picture at `size` (width, height); unchanged, not copied, when it has that size already.
+
+    By Pillow alone: official values depend on its filters (docs/decisions/0003-pictures.md).
+    """
     height, width = pixels.shape[:2]
     if (width, height) == size:
         return pixels

@@ -1,4 +1,7 @@
-"""What a file is by its bytes, and whether it is all there. No decoding."""
+"""What a file is by its bytes, whether it is all there, and the headers of plain JPEGs and PNGs; nothing is decoded.
+
+Headers are read without Pillow: most pictures are plain, and opening them is half the cost of checking them.
+"""
 
 from __future__ import annotations
 
@@ -86,9 +89,6 @@ def png_has(data: bytes, chunk: bytes) -> bool:
     return False
 
 
-# The headers of plain JPEGs and PNGs, read without Pillow: most pictures are plain, and opening them is half the
-# cost of checking them. Anything unusual (EXIF, profiles, animation, odd samples) is left to Pillow.
-
 _PNG_MODES = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
 _PNG_UNUSUAL = frozenset({b"eXIf", b"iCCP", b"acTL", b"tRNS", b"zTXt", b"iTXt"})
 _JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
@@ -97,7 +97,7 @@ _JPEG_MODES = {1: "L", 3: "RGB"}
 
 
 def plain_header(data: bytes, picture_format: str) -> tuple[int, int, str] | None:
-    """Width, height and mode of a plain picture; None where Pillow has to look."""
+    """Width, height and mode of a plain picture; None for anything unusual, which is left to Pillow."""
     if picture_format == "png":
         return _png(data)
     return _jpeg(data) if picture_format == "jpeg" else None

@@ -1,8 +1,10 @@
-"""The file system under a run: whole files or none, and whether it is shared over a network."""
+"""The disk under a run: whole files or none, pictures stored once by their hash, and whether it is shared over a
+network."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from refbench.pictures.sniff import EXTENSIONS
 from refbench.record import RefBenchError
 
 # File systems on which SQLite's write-ahead log does not work (it needs shared memory between readers).
@@ -52,15 +55,16 @@ def open_part(folder: Path) -> tuple[int, Path]:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), path
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is either all there or not there, also after a kill or a power cut."""
+def write_whole(path: Path, data: bytes, *, flush: bool = True) -> None:
+    """Write a file so that it is either all there or not there, also after a kill or, with `flush`, a power cut."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = open_part(path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -113,3 +117,48 @@ def disk_error(error: OSError, path: Path) -> RefBenchError:
         errno.EEXIST: f"{path} is a file, not a run directory: choose another --out",
     }
     return RefBenchError(reasons.get(error.errno or 0, f"{path} cannot be written: {error.strerror or error}"))
+
+
+class Blobs:
+    """A directory of immutable files. Any number of processes may put the same picture at once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, sha256: str, picture_format: str) -> Path:
+        return self.root / sha256[:2] / f"{sha256}{EXTENSIONS[picture_format]}"
+
+    def put(self, data: bytes, picture_format: str) -> str:
+        """Store the bytes and return their hash; half-written files cannot arise."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        path = self.path(sha256, picture_format)
+        if not path.exists():
+            try:
+                write_whole(path, data)
+            except OSError as error:
+                raise disk_error(error, self.root) from error
+        return sha256
+
+    def put_copy(self, data: bytes, sha256: str, picture_format: str) -> Path:
+        """Store the bytes of a file, whose hash is known. Not flushed: the file itself is still where it was."""
+        path = self.path(sha256, picture_format)
+        if path.exists():
+            return path
+        try:
+            write_whole(path, data, flush=False)
+        except OSError as error:
+            raise disk_error(error, self.root) from error
+        return path
+
+    def get(self, sha256: str, picture_format: str) -> bytes:
+        """The bytes, checked: a blob whose content no longer has its name is an error, not a picture."""
+        path = self.path(sha256, picture_format)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise RefBenchError(
+                f"{path} cannot be read: {error.strerror}; restore it from a copy of the run"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise RefBenchError(f"{path} is damaged: its content has another hash; restore it from a copy of the run")
+        return data

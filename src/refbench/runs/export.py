@@ -13,8 +13,7 @@ import orjson
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
 from refbench.runs.disk import disk_error
-from refbench.runs.order import fair_order
-from refbench.runs.run import Run
+from refbench.runs.run import Run, fair_order
 
 Row = Mapping[str, Any]
 

@@ -1,9 +1,11 @@
-"""Run: the directory of one evaluation. Opening it again with the same cases is resuming."""
+"""Run: the directory of one evaluation, and the fair order of its cases. Opening it again is resuming."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -15,8 +17,7 @@ from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output
 from refbench.record import Record, RefBenchError, canonical_json, content_key
-from refbench.runs.blobs import Blobs
-from refbench.runs.disk import disk_error, write_whole
+from refbench.runs.disk import Blobs, disk_error, write_whole
 from refbench.runs.ledger import SCHEMA, KnownPicture, LedgerWriter, check_schema
 from refbench.runs.reading import (
     acts_on_record,
@@ -258,3 +259,24 @@ class Run:
 def cases_fingerprint(cases: Iterable[AnyCase]) -> str:
     """One hash for the cases and their order; the same wherever the dataset lies."""
     return content_key([case.key for case in cases])
+
+
+def fair_order(cases: Sequence[AnyCase], seed: int = 0) -> list[AnyCase]:
+    """Cases shuffled within strata and dealt out in proportion, the same for the same seed.
+
+    A run that stops early (budget, deadline) has then about the same share of every stratum.
+    """
+    strata: dict[str, list[AnyCase]] = defaultdict(list)
+    for case in cases:
+        strata[case.stratum].append(case)
+    placed = []
+    for name, members in strata.items():
+        members.sort(key=lambda case: _draw(seed, case.id))
+        offset = _draw(seed, name)
+        placed += [((rank + offset) / len(members), name, case) for rank, case in enumerate(members)]
+    return [case for *_, case in sorted(placed, key=lambda place: place[:2])]
+
+
+def _draw(seed: int, name: str) -> float:
+    """A number in [0, 1) that belongs to the name; independent of the other cases, so subsets keep their order."""
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{name}".encode()).digest()[:7], "big") / 2**56

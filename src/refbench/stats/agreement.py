@@ -1,8 +1,9 @@
-"""Cohen's kappa of two raters: plain, on stated bins, and quadratic, on the marks themselves."""
+"""Figures of agreement between raters, for the marks as they are and for every bootstrap draw: Cohen's kappa,
+Krippendorff's alpha, intraclass correlations after Shrout and Fleiss, and errors; `agreement_draws` gives all at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -13,12 +14,9 @@ from numpy.typing import NDArray
 from refbench.stats.bootstrap import Array
 from refbench.stats.correlation import (
     Statistic,
-    Values,
     centred,
     has_enough,
     kendall_draws,
-    number,
-    once,
     pearson_draws,
     ranks,
     spearman_draws,
@@ -69,20 +67,9 @@ class Bins:
         return np.searchsorted(np.asarray(self.edges), values, side="right").astype(np.intp)
 
 
-def cohen_kappa(x: Values, y: Values, bins: Bins) -> float | None:
-    """Agreement in the bins beyond what the raters' own habits give by chance."""
-    return once(kappa_draws(bins), x, y)
-
-
-def quadratic_kappa(x: Values, y: Values) -> float | None:
-    """Kappa whose disagreements weigh by the squared difference of the marks, without bins.
-
-    On whole marks it is the usual quadratic weighted kappa; on any marks it is Lin's concordance correlation.
-    """
-    return once(quadratic_kappa_draws, x, y)
-
-
 def kappa_draws(bins: Bins) -> Statistic:
+    """Cohen's kappa: agreement in the bins beyond what the raters' own habits give by chance."""
+
     def draws(x: Array, y: Array, weights: Array) -> Array:
         first, second = np.atleast_2d(bins.of(x)), np.atleast_2d(bins.of(y))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -100,6 +87,10 @@ def kappa_draws(bins: Bins) -> Statistic:
 
 
 def quadratic_kappa_draws(x: Array, y: Array, weights: Array) -> Array:
+    """Kappa whose disagreements weigh by the squared difference of the marks, without bins.
+
+    On whole marks it is the usual quadratic weighted kappa; on any marks it is Lin's concordance correlation.
+    """
     apart = (weights * (np.atleast_2d(x) - np.atleast_2d(y)) ** 2).sum(axis=1)
     dx, dy = centred(x, weights), centred(y, weights)
     vx, vy = (weights * dx**2).sum(axis=1), (weights * dy**2).sum(axis=1)
@@ -110,20 +101,15 @@ def quadratic_kappa_draws(x: Array, y: Array, weights: Array) -> Array:
         return np.where(defined, 1 - apart / by_chance, np.nan)
 
 
-# Krippendorff's alpha: one minus observed over expected disagreement, for any number of raters with gaps.
-
 AlphaLevel: TypeAlias = Literal["nominal", "ordinal", "interval"]
 
 
-def krippendorff_alpha(ratings: Sequence[Sequence[float]] | Array, level: AlphaLevel = "interval") -> float | None:
-    """Alpha of raters x units, NaN where a rater gave nothing; None where fewer than three units have two marks, or
-    all marks are one and the same (expected disagreement is then zero)."""
-    values = np.asarray(ratings, dtype=np.float64)
-    return number(alpha_draws(values, np.ones((1, values.shape[-1])), level)[0])
-
-
 def alpha_draws(values: Array, weights: Array, level: AlphaLevel) -> Array:
-    """Alpha under each weight vector; values are raters x units, or draws x raters x units."""
+    """Krippendorff's alpha under each weight vector, one minus observed over expected disagreement; values are raters x
+    units, or draws x raters x units, NaN where a rater gave nothing.
+
+    NaN where fewer than three units have two marks, or all marks are one and the same.
+    """
     cube = values[None] if values.ndim == 2 else values
     present = ~np.isnan(cube)
     raters = present.sum(axis=1)
@@ -176,22 +162,14 @@ def _nominal(cube: Array, counted: Array, raters: Array, others: Array, n: Array
     return within, n**2 - squares
 
 
-# Intraclass correlations after Shrout and Fleiss: how much of the variance of marks lies between the things marked.
-
 IccForm: TypeAlias = Literal["1,1", "2,1", "3,1", "1,k", "2,k", "3,k"]
 """1: other raters for each unit; 2: raters drawn from many, their levels count; 3: these raters, levels do not count.
 1 after the comma: of a single rater; k: of the mean of the raters."""
 
 
-def icc(ratings: Sequence[Sequence[float]] | Array, form: IccForm = "2,1") -> float | None:
-    """ICC of raters x units over the units that all raters marked; None for fewer than three of them, fewer than two
-    raters, or marks without variance."""
-    values = np.asarray(ratings, dtype=np.float64)
-    return number(icc_draws(values, np.ones((1, values.shape[-1])), form)[0])
-
-
 def icc_draws(values: Array, weights: Array, form: IccForm) -> Array:
-    """ICC under each weight vector; values are raters x units, or draws x raters x units."""
+    """ICC under each weight vector, over the units that all raters marked; values are raters x units, or draws x raters
+    x units. NaN for fewer than three units, fewer than two raters, or marks without variance."""
     cube = values[None] if values.ndim == 2 else values
     k = cube.shape[1]
     if k < 2:
@@ -220,8 +198,6 @@ def icc_draws(values: Array, weights: Array, form: IccForm) -> Array:
     return np.where(has_enough(w) & (total > n * tiny) & (below > tiny), value, np.nan)
 
 
-# All figures of agreement between two raters at once, for the marks as they are and for every bootstrap draw.
-
 CORRELATIONS = ("pearson", "spearman", "kendall")
 SAME_SCALE = ("kappa", "qwk", "alpha", "icc", "mse", "mae")
 """Figures that compare the marks themselves: meaningless unless both raters use one scale."""
@@ -234,16 +210,6 @@ class Forms:
 
     alpha: AlphaLevel = "interval"
     icc: IccForm = "2,1"
-
-
-def mean_squared_error(x: Values, y: Values) -> float | None:
-    """Mean squared difference of the marks; None without any."""
-    return once(mse_draws, x, y)
-
-
-def mean_absolute_error(x: Values, y: Values) -> float | None:
-    """Mean absolute difference of the marks; None without any."""
-    return once(mae_draws, x, y)
 
 
 def mse_draws(x: Array, y: Array, weights: Array) -> Array:
@@ -267,22 +233,22 @@ def agreement_draws(
     """Every figure for every weight vector; those that the scale or the bins do not allow are not there."""
     if x.ndim == 1 and len(x):
         x, y, weights = _distinct(x, y, weights)
-    found = {
+    figures = {
         "pearson": pearson_draws(x, y, weights),
         "spearman": spearman_draws(x, y, weights),
         "kendall": kendall_draws(x, y, weights),
     }
     if not same_scale:
-        return found
+        return figures
     both = np.stack([x, y], axis=-2)
-    found |= {
+    figures |= {
         "qwk": quadratic_kappa_draws(x, y, weights),
         "alpha": alpha_draws(both, weights, forms.alpha),
         "icc": icc_draws(both, weights, forms.icc),
         "mse": mse_draws(x, y, weights),
         "mae": mae_draws(x, y, weights),
     }
-    return found if bins is None else {**found, "kappa": kappa_draws(bins)(x, y, weights)}
+    return figures if bins is None else {**figures, "kappa": kappa_draws(bins)(x, y, weights)}
 
 
 def _distinct(x: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:

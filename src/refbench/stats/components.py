@@ -77,33 +77,35 @@ def _solved(h: Mapping[str, float | None]) -> tuple[dict[str, float], dict[str, 
     again, judge, seed, both = h["again"], h["other judge"], h["other seed"], h["other both"]
     case, all_other = h["other case"], h["other case and judge"]
     assert case is not None
-    found: dict[str, float] = {}
+    variance: dict[str, float] = {}
     merged: dict[str, str] = {}
     if judge is None or all_other is None:  # one judge: what is its own cannot be seen
         merged = {"judge": "none", "case_by_judge": "case", "seed_by_judge": "seed" if seed is not None else "case"}
         if seed is None:
-            found["case"] = case - (again or 0.0)
+            variance["case"] = case - (again or 0.0)
             merged["seed"] = "case"
         else:
-            found["case"] = case - seed
-            found["seed"] = seed - (again or 0.0)
+            variance["case"] = case - seed
+            variance["seed"] = seed - (again or 0.0)
     else:
-        found["judge"] = all_other - case
+        variance["judge"] = all_other - case
         if seed is None or both is None:
-            found["case"] = all_other - judge
-            found["case_by_judge"] = case - found["case"] - (again or 0.0)
+            variance["case"] = all_other - judge
+            variance["case_by_judge"] = case - variance["case"] - (again or 0.0)
             merged = {"seed": "case", "seed_by_judge": "case_by_judge"}
         else:
-            found["case"] = all_other - both
-            found["seed"] = both - judge
-            found["case_by_judge"] = both - seed - found["judge"]
-            found["seed_by_judge"] = judge + seed - both - (again or 0.0)
+            variance["case"] = all_other - both
+            variance["seed"] = both - judge
+            variance["case_by_judge"] = both - seed - variance["judge"]
+            variance["seed_by_judge"] = judge + seed - both - (again or 0.0)
     if again is None:
-        last = "seed_by_judge" if "seed_by_judge" in found else "case_by_judge" if "case_by_judge" in found else None
-        merged["repeat"] = last or ("seed" if "seed" in found else "case")
+        last = (
+            "seed_by_judge" if "seed_by_judge" in variance else "case_by_judge" if "case_by_judge" in variance else None
+        )
+        merged["repeat"] = last or ("seed" if "seed" in variance else "case")
     else:
-        found["repeat"] = again
-    return found, merged
+        variance["repeat"] = again
+    return variance, merged
 
 
 class _Pairs:

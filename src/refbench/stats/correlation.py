@@ -86,27 +86,27 @@ def _net_concordance(x: Array, y: Array, weights: Array) -> Array:
     """Concordant less discordant pairs, each counted twice, of values that all draws share."""
     # Single precision for the many draws (their noise is a thousand times larger), double for the figure itself.
     kind = np.float64 if len(weights) == 1 else np.float32
-    found = np.zeros(len(weights))
+    net = np.zeros(len(weights))
     step = max(1, 8_000_000 // len(x))
     for start in range(0, len(x), step):
         rows = slice(start, start + step)
         signs = np.sign(x[rows, None] - x[None, :]) * np.sign(y[rows, None] - y[None, :])
         against = weights.astype(kind) @ signs.T.astype(kind)
-        found += (against * weights[:, rows]).sum(axis=1)
-    return found
+        net += (against * weights[:, rows]).sum(axis=1)
+    return net
 
 
 def _net_by_draw(x: Array, y: Array, weights: Array) -> Array:
     """The same where each draw has values of its own (means of resampled cases)."""
     shape = weights.shape
     x, y = np.broadcast_to(x, shape), np.broadcast_to(y, shape)
-    found = np.empty(len(weights))
+    net = np.empty(len(weights))
     step = max(1, 4_000_000 // shape[1] ** 2)
     for start in range(0, len(weights), step):
         rows = slice(start, start + step)
         signs = np.sign(x[rows, :, None] - x[rows, None, :]) * np.sign(y[rows, :, None] - y[rows, None, :])
-        found[rows] = np.einsum("dij,di,dj->d", signs, weights[rows], weights[rows])
-    return found
+        net[rows] = np.einsum("dij,di,dj->d", signs, weights[rows], weights[rows])
+    return net
 
 
 def ranks(values: Array, weights: Array) -> tuple[Array, Array]:
@@ -156,5 +156,5 @@ def varies(values: Array, squares: Array, weights: Array) -> NDArray[np.bool_]:
     """Whether a side has spread: its weighted sum of squares against the size of its values."""
     size = np.max(np.abs(np.atleast_2d(values)), axis=1)
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.bool_] = squares > weights.sum(axis=1) * (_FLAT * size) ** 2
-    return found
+        spread: NDArray[np.bool_] = squares > weights.sum(axis=1) * (_FLAT * size) ** 2
+    return spread

@@ -26,10 +26,10 @@ def detectable(half_width: float, *, clusters: int, df: int, family: int = 1) ->
         return None
     error = half_width / t_quantile(1 - LEVEL / 2, df)
     reach = t_quantile(1 - min(level, reaching * step) / 2, df)
-    found = reach * (1 - 0.25 / df) + normal_quantile(POWER) * (1 + reach**2 / (2 * df)) ** 0.5
+    errors_away = reach * (1 - 0.25 / df) + normal_quantile(POWER) * (1 + reach**2 / (2 * df)) ** 0.5
     if reaching == 1:  # all clusters must point the same way
-        found = max(found, clusters**0.5 * normal_quantile(POWER ** (1 / clusters)))
-    return float(error * found * (1 + 1 / clusters))
+        errors_away = max(errors_away, clusters**0.5 * normal_quantile(POWER ** (1 / clusters)))
+    return float(error * errors_away * (1 + 1 / clusters))
 
 
 def smallest_p(clusters: int) -> float:
@@ -39,7 +39,7 @@ def smallest_p(clusters: int) -> float:
 
 def clusters_needed(family: int = 1) -> int:
     """How many clusters it takes that some data at least could be told apart, in a family of so many tests."""
-    found = 1
-    while smallest_p(found) * family > LEVEL:
-        found += 1
-    return found
+    clusters = 1
+    while smallest_p(clusters) * family > LEVEL:
+        clusters += 1
+    return clusters

@@ -25,6 +25,8 @@ costs more claims that are true than it saves false ones."""
 _MOST_UNDEFINED = 0.05
 """Above this share of draws without a value (nothing scored in a slice) there is no interval."""
 _NO_SPREAD = 1e-12
+_LEVEL = 0.95
+_LOWER, _UPPER = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
 
 
 def interval_for(
@@ -36,7 +38,6 @@ def interval_for(
     df: int,
     low: float | None = None,
     high: float | None = None,
-    level: float = 0.95,
 ) -> Interval:
     """The 95 % interval of a number, from its draws and each cluster's influence on it (`draws_of`).
 
@@ -50,17 +51,15 @@ def interval_for(
         return None
     error = float(np.std(defined))
     if low is not None and high is not None:
-        return bounded_interval(value, error, n, df, low, high, level)
+        return bounded_interval(value, error, n, df, low, high)
     if np.ptp(defined) < _NO_SPREAD:
         return None
     if n < FEW:
-        return student_interval(value, error, df, level)
-    return bca_interval(value, draws, influence, df, level)
+        return student_interval(value, error, df)
+    return bca_interval(value, draws, influence, df)
 
 
-def bounded_interval(
-    value: float, error: float, n: float, df: int, low: float, high: float, level: float = 0.95
-) -> Interval:
+def bounded_interval(value: float, error: float, n: float, df: int, low: float, high: float) -> Interval:
     """Korn and Graubard's interval for the mean of scores between `low` and `high`.
 
     The ends are Clopper and Pearson's, for as many yes-or-no answers as would have this standard error. A sample
@@ -75,10 +74,9 @@ def bounded_interval(
         return None
     else:
         effective = max(share * (1 - share) / spread**2, n)
-    tail = (1 - level) / 2
-    effective *= (normal_quantile(1 - tail) / t_quantile(1 - tail, df)) ** 2
+    effective *= (normal_quantile(_UPPER) / t_quantile(_UPPER, df)) ** 2
     yes, no = share * effective, (1 - share) * effective
-    ends = beta_quantile(tail, yes, no + 1), beta_quantile(1 - tail, yes + 1, no)
+    ends = beta_quantile(_LOWER, yes, no + 1), beta_quantile(_UPPER, yes + 1, no)
     return low + (high - low) * ends[0], low + (high - low) * ends[1]
 
 
@@ -88,13 +86,13 @@ def effective_n(weights: Sequence[float] | Array) -> float:
     return float(np.sum(weights)) ** 2 / squares if squares else 0.0
 
 
-def student_interval(value: float, error: float, df: int, level: float = 0.95) -> tuple[float, float]:
+def student_interval(value: float, error: float, df: int) -> tuple[float, float]:
     """The value with as many standard errors on both sides as Student's t says."""
-    reach = t_quantile((1 + level) / 2, df) * error
+    reach = t_quantile(_UPPER, df) * error
     return value - reach, value + reach
 
 
-def bca_interval(point: float, draws: Array, influence: Array, df: int, level: float = 0.95) -> Interval:
+def bca_interval(point: float, draws: Array, influence: Array, df: int) -> Interval:
     """Interval for `point` from its bootstrap draws.
 
     `influence` is the leave-one-out influence of each cluster (any common scale), from which the
@@ -104,12 +102,11 @@ def bca_interval(point: float, draws: Array, influence: Array, df: int, level: f
     defined = draws[np.isfinite(draws)]
     if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws) or np.ptp(defined) < _NO_SPREAD:
         return None
-    tail = (1 - level) / 2
     below = (np.mean(defined < point) + np.mean(defined <= point)) / 2
     half = 0.5 / len(defined)
     bias = normal_quantile(float(np.clip(below, half, 1 - half)))
     acceleration = _acceleration(influence)
-    reach = t_quantile(1 - tail, df)
+    reach = t_quantile(_UPPER, df)
     low, high = (_level(bias, acceleration, z) for z in (-reach, reach))
     lower, upper = np.quantile(defined, [low, high])
     return float(lower), float(upper)
@@ -149,11 +146,11 @@ class Contrast:
         t = self.value / self.error
         return max(t_tails(t, self.df), t_tails(self._straightened(t), self.df))
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def interval(self) -> Interval:
         """All differences that neither form of the test rejects; None where there is no error to measure them by."""
         if not self._measured:
             return None
-        reach = t_quantile((1 + level) / 2, self.df)
+        reach = t_quantile(_UPPER, self.df)
         ends = [self.value - self.error * t for r in (-reach, reach) for t in (r, self._bent(r))]
         return min(ends), max(ends)
 
@@ -182,16 +179,14 @@ class Contrast:
         return z if abs(k) < 1e-9 else float(np.cbrt(1 + k * (z - k / 6)) - 1) * 3 / k
 
 
-def bounds_interval(
-    low: float, high: float, errors: tuple[float, float], df: int, level: float = 0.95
-) -> tuple[float, float]:
+def bounds_interval(low: float, high: float, errors: tuple[float, float], df: int) -> tuple[float, float]:
     """Imbens and Manski's interval for a number known only to lie between two estimates: it holds the number, not all
     of what lies between them, with the level's chance. `errors` are the standard errors of the two."""
     apart = (high - low) / max(*errors, 1e-300)
-    below, above = normal_quantile(level), normal_quantile((1 + level) / 2)
+    below, above = normal_quantile(_LEVEL), normal_quantile(_UPPER)
     for _ in range(60):
         middle = (below + above) / 2
-        enough = normal_cdf(middle + apart) - normal_cdf(-middle) >= level
+        enough = normal_cdf(middle + apart) - normal_cdf(-middle) >= _LEVEL
         below, above = (below, middle) if enough else (middle, above)
-    reach = above * t_quantile((1 + level) / 2, df) / normal_quantile((1 + level) / 2)
+    reach = above * t_quantile(_UPPER, df) / normal_quantile(_UPPER)
     return low - reach * errors[0], high + reach * errors[1]

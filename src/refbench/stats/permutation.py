@@ -1,4 +1,5 @@
-"""Sign-flip permutation test for paired systems, for any aggregate of weighted means.
+"""Permutation tests: sign flips for paired systems, for any aggregate of weighted means; Cochran's Q; Holm's
+correction.
 
 A flip swaps the two systems' scores in a whole cluster. Written over the cases twice, once as they are and once
 swapped, a flip is nothing but a weight of 0 or 1 for each of the two copies: the aggregate is repeated exactly, macro
@@ -76,11 +77,11 @@ def sum_flip_p(parts: Array, draws: int, seed: int) -> list[FlipP]:
     for signs in _signs(parts.shape[1], draws, seed):
         as_far += (np.abs(signs @ parts.T) >= gaps - slack).sum(axis=0)
         total += len(signs)
-    found = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
+    shares = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
     with np.errstate(invalid="ignore", divide="ignore"):
         hoeffding = 2 * np.exp(-(gaps**2) / (2 * squares))
     return [
-        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(found, hoeffding, strict=True)
+        FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(shares, hoeffding, strict=True)
     ]
 
 
@@ -103,12 +104,6 @@ def one_flip_each(design: Design) -> Iterator[Array]:
         yield np.concatenate([~swapped, swapped], axis=1).astype(np.float64)
 
 
-# Whether something that happens to cases (a failure) happens to some systems more than to others.
-#
-# Cochran's Q by permutation: were systems alike, the columns of a case could be exchanged. All cases of a cluster are
-# exchanged together, since what befalls one befalls its kin.
-
-
 @dataclass(frozen=True)
 class Dependence:
     """`p` of the whole table; `excess` is each system's count less the mean of all, with a p that allows for having
@@ -122,12 +117,16 @@ class Dependence:
 def depends_on_system(
     happened: NDArray[np.bool_] | Array, cluster: NDArray[np.intp], *, draws: int, seed: int
 ) -> Dependence | None:
-    """Test `happened` (systems x cases), or in what share of a case's pictures it did. None where no cluster
-    has it more in some systems than in others."""
+    """Test whether something `happened` (systems x cases, or in what share of a case's pictures) to some systems more
+    than to others: Cochran's Q by permutation. None where no cluster has it more in some systems than in others.
+
+    Were systems alike, the columns of a case could be exchanged. All cases of a cluster are exchanged together, since
+    what befalls one befalls its kin.
+    """
     _, number = np.unique(cluster, return_inverse=True)
     counts = np.stack([np.bincount(number, weights=row) for row in happened.astype(np.float64)], axis=1)
     # Clusters in which all systems are alike are the same however they are exchanged.
-    counts = counts[np.ptp(counts, axis=1) > _Q_ROUNDING]
+    counts = counts[np.ptp(counts, axis=1) > _ROUNDING]
     if len(counts) == 0:
         return None
     rng = np.random.default_rng(seed)
@@ -136,21 +135,17 @@ def depends_on_system(
     whole, each = np.sum(excess**2), np.abs(excess)
     reached, reached_each = 1, np.ones(len(each))
     for _ in range(draws):
-        found = rng.permuted(counts, axis=1).sum(axis=0) - mean
-        reached += bool(np.sum(found**2) >= whole - _Q_ROUNDING)
-        reached_each += np.abs(found).max() >= each - _Q_ROUNDING
+        exchanged = rng.permuted(counts, axis=1).sum(axis=0) - mean
+        reached += bool(np.sum(exchanged**2) >= whole - _ROUNDING)
+        reached_each += np.abs(exchanged).max() >= each - _ROUNDING
     return Dependence(reached / (draws + 1), excess, reached_each / (draws + 1))
 
 
-_Q_ROUNDING = 1e-9
-"""Sums in another order differ in the last digits: an equal draw must count as one."""
-
-
-# Holm's correction: p values of a family such that the chance of any false claim stays at the level.
-
-
 def holm(values: Sequence[float]) -> list[float]:
-    """Adjusted p values in the order given: the k-th smallest of m times m - k + 1, never less than one before it."""
+    """Holm's correction: p values of a family such that the chance of any false claim stays at the level.
+
+    The k-th smallest of m becomes m - k + 1 times as large, and never less than one before it; the order is kept.
+    """
     order = sorted(range(len(values)), key=lambda i: values[i])
     adjusted = [0.0] * len(values)
     highest = 0.0

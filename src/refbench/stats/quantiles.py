@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 _NORMAL = NormalDist()
@@ -16,8 +17,12 @@ def normal_quantile(p: float) -> float:
     return _NORMAL.inv_cdf(p)
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: int) -> float:
-    """Quantile of Student's t with a whole number of degrees of freedom, to about six digits."""
+    """Quantile of Student's t with a whole number of degrees of freedom, to about six digits.
+
+    A table asks for the same few thousands of times, and each takes eighty evaluations of the distribution.
+    """
     if df < 1:
         raise ValueError(f"t needs at least one degree of freedom, not {df}")
     if p < 0.5:

@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from refbench.analysis.compare import Comparison, compare_columns
 from refbench.benchmarks import Benchmark, PublishedValue
 from refbench.case import AnyCase
 from refbench.judges.panel import MEAN
@@ -16,6 +15,9 @@ from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.tables.columns import columns_of
 from refbench.tables.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, case_values, summary_measure
+
+if TYPE_CHECKING:
+    from refbench.analysis.compare import Comparison
 
 UNREADABLE = "unreadable_picture"
 OFFICIAL = "official wording"
@@ -178,23 +180,24 @@ class Result:
         if not scores:
             names = ", ".join(sorted({score.judge or "none" for score in mine}))
             raise RefBenchError(f"--judge {', '.join(map(str, judges or ()))}: the judges are {names}")
-        return compare_columns(
-            self._counting(self.bench.scoring.protocols[chosen].aggregate, refusals or self.refusals),
+        from refbench.analysis.compare import Systems, compare_columns
+
+        systems = Systems.of(
+            self.bench,
+            chosen,
             columns_of(scores, self.cases),
             self.cases,
-            benchmark=self.bench.name,
-            title=self.bench.title,
-            protocol=chosen,
+            aggregate=self._counting(self.bench.scoring.protocols[chosen].aggregate, refusals or self.refusals),
+            seeds=self.seeds,
+            refusals=refusals or self.refusals,
+        )
+        return compare_columns(
+            systems,
             models=[*models, *([against] if against and models and against not in models else [])] or None,
             against=against,
             metric=metric,
             draws=draws,
             seed=seed,
-            seeds=self.seeds,
-            lower=self.bench.scoring.lower,
-            measured=self.bench.asking.measured,
-            mean_of_judges=MEAN if self.bench.scoring.judges_mean else None,
-            refusals=refusals or self.refusals,
             by_slice=by_slice,
         )
 

@@ -20,14 +20,20 @@ from refbench.tables.columns import System
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run knows beyond its records: its judges, how many seeds of each model it was asked for, which parts
-    cannot be measured and why, and whether a request that a model cannot take counts against it."""
+class RunFacts:
+    """What is known beyond evidence: who was to be scored and under which settings, the outputs, and of a run also its
+    judges, how many seeds of each model it was asked for, and which parts cannot be measured and why."""
 
+    systems: Sequence[System] = ()
+    outputs: Sequence[Output] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    live: bool = False
+    """Whether this is a run that may go on: what is not measured there was not asked for yet."""
     judges: tuple[str, ...] = ()
     seeds: Mapping[str, int] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)
     unsupported_counts: bool = False
+    """Whether a request that a model cannot take counts against it."""
     pictures: str = ""
     """One hash for the content of the cases' pictures, as far as the run has opened them."""
 
@@ -37,13 +43,10 @@ def score_evidence(
     cases: Sequence[AnyCase],
     evidence: Iterable[tuple[Purpose, Evidence]],
     protocols: Sequence[str],
-    systems: Sequence[System] = (),
-    outputs: Iterable[Output] = (),
-    settings: Mapping[str, str] | None = None,
-    asked: Asked | None = None,
+    facts: RunFacts | None = None,
 ) -> list[Score]:
     """Every expected score of every seed, in some state: what no evidence speaks of is no gap."""
-    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
+    read = _Reading(bench, cases, evidence, protocols, facts or RunFacts())
     scores = [
         score
         for name in protocols
@@ -60,16 +63,13 @@ def drawn_scores(
     cases: Sequence[AnyCase],
     evidence: Iterable[tuple[Purpose, Evidence]],
     protocols: Sequence[str],
-    systems: Sequence[System] = (),
-    outputs: Iterable[Output] = (),
-    settings: Mapping[str, str] | None = None,
-    asked: Asked | None = None,
+    facts: RunFacts,
 ) -> Iterator[Score]:
     """The scores before they are averaged: for each seed and repeat every metric of every case, in some state.
 
     What is measured has no repeats and says the same in each.
     """
-    read = _Reading(bench, cases, evidence, protocols, systems, outputs, settings, asked)
+    read = _Reading(bench, cases, evidence, protocols, facts)
     for name in protocols:
         for model, judge in read.systems:
             for seed in read.seeds(model):
@@ -100,19 +100,16 @@ class _Reading:
         cases: Sequence[AnyCase],
         evidence: Iterable[tuple[Purpose, Evidence]],
         protocols: Sequence[str],
-        systems: Sequence[System],
-        outputs: Iterable[Output],
-        settings: Mapping[str, str] | None,
-        asked: Asked | None,
+        facts: RunFacts,
     ) -> None:
-        by_id = {case.id: case for case in cases}
-        final = [output for output in outputs if output.step is None]
-        self._asked = asked
+        final = [output for output in facts.outputs if output.step is None]
+        self._bench, self._facts, self._protocols = bench, facts, protocols
+        self._cases = {case.id: case for case in cases}
         self._missing = {(o.case, o.model, o.seed): _of_model(o.failure) for o in final if o.failure is not None}
         self._imported: set[str | None] = set()
         """Judges whose replies were read from files: what is not there will not come."""
         self._seeds: defaultdict[str, set[int]] = defaultdict(set)
-        for model, count in (asked.seeds if asked else {}).items():
+        for model, count in facts.seeds.items():
             self._seeds[model] |= set(range(count))
         for output in final:
             self._seeds[output.model].add(output.seed)
@@ -120,49 +117,38 @@ class _Reading:
         self._without_reply: set[tuple[str, str, str | None, str, str, int, int]] = set()
         self._unsendable: dict[tuple[str, str, str, int], Failure] = {}
         self._measured = _Measured()
-        models = dict.fromkeys(model for model, _ in systems)
-        expected: dict[System, None] = dict.fromkeys(systems)
-        for purpose, act in whole_parts(evidence):
-            if "imported" in act.request:
-                self._imported.add(purpose.judge)
-            case = by_id.get(purpose.case)
-            if case is None:
-                continue
-            models[purpose.model] = None
-            self._seeds[purpose.model].add(purpose.seed)
-            if act.kind == "measure":
-                self._measured.add(purpose, act, protocols)
-                continue
-            expected[purpose.model, purpose.judge] = None
-            if purpose.part == "*":
-                place = purpose.case, purpose.model, purpose.judge, purpose.seed
-                self._unsendable[place] = act.failure or Failure(kind="undefined")
-                continue
-            self._read(bench, case, purpose, act, protocols)
-        # Nobody was asked about a model that has given no picture at all: its failures stand beside the others' scores.
-        judges = sorted({judge for _, judge in expected if judge} | set(asked.judges if asked else ()))
-        judged = {model for model, _ in expected}
-        for model in dict.fromkeys(output.model for output in final) if judges or models else ():
-            if model not in models:
-                expected |= {(model, judge): None for judge in judges}
-                models[model] = None
-        judged |= {model for model, _ in expected}
-        # Without any judge a model still has its measurements.
-        expected |= {(model, None): None for model in models if model not in judged}
-        self.systems = sorted(expected, key=lambda system: (system[0], system[1] or ""))
-        unasked = bench.asking.not_asked(settings or {})
+        told = [system for purpose, act in whole_parts(evidence) if (system := self._take(purpose, act))]
+        self.systems = _expected(facts, told, list(dict.fromkeys(output.model for output in final)))
+        unasked = bench.asking.not_asked(facts.settings)
         self._away = {case.id: {**bench.asking.not_applicable(case), **unasked} for case in cases}
         self._metrics = [metric for of_part in bench.asking.parts.values() for metric in of_part]
-        self._are_measured = bench.asking.measured
 
-    def _read(self, bench: Benchmark, case: AnyCase, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
+    def _take(self, purpose: Purpose, act: Evidence) -> System | None:
+        """Take one act in; returns whom it is about, without a judge for a measurement."""
+        if "imported" in act.request:
+            self._imported.add(purpose.judge)
+        case = self._cases.get(purpose.case)
+        if case is None:
+            return None
+        self._seeds[purpose.model].add(purpose.seed)
+        if act.kind == "measure":
+            self._measured.add(purpose, act, self._protocols)
+            return purpose.model, None
+        if purpose.part == "*":
+            place = purpose.case, purpose.model, purpose.judge, purpose.seed
+            self._unsendable[place] = act.failure or Failure(kind="undefined")
+        else:
+            self._read(case, purpose, act)
+        return purpose.model, purpose.judge
+
+    def _read(self, case: AnyCase, purpose: Purpose, act: Evidence) -> None:
         repair = purpose.part.endswith("+repair")
         plain = purpose.model_copy(update={"part": purpose.part.removesuffix("+repair")}) if repair else purpose
-        for name in protocols:
+        for name in self._protocols:
             # The released scripts never ask again: a repaired reply is for the corrected protocol alone.
             if purpose.protocol not in ("", name) or (repair and name == "paper"):
                 continue
-            for score in bench.scoring.protocols[name].read(case, plain, act):
+            for score in self._bench.scoring.protocols[name].read(case, plain, act):
                 key = name, score.model, score.judge, score.case, score.metric, purpose.seed
                 place = self._found.setdefault(key, {})
                 # Of two acts for one purpose (the judge moved to another address) the one with a reply stands.
@@ -206,12 +192,11 @@ class _Reading:
     def _silent(self, name: str, model: str, judge: str | None, case: str, metric: str, seed: int) -> State:
         """The state of a score that no reply speaks of: measured, out of scope, or the reason why it is not there."""
         gone = self._missing.get((case, model, seed))
-        counts = self._asked is not None and self._asked.unsupported_counts
-        if gone is not None and gone.kind == "unsupported" and not counts:
+        if gone is not None and gone.kind == "unsupported" and not self._facts.unsupported_counts:
             return {"not_applicable": gone.detail or "the model cannot take such a request"}
         if metric in self._away[case]:
             return {"not_applicable": self._away[case][metric]}
-        if metric in self._are_measured:
+        if metric in self._bench.asking.measured:
             found = self._measured.get(name, model, case, metric, seed)
             return found or ({"failure": gone} if gone else self._unmeasured(metric))
         failure = gone or self._unsendable.get((case, model, judge or "", seed))
@@ -222,10 +207,26 @@ class _Reading:
         return {"failure": _ABSENT} if judge in self._imported else {"not_asked": True}
 
     def _unmeasured(self, metric: str) -> State:
-        if self._asked is None:
+        if not self._facts.live:
             return {"failure": _UNMEASURED}
-        why = self._asked.unmeasured.get(metric)
+        why = self._facts.unmeasured.get(metric)
         return {"failure": Failure(kind="not_measured", detail=why)} if why else {"not_asked": True}
+
+
+def _expected(facts: RunFacts, told: Sequence[System], painted: Sequence[str]) -> list[System]:
+    """Whom scores are expected of: who was asked for, whom evidence is about, and models that have outputs alone."""
+    models = dict.fromkeys([*(model for model, _ in facts.systems), *(model for model, _ in told)])
+    expected = dict.fromkeys([*facts.systems, *(system for system in told if system[1] is not None)])
+    # Nobody was asked about a model that has given no picture at all: its failures stand beside the others' scores.
+    judges = sorted({judge for _, judge in expected if judge} | set(facts.judges))
+    for model in painted if judges or models else ():
+        if model not in models:
+            expected |= {(model, judge): None for judge in judges}
+            models[model] = None
+    # Without any judge a model still has its measurements.
+    judged = {model for model, _ in expected}
+    expected |= {(model, None): None for model in models if model not in judged}
+    return sorted(expected, key=lambda system: (system[0], system[1] or ""))
 
 
 def _of_model(failure: Failure) -> Failure:

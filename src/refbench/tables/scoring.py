@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,46 @@ from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.dataset import unjudged
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
-from refbench.output import Output, painting, seeds_of
+from refbench.output import painting, seeds_of
 from refbench.record import RefBenchError, content_key
 from refbench.runs import LedgerWriter, Run, Shard
-from refbench.runs.order import fair_order
-from refbench.runs.run import cases_fingerprint
+from refbench.runs.run import cases_fingerprint, fair_order
 from refbench.score import Score
 from refbench.tables.columns import System
 from refbench.tables.result import Result
-from refbench.tables.scorer import Asked, drawn_scores, score_evidence
-from refbench.tables.table import DRAWS, INTERVAL_VERSION, SEED, Table, tabulate
+from refbench.tables.scorer import RunFacts, drawn_scores, score_evidence
+from refbench.tables.table import DRAWS, INTERVAL_VERSION, SEED, Row, Table, tabulate
 
 REFUSALS = ("conditional", "worst", "worst,unsupported")
 """How a model's own failures count: left out, with bounds beside; as the worst; what it cannot take as well."""
 
 _COMMIT_EVERY = 500
 """Imported replies per commit: they cost nothing to read again, and a commit costs a disk flush."""
+
+
+@dataclass(frozen=True)
+class Tabling:
+    """What is tabled and how: under which protocol, with how many bootstrap draws, how a model's own failures count."""
+
+    protocol: str = "both"
+    draws: int = DRAWS
+    seed: int = SEED
+    refusals: str = REFUSALS[0]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How scores came about: who the judges were, by what was measured, on which data; most of it shapes the
+    fingerprint of their table."""
+
+    subset: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    pictures: str = ""
+    changes: Sequence[dict[str, Any]] = ()
+    notes: Sequence[str] = ()
 
 
 def load(name: str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
@@ -55,6 +79,7 @@ def rescore(
 
     Running it again with the same `out` resumes: replies recorded before are not recorded twice.
     """
+    tabling = Tabling(protocol, draws, seed, refusals)
     dataset = load(name, data, subset=subset)
     bench = benchmark(name)
     if bench.asking.import_replies is None:
@@ -71,20 +96,8 @@ def rescore(
         conflicts = _record(run, found.replies(), dataset, shard)
         if conflicts:
             notes.append(f"{conflicts} replies differ from those recorded in {run.path} before; the recorded ones stay")
-        return run_result(
-            run,
-            bench,
-            dataset.cases,
-            protocol=protocol,
-            draws=draws,
-            seed=seed,
-            systems=systems,
-            notes=notes,
-            refusals=refusals,
-        )
-    return _result(
-        bench, dataset.cases, found.replies(), systems, subset, protocol, draws, seed, notes, refusals=refusals
-    )
+        return run_result(run, bench, dataset.cases, tabling, systems=systems, notes=notes)
+    return _result(bench, dataset.cases, found.replies(), tabling, RunFacts(systems), Origin(subset, notes=notes))
 
 
 def score_run(
@@ -104,7 +117,7 @@ def score_run(
     run = Run.open(Path(path))
     bench = benchmark_of(run, reader)
     cases = run.cases(bench.data.case_type)
-    return run_result(run, bench, cases, protocol=protocol, draws=draws, seed=seed, refusals=refusals)
+    return run_result(run, bench, cases, Tabling(protocol, draws, seed, refusals))
 
 
 def benchmark_of(run: Run, reader: str | None = None) -> Benchmark:
@@ -148,51 +161,34 @@ def run_result(
     run: Run,
     bench: Benchmark,
     cases: Sequence[AnyCase],
+    tabling: Tabling | None = None,
     *,
-    protocol: str = "both",
-    draws: int = DRAWS,
-    seed: int = SEED,
     systems: Sequence[System] = (),
     notes: Sequence[str] = (),
-    refusals: str = REFUSALS[0],
 ) -> Result:
     """The result of what a run holds, over the cases that it has been asked for so far."""
+    tabling = tabling or Tabling()
     cases = _wanted(run, cases)
-    asked = replace(asked_of(run, refusals), pictures=_pictures(run, cases))
-    left_out = _unmeasured(bench, asked)
-    outputs = run.outputs()
-    left_out += [*bench.reporting.notes(cases, outputs), *painting(outputs)]
-    if len(set(asked.seeds.values())) > 1:
-        counts = ", ".join(f"{count} of {model}" for model, count in sorted(asked.seeds.items()))
+    facts = replace(facts_of(run, tabling.refusals), systems=systems, pictures=_pictures(run, cases))
+    left_out = [*_unmeasured(bench, facts), *bench.reporting.notes(cases, facts.outputs), *painting(facts.outputs)]
+    if len(set(facts.seeds.values())) > 1:
+        counts = ", ".join(f"{count} of {model}" for model, count in sorted(facts.seeds.items()))
         left_out.append(f"not as many seeds of every model: {counts}")
     if run.info.code and bench.code != run.info.code:
         left_out.append(f"read with other code ({bench.code}) than the run was begun with ({run.info.code})")
     if gone := run.left_out():
         left_out.append(f"{gone} results are about outputs that were replaced since, and are left out")
-    return _result(
-        bench,
-        cases,
-        run.evidence(),
-        systems,
-        run.info.subset,
-        protocol,
-        draws,
-        seed,
-        [*notes, *left_out],
-        outputs,
-        run.info.settings,
-        asked,
-        refusals,
-    )
+    origin = Origin(run.info.subset, notes=[*notes, *left_out])
+    return _result(bench, cases, run.evidence(), tabling, facts, origin)
 
 
-def _unmeasured(bench: Benchmark, asked: Asked) -> list[str]:
+def _unmeasured(bench: Benchmark, facts: RunFacts) -> list[str]:
     """Parts that were not measured, together where the reason is the same."""
     by_reason: dict[str, list[str]] = {}
     order = [metric for of_part in bench.asking.parts.values() for metric in of_part]
-    for part in sorted(asked.unmeasured, key=lambda part: (order.index(part) if part in order else len(order), part)):
-        if asked.unmeasured[part]:
-            by_reason.setdefault(asked.unmeasured[part], []).append(part)
+    for part in sorted(facts.unmeasured, key=lambda part: (order.index(part) if part in order else len(order), part)):
+        if facts.unmeasured[part]:
+            by_reason.setdefault(facts.unmeasured[part], []).append(part)
     return [
         f"{', '.join(parts)} {'was' if len(parts) == 1 else 'were'} not measured: {reason}"
         for reason, parts in by_reason.items()
@@ -206,15 +202,22 @@ def _pictures(run: Run, cases: Sequence[AnyCase]) -> str:
     return content_key(known)[:16] if known else ""
 
 
-def asked_of(run: Run, refusals: str = REFUSALS[0]) -> Asked:
-    """What a run was asked for beyond its records."""
+def facts_of(run: Run, refusals: str = REFUSALS[0]) -> RunFacts:
+    """What is known of a run beyond its evidence."""
     notes = run.notes("")  # read once: on network disks a reader copies the ledger first
 
     def under(prefix: str) -> dict[str, str]:
         return {name.removeprefix(prefix): value for name, value in notes.items() if name.startswith(prefix)}
 
-    seeds = {model: int(count) for model, count in under("seeds of ").items()}
-    return Asked(tuple(under("family of ")), seeds, under("not measured "), refusals == "worst,unsupported")
+    return RunFacts(
+        outputs=run.outputs(),
+        settings=run.info.settings,
+        live=True,
+        judges=tuple(under("family of ")),
+        seeds={model: int(count) for model, count in under("seeds of ").items()},
+        unmeasured=under("not measured "),
+        unsupported_counts=refusals == "worst,unsupported",
+    )
 
 
 def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
@@ -222,8 +225,7 @@ def run_draws(path: Path | str, *, protocol: str = "both") -> Iterator[Score]:
     run = Run.open(Path(path))
     bench = benchmark_of(run)
     cases = _wanted(run, run.cases(bench.data.case_type))
-    chosen = _protocols(bench, protocol)
-    return drawn_scores(bench, cases, run.evidence(), chosen, (), run.outputs(), run.info.settings, asked_of(run))
+    return drawn_scores(bench, cases, run.evidence(), _protocols(bench, protocol), facts_of(run))
 
 
 def _wanted(run: Run, cases: Sequence[AnyCase]) -> Sequence[AnyCase]:
@@ -252,45 +254,30 @@ def _result(
     bench: Benchmark,
     cases: Sequence[AnyCase],
     evidence: Iterable[tuple[Purpose, Evidence]],
-    systems: Sequence[System],
-    subset: str | None,
-    protocol: str,
-    draws: int,
-    seed: int,
-    notes: Sequence[str],
-    outputs: Sequence[Output] = (),
-    settings: Mapping[str, str] | None = None,
-    asked: Asked | None = None,
-    refusals: str = REFUSALS[0],
+    tabling: Tabling,
+    facts: RunFacts,
+    origin: Origin,
 ) -> Result:
-    chosen = _protocols(bench, protocol)
-    if refusals not in REFUSALS:
-        raise RefBenchError(f"--refusals {refusals}: choose {', '.join(REFUSALS)}")
+    chosen = _protocols(bench, tabling.protocol)
+    if tabling.refusals not in REFUSALS:
+        raise RefBenchError(f"--refusals {tabling.refusals}: choose {', '.join(REFUSALS)}")
     judges: dict[str, dict[str, Any]] = {}
     measured: dict[str, dict[str, Any]] = {}
-    noted = _noted(evidence, judges, measured)
-    scores = score_evidence(bench, cases, noted, chosen, systems, outputs, settings, asked)
+    scores = score_evidence(bench, cases, _noted(evidence, judges, measured), chosen, facts)
     if not scores:
         raise RefBenchError("there is nothing to score yet: the run holds no replies and no measurements")
-    changes: Sequence[dict[str, Any]] = ()
-    if bench.reporting.explain_changes and len(chosen) > 1:
-        changes = bench.reporting.explain_changes(cases, scores)
-    return result_of(
-        bench,
-        cases,
-        scores,
-        subset=subset,
-        draws=draws,
-        seed=seed,
-        changes=changes,
-        notes=[*notes, *_lost_repeats(scores)],
-        settings=settings,
+    explain = bench.reporting.explain_changes if len(chosen) > 1 else None
+    origin = replace(
+        origin,
+        settings=facts.settings,
         judges=judges,
         measured=measured,
-        seeds=seeds_of(outputs),
-        refusals=refusals,
-        pictures=asked.pictures if asked else "",
+        seeds=seeds_of(facts.outputs),
+        pictures=facts.pictures,
+        changes=explain(cases, scores) if explain else (),
+        notes=[*origin.notes, *_lost_repeats(scores)],
     )
+    return result_of(bench, cases, scores, origin, draws=tabling.draws, seed=tabling.seed, refusals=tabling.refusals)
 
 
 def _lost_repeats(scores: Sequence[Score]) -> list[str]:
@@ -341,53 +328,24 @@ def result_of(
     bench: Benchmark,
     cases: Sequence[AnyCase],
     scores: Sequence[Score],
+    origin: Origin | None = None,
     *,
-    subset: str | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
-    changes: Sequence[dict[str, Any]] = (),
-    notes: Sequence[str] = (),
-    settings: Mapping[str, str] | None = None,
-    judges: Mapping[str, Mapping[str, Any]] | None = None,
-    measured: Mapping[str, Mapping[str, Any]] | None = None,
-    seeds: Mapping[str, int] | None = None,
     refusals: str = REFUSALS[0],
-    pictures: str = "",
 ) -> Result:
-    """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers.
-
-    Without draws the fingerprint is that of the usual intervals: the same numbers must not have two.
-    """
-    chosen = list(dict.fromkeys(score.protocol for score in scores))
+    """Table the scores, protocol by protocol, under the fingerprint of everything that shapes the numbers."""
+    origin = origin or Origin()
     if refusals != REFUSALS[0]:
         bench = _counting_refusals(bench)
-    rows = [
-        row
-        for name in chosen
-        for row in tabulate(
-            name,
-            bench.scoring.protocols[name].aggregate,
-            [score for score in scores if score.protocol == name],
-            cases,
-            draws=draws,
-            seed=seed,
-        )
-    ]
+    rows: list[Row] = []
+    for name in dict.fromkeys(score.protocol for score in scores):
+        mine = [score for score in scores if score.protocol == name]
+        rows += tabulate(name, bench.scoring.protocols[name].aggregate, mine, cases, draws=draws, seed=seed)
     rows += bench.scoring.further_rows(rows)
-    parts = {
-        "benchmark": bench.name,
-        "cases": cases_fingerprint(cases),
-        "subset": subset,
-        "protocols": {name: dict(bench.scoring.protocols[name].versions) for name in chosen},
-        "judges": sorted({score.judge for score in scores if score.judge}),
-        "asked": {name: dict(who) for name, who in sorted((judges or {}).items())},
-        "settings": dict(settings or {}),
-        **({"measured": {name: dict(how) for name, how in sorted(measured.items())}} if measured else {}),
-        **({"code": bench.code} if bench.code else {}),
-        **({"pictures": pictures} if pictures else {}),
-        **({"refusals": refusals} if refusals != REFUSALS[0] else {}),
-        "interval": {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed},
-    }
+    # Without draws the fingerprint is that of the usual intervals: the same numbers must not have two.
+    interval = {"version": INTERVAL_VERSION, "draws": draws or DRAWS, "seed": seed}
+    parts = _fingerprint_parts(bench, cases, scores, origin, refusals, interval)
     made = Result(
         bench=bench,
         table=Table(
@@ -399,14 +357,42 @@ def result_of(
         ),
         scores=tuple(scores),
         cases=tuple(cases),
-        changes=tuple(changes),
-        notes=(*notes, *([_COUNTED[refusals]] if refusals in _COUNTED else ())),
+        changes=tuple(origin.changes),
+        notes=(*origin.notes, *([_COUNTED[refusals]] if refusals in _COUNTED else ())),
         # Imported replies come without outputs: there is one picture for each.
-        seeds={score.model: 1 for score in scores} | dict(seeds or {}),
+        seeds={score.model: 1 for score in scores} | dict(origin.seeds),
         refusals=refusals,
     )
     odd = unjudged(made.unjudged())
     return replace(made, notes=(*made.notes, odd)) if odd else made
+
+
+def _fingerprint_parts(
+    bench: Benchmark,
+    cases: Sequence[AnyCase],
+    scores: Sequence[Score],
+    origin: Origin,
+    refusals: str,
+    interval: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything that shapes the numbers; what says nothing is left out, so that old tables keep their fingerprints."""
+    protocols = dict.fromkeys(score.protocol for score in scores)
+    parts = {
+        "benchmark": bench.name,
+        "cases": cases_fingerprint(cases),
+        "subset": origin.subset,
+        "protocols": {name: dict(bench.scoring.protocols[name].versions) for name in protocols},
+        "judges": sorted({score.judge for score in scores if score.judge}),
+        "asked": {name: dict(who) for name, who in sorted(origin.judges.items())},
+        "settings": dict(origin.settings),
+    }
+    further = {
+        "measured": {name: dict(how) for name, how in sorted(origin.measured.items())},
+        "code": bench.code,
+        "pictures": origin.pictures,
+        "refusals": refusals if refusals != REFUSALS[0] else "",
+    }
+    return {**parts, **{name: part for name, part in further.items() if part}, "interval": interval}
 
 
 _COUNTED = {

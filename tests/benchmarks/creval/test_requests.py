@@ -25,7 +25,7 @@ def case(tmp_path: Path) -> refbench.Case:  # type: ignore[type-arg]
 
 
 def test_the_original_comes_first_the_edit_second_the_questions_last(case: refbench.Case) -> None:  # type: ignore[type-arg]
-    (request,) = judge_requests(case, "IF", "aaa", "bbb", own_wording())
+    (request,) = judge_requests(case, "IF", ("aaa", "bbb"), own_wording())
     assert isinstance(request.parts[0], ChatPicture)
     assert isinstance(request.parts[1], ChatPicture)
     assert isinstance(request.parts[2], ChatText)
@@ -39,7 +39,7 @@ def test_the_original_comes_first_the_edit_second_the_questions_last(case: refbe
 
 
 def test_one_question_a_call_and_the_instruction_shown_on_demand(case: refbench.Case) -> None:  # type: ignore[type-arg]
-    requests = judge_requests(case, "IF", "aaa", "bbb", own_wording(), questions="one", show_instruction=True)
+    requests = judge_requests(case, "IF", ("aaa", "bbb"), own_wording(), questions="one", show_instruction=True)
     assert len(requests) == 5
     for n, request in enumerate(requests, 1):
         assert isinstance(request.parts[2], ChatText)
@@ -49,8 +49,8 @@ def test_one_question_a_call_and_the_instruction_shown_on_demand(case: refbench.
 
 
 def test_corrected_asks_clean_questions_and_paper_asks_them_as_released(case: refbench.Case) -> None:  # type: ignore[type-arg]
-    (corrected,) = judge_requests(case, "VC", "a", "b", own_wording())
-    (paper,) = judge_requests(case, "VC", "a", "b", own_wording(), protocol="paper")
+    (corrected,) = judge_requests(case, "VC", ("a", "b"), own_wording())
+    (paper,) = judge_requests(case, "VC", ("a", "b"), own_wording(), protocol="paper")
     assert isinstance(corrected.parts[2], ChatText)
     assert isinstance(paper.parts[2], ChatText)
     assert "Q1: Is it kept?\n" in corrected.parts[2].text
@@ -83,8 +83,8 @@ def test_no_sentence_of_the_official_template_is_ours(creval_mini: Path) -> None
 
 
 def test_what_is_asked_decides_the_key_of_the_evidence(case: refbench.Case) -> None:  # type: ignore[type-arg]
-    (one,) = judge_requests(case, "IF", "aaa", "bbb", own_wording())
-    (other,) = judge_requests(case, "IF", "aaa", "ccc", own_wording())
+    (one,) = judge_requests(case, "IF", ("aaa", "bbb"), own_wording())
+    (other,) = judge_requests(case, "IF", ("aaa", "ccc"), own_wording())
     ids = {
         refbench.Evidence(kind="chat", request=request.canonical(endpoint, "gpt", repeat), reply="x").id
         for request in (one, other)

@@ -9,7 +9,7 @@ import pytest
 
 import refbench
 from refbench import RefBenchError
-from refbench.benchmarks.icebench.imports import JUDGE
+from refbench.benchmarks.icebench.replies import JUDGE
 from refbench.benchmarks.icebench.tasks import OFFICIAL
 from support.icebench import Item, write_dataset
 

@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from refbench.benchmarks.ideabench.benchmark import BENCHMARK
-from refbench.benchmarks.ideabench.cases import CALLS, QUESTIONS, IdeaCase, IdeaDetails, Question, groups, part
+from refbench.benchmarks.ideabench.cases import (
+    CALLS,
+    CATEGORIES,
+    LISTED,
+    QUESTIONS,
+    Category,
+    IdeaCase,
+    IdeaDetails,
+    Question,
+    groups,
+    part,
+)
 from refbench.benchmarks.ideabench.table import (
     BY_GROUPS,
     CORRECTED,
+    DAGGER,
+    FAILURE_RATE,
     PAPER,
+    SCORE,
     call_score,
-    category_from_groups,
     derived,
     failure_table,
     gated,
     notes,
-    overall_from_categories,
     published,
-    regime_of,
 )
 from refbench.benchmarks.kit.published import TOTAL
 from refbench.case import Request
@@ -31,7 +44,7 @@ from refbench.failure import Failure
 from refbench.output import Output, StoredPicture
 from refbench.score import Score
 from refbench.tables.scorer import score_evidence
-from refbench.tables.table import Row, tabulate
+from refbench.tables.table import Aggregate, Row, tabulate
 
 REFUSED = Failure(kind="refused")
 ABSENT = Failure(kind="missing_output")
@@ -253,6 +266,70 @@ def test_what_the_judge_failed_at_is_no_zero_in_either_protocol() -> None:
         assert row.failures == {"refused": 1}
         assert row.remark is not None
         assert "nothing scored in b" in row.remark
+
+
+Regime = Literal["native", "unsupported", "always"]
+
+
+def regime_of(label: str) -> Regime:
+    """How the model of a printed row was fed: as it is, rephrased where it cannot take the case, or always.
+
+    Table 13 has both regimes for the same models; the page writes `+ GPT-4o` where the paper has a dagger.
+    """
+    if label.rstrip(DAGGER).endswith("-T2I"):
+        return "always"
+    return "unsupported" if label.endswith((DAGGER, "+ GPT-4o")) else "native"
+
+
+HUMAN = replace(CORRECTED, measures=tuple(m for m in CORRECTED.measures if m.name == BY_GROUPS), imputed=PAPER.imputed)
+"""The leaderboard of people's marks: leaf tasks to groups, groups to categories, all tasks, what is absent is 0."""
+
+
+Cells = Mapping[tuple[str, str], float]
+"""(label, column) to the printed number; what is not there was printed as a dash."""
+
+
+def category_from_groups(cells: Cells, category: Category, groups: Sequence[str]) -> dict[str, float]:
+    """A category of the human tables from its groups, by our aggregate of people's marks: each group is one case."""
+    cases = [printed_case(category, group, group) for group in groups]
+    return _values(_rows(HUMAN, cases, cells), BY_GROUPS, {"level": "category", "category": category})
+
+
+def overall_from_categories(cells: Cells) -> dict[str, float]:
+    """The overall number from five categories, by the aggregate of `paper`: each category is one case of a listed
+    task, and a category without a number is one without outputs."""
+    cases = [printed_case(name, name, name) for name in CATEGORIES]
+    return _values(_rows(PAPER, cases, cells), SCORE, {"level": "overall"})
+
+
+def printed_case(category: Category, group: str, name: str) -> IdeaCase:
+    questions = tuple(Question(text="") for _ in range(QUESTIONS))
+    return IdeaCase(
+        id=name,
+        request=Request(instruction=""),
+        groups={"category": category, "group": group, "task": name},
+        cluster=name,
+        stratum=category,
+        details=IdeaDetails(uid=min(LISTED[category]), auto=questions),
+    )
+
+
+def _rows(aggregate: Aggregate, cases: Sequence[IdeaCase], cells: Cells) -> list[Row]:
+    absent = Failure(kind="missing_output", detail="the table has no number")
+    scores = []
+    for label in dict.fromkeys(label for label, _ in cells):
+        for case in cases:
+            printed = cells.get((label, case.id))
+            state = {"failure": absent} if printed is None else {"value": printed / 100}
+            place = {"case": case.id, "model": label, "protocol": "paper"}
+            scores.append(Score.model_validate({**place, "metric": SCORE, **state}))
+            scores.append(Score.model_validate({**place, "metric": FAILURE_RATE, "not_applicable": "no output"}))
+    return tabulate("paper", aggregate, scores, cases, draws=0)
+
+
+def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[str, float]:
+    mine = (row for row in rows if row.metric == metric and dict(row.slice) == dict(where))
+    return {row.model: row.value for row in mine if row.value is not None}
 
 
 # --- published ------------------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from refbench import Failure
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST
 from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
 from refbench.judges.refusals import LONGEST_REPLY
+from support.campaigns import slow
 from support.hang import no_hang
 from support.multibanana import MARKS, reply
 
-MUTATIONS = 20_000
 STRUCTURE = ["*", "**", "`", "\n", "\r\n", ":", ".", "/10", "/5", " of 3", "{", "}", '"', "|", "- ", "1. ", "<", ">", "7", "100", "-3", "7.5",
              "Visual Quality: ", "Instruction Alignment", "instruction_alignment", "\ud800", "\x00", "\u2028", "٧", "²", " " * 40, "N/A"]  # fmt: skip
 SHAPES = [
@@ -75,16 +75,18 @@ def check(text: str) -> int:
     return len(values)
 
 
-def test_thousands_of_mutated_replies() -> None:
+@pytest.mark.parametrize("mutations", [1_000, slow(20_000)])
+def test_mutated_replies_are_read_without_raising_hanging_or_inventing(mutations: int) -> None:
     rng = random.Random(20251115)
     with no_hang(300):
-        read = sum(check(mutate(rng.choice(SHAPES), rng)) for _ in range(MUTATIONS))
-    assert read > 2 * MUTATIONS, "most marks survive a small damage; a reader that reads nothing would pass otherwise"
+        read = sum(check(mutate(rng.choice(SHAPES), rng)) for _ in range(mutations))
+    assert read > 2 * mutations, "most marks survive a small damage; a reader that reads nothing would pass otherwise"
 
 
-def test_a_label_that_is_gone_has_no_mark() -> None:
+@pytest.mark.parametrize("mutations", [300, slow(3_000)])
+def test_a_label_that_is_gone_has_no_mark(mutations: int) -> None:
     rng = random.Random(7)
-    for _ in range(3000):
+    for _ in range(mutations):
         text = mutate(rng.choice(SHAPES), rng)
         for criterion in CRITERIA:
             word = criterion.split("_")[-1]

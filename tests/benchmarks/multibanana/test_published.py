@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import pytest
 
-from refbench.benchmarks.multibanana.cases import GROUPS, TASKS
-from refbench.benchmarks.multibanana.table import group_from_tasks, judge_mean, published
+from refbench.benchmarks.kit.published import PublishedValue
+from refbench.benchmarks.multibanana.cases import CRITERIA, GROUPS, TASKS, MultiBananaCase, MultiBananaDetails
+from refbench.benchmarks.multibanana.table import AGGREGATE, published, slices
+from refbench.case import Request
+from refbench.failure import Failure
+from refbench.score import Score
+from refbench.tables.table import tabulate
+
+JUDGES = ("GPT-5", "Gemini-2.5")
+"""The two whose mean the paper's main table is made of."""
+
+
+def judge_mean(values: Iterable[PublishedValue]) -> dict[tuple[str, str], float]:
+    """The mean of the two judges for each (label, task) that both have rated, as Table 14 is made."""
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for value in values:
+        if value.slice["level"] == "task" and value.judge in JUDGES:
+            found[value.label, value.slice["task"]][value.judge] = value.value
+    return {cell: sum(by.values()) / len(JUDGES) for cell, by in found.items() if set(by) == set(JUDGES)}
+
+
+def group_from_tasks(cells: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Totals of (label, task) to totals of (label, group), by the aggregate of the `paper` protocol.
+
+    Each task is one set whose five marks are the printed total; a task without a number was not generated.
+    """
+    tasks = [task for name, task in TASKS.items() if any(name == cell[1] for cell in cells)]
+    cases = [
+        MultiBananaCase(
+            id=task.name,
+            request=Request(instruction=""),
+            groups={"group": task.group, "task": task.name, "n_refs": str(task.n_refs), "source": "unknown"},
+            cluster=task.name,
+            stratum=task.name,
+            details=MultiBananaDetails(task_dir=task.name, number="0"),
+        )
+        for task in tasks
+    ]
+    absent = Failure(kind="missing_output", detail="the table has no number")
+    scores = [
+        Score(case=task.name, model=label, metric=criterion, protocol="paper", value=value, failure=failure)
+        for label in dict.fromkeys(label for label, _ in cells)
+        for task in tasks
+        for value in [cells.get((label, task.name))]
+        for failure in [absent if value is None else None]
+        for criterion in CRITERIA
+    ]
+    return {
+        (row.model, row.slice["group"]): row.value
+        for row in tabulate("paper", AGGREGATE, scores, cases, draws=0)
+        if row.metric == "total" and row.slice["level"] == "group" and row.value is not None
+    }
 
 
 def cells(table: str) -> dict[tuple[str, str], float]:
@@ -26,10 +77,6 @@ def test_every_number_of_the_tables_is_there() -> None:
 
 
 def test_slices_are_spelt_as_in_our_tables() -> None:
-    from refbench.benchmarks.multibanana.cases import MultiBananaCase, MultiBananaDetails
-    from refbench.benchmarks.multibanana.table import slices
-    from refbench.case import Request
-
     cases = [
         MultiBananaCase(
             id=name,

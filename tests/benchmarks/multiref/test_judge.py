@@ -12,10 +12,15 @@ from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import AXES, MultiRefCase, load
-from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.judge import judging, not_asked, with_prompt, wording_sha256
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
-from refbench.benchmarks.multiref.replies import OVERALL, read_overall, read_references, references_contract
+from refbench.benchmarks.multiref.replies import (
+    OVERALL,
+    import_replies,
+    read_overall,
+    read_references,
+    references_contract,
+)
 from refbench.case import AnyCase
 from refbench.chat import ChatPicture, ChatText
 from refbench.chat.pictures import SentPicture

@@ -4,13 +4,75 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES
-from refbench.benchmarks.multiref.table import PAPER, avg_from_types, overall_from_categories, published, slices
+from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, MultiRefDetails, Reference
+from refbench.benchmarks.multiref.table import PAPER, SCALES, published, slices
+from refbench.case import Request
+from refbench.score import Score
+from refbench.tables.table import Row, tabulate
+
+Cells = Mapping[tuple[str, str], float]
+"""(label, column) to the printed number."""
+
+
+def avg_from_types(cells: Cells) -> dict[str, float]:
+    """`avg` of each label from its ten type columns, by the aggregate of `paper`: each type is one case."""
+    cases = [
+        MultiRefCase(
+            id=kind,
+            request=Request(instruction=""),
+            groups={"split": "synthetic", "combination": kind, "n_refs": "1"},
+            cluster=kind,
+            details=MultiRefDetails(split="synthetic", entry=number, references=(Reference(type=kind),)),
+        )
+        for number, kind in enumerate(TYPES)
+    ]
+    where = {"level": "split", "split": "synthetic"}
+    return _values(_rows(cases, cells, TYPES), "avg", where)
+
+
+def overall_from_categories(cells: Cells, axis: str) -> dict[str, float]:
+    """The real-world number of each label on an axis from its five categories: each category is one case."""
+    cases = [
+        MultiRefCase(
+            id=name,
+            request=Request(instruction=""),
+            groups={"split": "real-world", "category": name, "n_refs": "2"},
+            cluster=name,
+            details=MultiRefDetails(split="real-world", entry=number),
+        )
+        for number, name in enumerate(CATEGORIES)
+    ]
+    where = {"level": "split", "split": "real-world"}
+    return _values(_rows(cases, cells, (axis,)), axis, where)
+
+
+def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[str, float]:
+    mine = (row for row in rows if row.metric == metric and dict(row.slice) == where)
+    return {row.model: row.value for row in mine if row.value is not None}
+
+
+def _rows(cases: Sequence[MultiRefCase], cells: Cells, metrics: Iterable[str]) -> list[Row]:
+    """Every score that the aggregate reads; those that have no printed cell do not apply."""
+    wanted = set(metrics)
+    names = dict.fromkeys(part for measure in PAPER.measures for part in measure.parts)
+    scores = []
+    for label in dict.fromkeys(label for label, _ in cells):
+        for case in cases:
+            for name in names:
+                printed = cells.get((label, case.id)) if name in (wanted & {case.id} or wanted & {*AXES}) else None
+                value = None if printed is None else printed * SCALES.get(name, 1.0)
+                reason = "not printed" if value is None else None
+                scores.append(
+                    Score(case=case.id, model=label, metric=name, protocol="paper", value=value, not_applicable=reason)
+                )
+    return tabulate("paper", PAPER, scores, cases, draws=0)
+
 
 SHARED = Path(__file__).resolve().parents[4] / "shared/published"
 

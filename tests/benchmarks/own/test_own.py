@@ -21,14 +21,7 @@ from refbench.record import RefBenchError
 from refbench.tables.result import Result
 from refbench.tables.scorer import score_evidence
 from refbench.tables.scoring import result_of
-
-FIVE = (
-    "instruction_alignment",
-    "reference_consistency",
-    "background_subject_match",
-    "physical_realism",
-    "visual_quality",
-)
+from support.five_criteria import FIVE
 
 
 def sent(name: str) -> SentPicture:
@@ -178,7 +171,7 @@ def test_the_checklist_is_the_share_of_yes_and_an_unanswered_question_a_failure(
 def test_a_checklist_without_questions_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text('{"id": "a", "instruction": "x"}')
-    with pytest.raises(RefBenchError, match=r"1 cases have none \(first: a\): add a column questions"):
+    with pytest.raises(RefBenchError, match=r"1 case has none \(first: a\): add a column questions"):
         bench("checklist").data.load(path, None)
 
 

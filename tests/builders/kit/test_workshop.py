@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 
-from refbench.builders.kit import Decision, DroppedItems, Review
 from refbench.builders.kit.card import Card, Sample, write_card
-from refbench.builders.kit.review import write_review
+from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.review import Decision, Review, write_review
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 

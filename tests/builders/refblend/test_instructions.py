@@ -16,7 +16,7 @@ from refbench.builders.refblend.plan import Offer, Planned, plan
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rewriting import load_personas, persona_for
 from refbench.builders.refblend.samples import Sample
-from refbench.builders.refblend.types import TYPES, Type
+from refbench.builders.refblend.types import TYPES, Type, set_of
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 
@@ -78,7 +78,7 @@ def test_every_instruction_names_its_references_once_and_its_caption_last(
         assert text.startswith(f"{LEAD} ") and "\n" not in text
         head = text if made.caption is None else text[: text.index(CAPTION_LEAD)]
         assert [token.strip("<>") for token in TOKEN.findall(head)] == list(made.image_path_mapping)
-        assert made.combination == planned.types and all(map(type_of_token, made.image_path_mapping))
+        assert set_of(made.types) == planned.types and all(map(type_of_token, made.image_path_mapping))
         taken = {kind: tuple(given.instance for given in made.of_type(kind)) for kind in planned.types}
         assert taken == dict(zip(planned.types, planned.instances, strict=True))
         assert made.caption is None or text[text.index(CAPTION_LEAD) :].startswith(CAPTION_LEAD + made.caption)

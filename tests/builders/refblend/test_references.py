@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.refblend.captions import named_objects
 from refbench.builders.refblend.layouts import Layout
 from refbench.builders.refblend.references import (

@@ -15,7 +15,7 @@ from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.local import LocalVLM
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.ray.models import Cluster, RemoteModel, RemoteVLM
-from refbench.engine.workers.engines import Engine, started
+from refbench.engine.workers.engines import StartedEngine, started
 from refbench.engine.workers.task import Resources
 from refbench.machine import threads
 from refbench.models.model import Commission, Painted, Shown
@@ -149,7 +149,7 @@ def test_a_local_judge_says_the_same_on_a_node(cluster: Any, tmp_path: Path) -> 
     assert all(evidence.reply or evidence.failure for evidence in here)
 
 
-def placed(on: Engine) -> Cluster:
+def placed(on: StartedEngine) -> Cluster:
     assert on.cluster is not None
     return on.cluster
 

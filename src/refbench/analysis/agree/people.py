@@ -1,5 +1,7 @@
-"""Scores from a CSV file, of people or of judges: long (a row for each mark) or wide (a column for each rater or for
-each metric)."""
+"""People's scores: read from a CSV file, laid beside a run's, and how well a total goes with them.
+
+The file, of people or of judges, is long (a row for each mark) or wide (a column for each rater or for each metric).
+"""
 
 from __future__ import annotations
 
@@ -80,8 +82,8 @@ def read_scores(
 
 def read_people(path: Path, *, metrics: Collection[str] = (), groups: Collection[str] = ()) -> Ratings:
     """The marks of a CSV file of people's scores (`--humans`): everyone in it is a person, whatever the name."""
-    found = read_scores(path, metrics=metrics, groups=groups)
-    return replace(found, humans=frozenset(found.raters))
+    ratings = read_scores(path, metrics=metrics, groups=groups)
+    return replace(ratings, humans=frozenset(ratings.raters))
 
 
 Line = tuple[int, dict[str, str]]
@@ -134,17 +136,17 @@ def _value_columns(path: Path, rows: Sequence[Line], kinds: Mapping[str, str], g
         for name in rows[0][1]
         if name not in kinds.values() and name.casefold() not in GROUPS and name not in groups
     ]
-    found = [
+    columns = [
         name
         for name in free
         if any(_is_number(row[name]) for _, row in rows)
         and all(_is_number(row[name]) or row[name].casefold() in _MISSING for _, row in rows)
     ]
-    if not found:
+    if not columns:
         raise RefBenchError(
             f"{path} has no column of scores: call it score, or give a column of numbers for each rater or metric"
         )
-    return found
+    return columns
 
 
 def _columns_are_metrics(kinds: Mapping[str, str], values: Sequence[str], named: Mapping[str, str]) -> bool:
@@ -164,21 +166,21 @@ def _marks(
 ) -> list[tuple[int, Mark]]:
     line, cells = row
     case, model, repeat = (cells[kinds[kind]] if kind in kinds else "" for kind in ("case", "model", "repeat"))
-    found = []
+    marks = []
     for column in values:
         metric = column if by_metric else cells[kinds["metric"]] if "metric" in kinds else ONLY_METRIC
         by = cells[kinds["rater"]] if "rater" in kinds else rater if by_metric or "score" in kinds else column
-        said = cells[column]
-        if said.casefold() in _MISSING:
+        cell = cells[column]
+        if cell.casefold() in _MISSING:
             value = None
-        elif _is_number(said):
-            value = float(said)
+        elif _is_number(cell):
+            value = float(cell)
         else:
             raise RefBenchError(
-                f"{path}, line {line}: {column} is {said[:40]!r}, not a number (leave it empty if none)"
+                f"{path}, line {line}: {column} is {cell[:40]!r}, not a number (leave it empty if none)"
             )
-        found.append((line, Mark(Item(case, model, named.get(metric.casefold(), metric)), by or rater, value, repeat)))
-    return found
+        marks.append((line, Mark(Item(case, model, named.get(metric.casefold(), metric)), by or rater, value, repeat)))
+    return marks
 
 
 def _cased(
@@ -215,7 +217,7 @@ def _cased(
                 )
             if before != value:
                 other.add(name)  # a column about the rater or the model, not about the case
-    kept = {case: {k: v for k, v in said.items() if k not in other} for case, said in of_case.items()}
+    kept = {case: {k: v for k, v in groups.items() if k not in other} for case, groups in of_case.items()}
     return marks, kept, summary
 
 
@@ -240,9 +242,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-# People's scores beside a run's: the same cases, models and metrics found, and what found no match said.
 
 
 def with_humans(judged: Ratings, humans: Ratings, where: str) -> Ratings:
@@ -286,28 +285,25 @@ def _means(judged: Ratings, names: Sequence[str]) -> Ratings:
     values: dict[tuple[Item, str], list[float]] = {}
     groups: dict[str, dict[str, str]] = {}
     for mark in judged.marks:
-        said = {name: judged.group(mark.item.case, name) or "" for name in names}
-        case = ", ".join(f"{name} {value}" for name, value in said.items()) or "all"
-        groups[case] = said
+        groups_of_case = {name: judged.group(mark.item.case, name) or "" for name in names}
+        case = ", ".join(f"{name} {value}" for name, value in groups_of_case.items()) or "all"
+        groups[case] = groups_of_case
         if mark.value is not None:
             values.setdefault((mark.item._replace(case=case), mark.rater), []).append(mark.value)
-    marks = [Mark(item, rater, float(np.mean(found))) for (item, rater), found in values.items()]
+    marks = [Mark(item, rater, float(np.mean(given))) for (item, rater), given in values.items()]
     return judged.with_marks(marks, groups=groups, summaries=True)
 
 
 def _why_none(marks: Sequence[Mark], known: set[Item], where: str) -> str:
     for kind in ("metric", "model", "case"):
         there = sorted({getattr(item, kind) for item in known})
-        said = sorted({getattr(mark.item, kind) for mark in marks})
-        if not set(there) & set(said):
+        given = sorted({getattr(mark.item, kind) for mark in marks})
+        if not set(there) & set(given):
             return (
-                f"{where}: none of its {kind}s is in the run; it has {', '.join(said[:3]) or 'none'}, "
+                f"{where}: none of its {kind}s is in the run; it has {', '.join(given[:3]) or 'none'}, "
                 f"the run {', '.join(there[:6])}"
             )
     return f"{where}: no case of it was judged for the same model and metric in the run"
-
-
-# How well a total goes with what people said of the same models and outputs.
 
 
 class HumanFit(Record):
@@ -346,20 +342,20 @@ class HumanScores:
         models = [model for model in totals if model in self.models]
         shared = [item for item in items if item in self.items]
         mine, theirs = [totals[m] for m in models], [self.models[m] for m in models]
-        of_items, said = [items[i] for i in shared], [self.items[i] for i in shared]
+        of_items, by_people = [items[i] for i in shared], [self.items[i] for i in shared]
         return HumanFit(
             n_models=len(models),
             pearson=pearson(mine, theirs),
             spearman=spearman(mine, theirs),
             kendall=kendall(mine, theirs),
             n_items=len(shared),
-            item_pearson=pearson(of_items, said),
-            item_spearman=spearman(of_items, said),
+            item_pearson=pearson(of_items, by_people),
+            item_spearman=spearman(of_items, by_people),
         )
 
     def best(self, models: Sequence[str], totals: Array) -> int | None:
         """Which row of totals (rows x models) goes best with the models' means, by Pearson; None where none can."""
         chosen = [i for i, model in enumerate(models) if model in self.models]
         theirs = np.array([self.models[models[i]] for i in chosen])
-        found = pearson_draws(totals[:, chosen], theirs, np.ones((len(totals), len(chosen)))) if chosen else totals[:0]
-        return int(np.nanargmax(found)) if np.isfinite(found).any() else None
+        fits = pearson_draws(totals[:, chosen], theirs, np.ones((len(totals), len(chosen)))) if chosen else totals[:0]
+        return int(np.nanargmax(fits)) if np.isfinite(fits).any() else None

@@ -1,4 +1,5 @@
-"""Ratings: what several raters, judges or people, said about the same items, whatever it was read from."""
+"""Ratings: what several raters, judges or people, said about the same items, whatever it was read from; and the scales
+that they use."""
 
 from __future__ import annotations
 
@@ -111,11 +112,11 @@ class Ratings:
         """The marks of cases: each rater's mean over the pictures of a case that it marked."""
         values: dict[tuple[Item, str, str], list[float]] = {}
         for mark in self.marks:
-            found = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
-            found += [] if mark.value is None else [mark.value]
+            given = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
+            given += [] if mark.value is None else [mark.value]
         return self.with_marks(
-            Mark(item, rater, float(np.mean(found)) if found else None, repeat)
-            for (item, rater, repeat), found in values.items()
+            Mark(item, rater, float(np.mean(given)) if given else None, repeat)
+            for (item, rater, repeat), given in values.items()
         )
 
     def with_marks(self, marks: Iterable[Mark], **changed: object) -> Ratings:
@@ -151,8 +152,8 @@ def marks_of(
     columns = columns_of(scores, cases)
     seeds = sorted({score.seed for score in scores})
     drawn = [columns.of_seed(place) for place in range(len(seeds))]
-    found = [case_values(aggregate, one, cases) for one in drawn]
-    values = {name: np.stack([of_seed[name] for of_seed in found], axis=2) for name in found[0]}
+    by_seed = [case_values(aggregate, one, cases) for one in drawn]
+    values = {name: np.stack([of_seed[name] for of_seed in by_seed], axis=2) for name in by_seed[0]}
     measured = {measure.name for measure in aggregate.measures if set(measure.parts) <= bench.asking.measured}
     seen: set[tuple[str, str]] = set()
     for name in _different(values):
@@ -185,7 +186,7 @@ def _different(values: Mapping[str, Array]) -> list[str]:
 def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range]:
     """The range of each measure of a single case in the table's units: the aggregate of the worst and of the best."""
     overall = aggregate.overall(cases)
-    found: list[dict[str, float]] = []
+    ends_of_measures: list[dict[str, float]] = []
     for side in ("low", "high"):
         ends = {m.name: getattr(m, side) for m in aggregate.measures if m.parts == (m.name,)}
         columns = {
@@ -199,11 +200,11 @@ def ranges_of(aggregate: Aggregate, cases: Sequence[AnyCase]) -> dict[str, Range
                     columns[part][:] = getattr(measure, side)
         filled = aggregate.filled(Columns.of_values([("", None)], columns))
         values = summaries(aggregate, filled, np.ones((1, len(cases))), overall)
-        found.append({name: float(value[0, 0]) for (_, name), value in values.items()})
+        ends_of_measures.append({name: float(value[0, 0]) for (_, name), value in values.items()})
     return {
-        name: (low, found[1][name])
-        for name, low in found[0].items()
-        if np.isfinite(low) and np.isfinite(found[1].get(name, np.nan)) and low < found[1][name]
+        name: (low, ends_of_measures[1][name])
+        for name, low in ends_of_measures[0].items()
+        if np.isfinite(low) and np.isfinite(ends_of_measures[1].get(name, np.nan)) and low < ends_of_measures[1][name]
     }
 
 
@@ -225,8 +226,6 @@ def is_panel(rater: str) -> bool:
     """Whether a rater is made of the judges' marks or of no judge's at all: not to be paired with a judge."""
     return rater in (MEAN, MEASURED) or rater.startswith((f"{MEAN} (", f"{MEASURED} ("))
 
-
-# Scales of raters: whether two may be compared mark by mark, how one maps onto the other, and how marks are binned.
 
 DEFAULT_BINS = 5
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -258,8 +257,8 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How the marks of a pair of raters are compared."""
+class CommonScale:
+    """The scale that the marks of a pair of raters are compared on, if there is one."""
 
     same_scale: bool
     limits: Range | None
@@ -276,39 +275,39 @@ class Compared:
         return a + (marks - low) * (b - a) / (high - low)
 
 
-def of_judges(scale: Scale, one_scale: bool, known: Range | None) -> Compared:
+def of_judges(scale: Scale, one_scale: bool, known: Range | None) -> CommonScale:
     """Judges of one rubric share their scale; columns of a file do when the user says so."""
     if one_scale or scale.same or scale.judges:
-        return Compared(True, known or scale.judges)
-    return Compared(False, None, reason="say --scale same if all columns use one scale")
+        return CommonScale(True, known or scale.judges)
+    return CommonScale(False, None, reason="say --scale same if all columns use one scale")
 
 
-def of_people(scale: Scale) -> Compared:
-    return Compared(True, scale.humans)
+def of_people(scale: Scale) -> CommonScale:
+    return CommonScale(True, scale.humans)
 
 
-def judge_with_people(scale: Scale, known: Range | None) -> Compared:
+def judge_with_people(scale: Scale, known: Range | None) -> CommonScale:
     """Judge and people, in the people's units; nobody is taken to share a scale that was not said."""
     if scale.same:
-        return Compared(True, known)
+        return CommonScale(True, known)
     if scale.humans is None:
-        return Compared(False, None, reason="say --scale same, or both scales as --scale 1-5:1-10 (people's first)")
+        return CommonScale(False, None, reason="say --scale same, or both scales as --scale 1-5:1-10 (people's first)")
     judges = scale.judges or known
     if judges is None:
-        return Compared(False, None, reason="say the judges' scale as well, as --scale 1-5:1-10")
-    return Compared(True, scale.humans, judged=judges)
+        return CommonScale(False, None, reason="say the judges' scale as well, as --scale 1-5:1-10")
+    return CommonScale(True, scale.humans, judged=judges)
 
 
-def bins_for(said: str | None, compared: Compared, *marks: Array) -> Bins | None:
+def bins_for(said: str | None, scale: CommonScale, *marks: Array) -> Bins | None:
     """The bins of plain kappa: the user's, else whole marks as they are, else equal bins of a known range."""
     if said is None:
         whole = Bins.marks(*marks)
         if whole is not None:
             return whole
-        return Bins.equal(DEFAULT_BINS, *compared.limits) if compared.limits else None
+        return Bins.equal(DEFAULT_BINS, *scale.limits) if scale.limits else None
     try:
         if re.fullmatch(r"\d+", said):
-            return Bins.equal(int(said), *compared.limits) if compared.limits else None
+            return Bins.equal(int(said), *scale.limits) if scale.limits else None
         return Bins.at(*(float(edge) for edge in said.split(",")))
     except ValueError as error:
         raise RefBenchError(f"--bins {said}: give how many (5), or rising edges (2.5,3.5): {error}") from error

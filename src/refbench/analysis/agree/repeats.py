@@ -57,14 +57,18 @@ def steadiness(ratings: Ratings, by: Sequence[str] = ()) -> list[Steadiness]:
     rows = []
     for (rater, model, metric), of_item in marks.items():
         names = list(repeats[rater])
-        whole = {item: [said[name] for name in names] for item, said in of_item.items() if len(said) == len(names)}
+        whole = {
+            item: [marks_by_repeat[name] for name in names]
+            for item, marks_by_repeat in of_item.items()
+            if len(marks_by_repeat) == len(names)
+        }
         for group, items in _grouped(ratings, list(whole), by):
             if len(names) < 2 or not items:
                 continue
             of_case: dict[str, list[list[float]]] = defaultdict(list)
             for item in items:
                 of_case[item.case].append(whole[item])
-            means = np.mean([np.mean(said, axis=0) for said in of_case.values()], axis=0)
+            means = np.mean([np.mean(marks_by_repeat, axis=0) for marks_by_repeat in of_case.values()], axis=0)
             rows.append(
                 Steadiness(
                     rater=rater,
@@ -81,21 +85,21 @@ def steadiness(ratings: Ratings, by: Sequence[str] = ()) -> list[Steadiness]:
 
 
 def _grouped(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> list[tuple[str, list[Item]]]:
-    found = [("", list(items))]
+    groups = [("", list(items))]
     for name in by:
         values = sorted({value for item in items if (value := ratings.group(item.case, name)) is not None})
-        found += [(f"{name}={v}", [item for item in items if ratings.group(item.case, name) == v]) for v in values]
-    return found
+        groups += [(f"{name}={v}", [item for item in items if ratings.group(item.case, name) == v]) for v in values]
+    return groups
 
 
 def repeated_ratings(run: Path, result: Result, over: Literal["repeat", "seed"], protocol: str) -> Ratings:
     """What a run holds before its repeats (of the judge) or seeds (of the model) are averaged, as marks of pictures, or
     of cases where seeds are compared. What is measured has no repeats."""
-    found: dict[int, list[Score]] = defaultdict(list)
+    by_label: dict[int, list[Score]] = defaultdict(list)
     for score in run_draws(run, protocol=protocol):
-        found[getattr(score, over)].append(score.model_copy(update={"repeat": 0}))
+        by_label[getattr(score, over)].append(score.model_copy(update={"repeat": 0}))
     marks: list[Mark] = []
-    for label, scores in found.items():
+    for label, scores in by_label.items():
         one = mean_of_repeats(scores)
         everyone = [*one, *mean_of_judges(one)] if result.bench.scoring.judges_mean else one
         for mark in marks_of(result.bench, protocol, everyone, result.cases, str(label)):

@@ -11,7 +11,7 @@ from typing import Literal
 from refbench.analysis.agree.people import read_people, read_scores, with_humans
 from refbench.analysis.agree.ratings import Ratings, joined, ratings_of
 from refbench.analysis.agree.repeats import Answer, Steadiness, answers_of, failure_rates, repeated_ratings, steadiness
-from refbench.analysis.agree.rows import AgreementRow, Question, agreement
+from refbench.analysis.agree.rows import AgreementRow, AgreeOptions, agreement
 from refbench.analysis.agree.self_preference import Preferences, self_preference
 from refbench.benchmarks.kit.published import FailureRate
 from refbench.record import Record, RefBenchError
@@ -40,26 +40,24 @@ def agree(
     *sources: Path | str,
     humans: Path | str | None = None,
     human_raters: Sequence[str] | None = None,
-    judges: Sequence[str] | None = None,
-    question: Question | None = None,
     protocol: Literal["paper", "corrected"] = "corrected",
-    repeats: Literal["repeat", "seed"] | None = None,
-    preference: bool = False,
-    families: Mapping[str, str] | None = None,
-    failures: bool = False,
+    options: AgreeOptions | None = None,
 ) -> Agreement:
-    """Compare the raters of runs (of one benchmark) or of one CSV file, with people's scores from a further CSV."""
-    asked = question or Question()
+    """Compare the raters of runs (of one benchmark) or of one CSV file, with people's scores from a further CSV.
+
+    `human_raters` names the raters of a CSV file of scores who are people; by default their names tell.
+    """
+    asked = options or AgreeOptions()
     paths = [Path(source) for source in sources]
     if not paths:
         raise RefBenchError("give a run directory or a CSV file of scores")
     files = [path for path in paths if path.is_file()]
     if files and len(paths) > 1:
         raise RefBenchError(f"{files[0]} is a file: give one CSV file, or run directories only")
-    grouping = [*asked.by, *([asked.task] if asked.task else [])]
+    groups = [*asked.by, *([asked.task] if asked.task else [])]
     results: list[Result] = []
     if files:
-        ratings = read_scores(files[0], groups=grouping, humans=human_raters, rater="score")
+        ratings = read_scores(files[0], groups=groups, humans=human_raters, rater="score")
         ratings = replace(ratings, one_scale=asked.scale.same)
     else:
         if human_raters is not None:
@@ -67,25 +65,17 @@ def agree(
         results = [score_run(path, protocol=protocol, draws=0) for path in paths]
         ratings = _of_runs(paths, results, protocol)
     if humans is not None:
-        people = read_people(Path(humans), metrics=ratings.metrics, groups=grouping)
+        people = read_people(Path(humans), metrics=ratings.metrics, groups=groups)
         ratings = with_humans(ratings, people, str(humans))
-    if judges:
-        ratings = ratings.only(judges)
+    if asked.judges:
+        ratings = ratings.only(asked.judges)
     rows = agreement(ratings, asked)
-    failed: list[FailureRate] = []
-    for result in results:
-        if result.bench.reporting.failure_rates is not None:
-            failed += result.bench.reporting.failure_rates(result.scores, protocol)
-    if failures and not failed:
-        failed = failure_rates(_answers(ratings, paths, results, protocol))
-    steady: list[Steadiness] = []
-    if repeats is not None:
-        again = [repeated_ratings(p, r, repeats, protocol) for p, r in zip(paths, results, strict=False)] or [ratings]
-        steady = [row for one in again for row in steadiness(one, asked.by)]
+    failed = _failures(asked, ratings, paths, results, protocol)
+    steady = _steadiness(asked, ratings, paths, results, protocol)
     preferred = None
-    if preference:
-        known = {name: family for path in paths if not files for name, family in _families(path).items()}
-        preferred = self_preference(ratings, {**known, **(families or {})}, draws=asked.draws, seed=asked.seed)
+    if asked.self_preference:
+        noted = {name: family for path in paths if not files for name, family in _families(path).items()}
+        preferred = self_preference(ratings, {**noted, **asked.families}, draws=asked.draws, seed=asked.seed)
     if not (rows or failed or steady or preferred):
         raise RefBenchError(_alone(ratings))
     return Agreement(
@@ -102,6 +92,30 @@ def agree(
     )
 
 
+def _failures(
+    asked: AgreeOptions, ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str
+) -> list[FailureRate]:
+    """Answers that raters did not give: as the benchmark counts them, else, where asked for, of every metric."""
+    failed: list[FailureRate] = []
+    for result in results:
+        if result.bench.reporting.failure_rates is not None:
+            failed += result.bench.reporting.failure_rates(result.scores, protocol)
+    if asked.failures and not failed:
+        failed = failure_rates(_answers(ratings, paths, results, protocol))
+    return failed
+
+
+def _steadiness(
+    asked: AgreeOptions, ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str
+) -> list[Steadiness]:
+    if asked.repeats is None:
+        return []
+    repeated = [
+        repeated_ratings(path, result, asked.repeats, protocol) for path, result in zip(paths, results, strict=False)
+    ]
+    return [row for one in repeated or [ratings] for row in steadiness(one, asked.by)]
+
+
 def _of_runs(paths: Sequence[Path], results: Sequence[Result], protocol: str) -> Ratings:
     for (path, result), (other, next_result) in pairwise(zip(paths, results, strict=True)):
         if result.bench.name != next_result.bench.name:
@@ -109,10 +123,10 @@ def _of_runs(paths: Sequence[Path], results: Sequence[Result], protocol: str) ->
                 f"{path} is a run of {result.bench.name} and {other} of {next_result.bench.name}: their judges rated "
                 "other things"
             )
-    found = ratings_of(results[0], protocol)
+    ratings = ratings_of(results[0], protocol)
     for path, result in zip(paths[1:], results[1:], strict=True):
-        found = joined(found, ratings_of(result, protocol), (paths[0].name, path.name))
-    return found
+        ratings = joined(ratings, ratings_of(result, protocol), (paths[0].name, path.name))
+    return ratings
 
 
 def _answers(ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str) -> Iterator[Answer]:
@@ -142,19 +156,19 @@ _ICC = {
 _OF = {"1": "of a single rater", "k": "of the raters' mean"}
 
 
-def _forms(question: Question, ratings: Ratings) -> dict[str, str]:
+def _forms(options: AgreeOptions, ratings: Ratings) -> dict[str, str]:
     if ratings.summaries:
         how = "none: the scores are means already, there are no cases to resample"
-    elif question.partitions:
-        how = f"Student's, of the mean over {question.partitions} random parts of the cases, seed {question.seed}"
+    elif options.partitions:
+        how = f"Student's, of the mean over {options.partitions} random parts of the cases, seed {options.seed}"
     else:
         how = (
-            f"BCa bootstrap, cases resampled by cluster, {question.draws} draws, seed {question.seed}; models and "
+            f"BCa bootstrap, cases resampled by cluster, {options.draws} draws, seed {options.seed}; models and "
             "raters stay"
         )
     return {
-        "alpha": f"Krippendorff's, {question.forms.alpha}",
-        "icc": f"ICC({question.forms.icc}), {_ICC[question.forms.icc[0]]}, {_OF[question.forms.icc[2]]}",
+        "alpha": f"Krippendorff's, {options.forms.alpha}",
+        "icc": f"ICC({options.forms.icc}), {_ICC[options.forms.icc[0]]}, {_OF[options.forms.icc[2]]}",
         "qwk": "quadratic kappa on the marks, without bins (Lin's concordance)",
         "mse": "mse and mae in the units of the marks: judges' by judges, people's where people take part",
         "interval": how,

@@ -34,32 +34,31 @@ LIMITS = (
 
 
 class Preference(Record):
-    """How far one judge goes with its own family, in one metric. Positive: it favours it more than the others do."""
+    """How far one judge goes with its own family, in one metric. Positive: it favours it more than the others do.
+
+    `others` are the models of other, known families, `judges` those of other families that it is compared with.
+    `own_gap` is own family less others by this judge, `their_gap` the same by the other judges. `slope` is how many
+    points this judge gives where the others give one, on models of other families; None where that cannot be told, and
+    one for one is taken. `difference` is how far its own models lie above what its line for the others gives them; with
+    a slope of one, `own_gap` less `their_gap`. `placebo` is the same for each model of another family, as if it were
+    the judge's own: how far models lie off the line without any family in it; `placebo_p` is the share, with its own,
+    of those that lie as far off.
+    """
 
     judge: str
     family: str
     metric: str
     own: tuple[str, ...]
+    """Models of its family."""
     others: tuple[str, ...]
-    """Models of other, known families."""
     judges: tuple[str, ...]
-    """Judges of other families that it is compared with."""
     own_gap: float
-    """Own family less others, by this judge."""
     their_gap: float
-    """The same by the other judges."""
     slope: float | None
-    """How many points this judge gives where the others give one, on models of other families; None where that cannot
-    be told, and one for one is taken."""
     difference: float
-    """How far its own models lie above what its line for the others gives them; with a slope of one, `own_gap` less
-    `their_gap`."""
     ci95: tuple[float, float] | None
     placebo: Mapping[str, float]
-    """The same for each model of another family, as if it were the judge's own: how far models lie off the line
-    without any family in it."""
     placebo_p: float | None
-    """The share, with its own, of those that lie as far off."""
     n_items: int
     n_cases: int
 
@@ -97,11 +96,11 @@ def self_preference(
         if reason is not None:
             left_out.append(reason)
             continue
-        found = [
+        preferences = [
             _of_judge(ratings, metric, judge, against, named, draws, seed) for metric in metrics or ratings.metrics
         ]
-        rows += [row for row in found if row is not None]
-        if not any(found):
+        rows += [row for row in preferences if row is not None]
+        if not any(preferences):
             left_out.append(
                 f"{judge} ({named[judge]}): models of its family and of others were not all marked by "
                 f"{', '.join(against)} as well"
@@ -149,17 +148,17 @@ def _of_judge(
     ones = np.ones((1, len(here)))
     mine, of_others = marks[judge][kept], theirs[kept]
     n = len(own)
-    given, said = means(mine, ones), means(of_others, ones)
+    given, given_by_others = means(mine, ones), means(of_others, ones)
     spread = [means(of_others, weights)[n:] for weights in resample(design, draws, seed)]
-    fitted = _tells(said[n:, 0], np.concatenate([said[n:, :0], *spread], axis=1))
-    point = float(_above(given, said, list(range(n)), fitted)[0])
+    fitted = _tells(given_by_others[n:, 0], np.concatenate([given_by_others[n:, :0], *spread], axis=1))
+    point = float(_above(given, given_by_others, list(range(n)), fitted)[0])
 
     def above(weights: Array) -> Array:
         return _above(means(mine, weights), means(of_others, weights), list(range(n)), fitted)
 
     drawn, influence = draws_of(above, design, draws, seed)
     df = design.degrees_of_freedom(np.ones(len(here), dtype=np.bool_))
-    placebo = _placebo(given[n:], said[n:], fitted)
+    placebo = _placebo(given[n:], given_by_others[n:], fitted)
     as_far = sum(abs(value) >= abs(point) for value in placebo)
     return Preference(
         judge=judge,
@@ -169,8 +168,8 @@ def _of_judge(
         others=tuple(others),
         judges=tuple(against),
         own_gap=float(given[:n].mean() - given[n:].mean()),
-        their_gap=float(said[:n].mean() - said[n:].mean()),
-        slope=float(_slope(given[n:], said[n:])[0]) if fitted else None,
+        their_gap=float(given_by_others[:n].mean() - given_by_others[n:].mean()),
+        slope=float(_slope(given[n:], given_by_others[n:])[0]) if fitted else None,
         difference=point,
         ci95=interval_for(point, drawn, influence, n=design.n_clusters, df=df),
         placebo=dict(zip(others, placebo, strict=False)),
@@ -226,10 +225,10 @@ def _placebo(given: Array, said: Array, fitted: bool) -> list[float]:
 
 def families_said(said: Sequence[str]) -> Mapping[str, str]:
     """From `NAME=FAMILY` options."""
-    found = {}
+    families = {}
     for text in said:
         name, equals, family = text.rpartition("=")
         if not equals or not name or not family:
             raise RefBenchError(f"--family {text}: write it as NAME=FAMILY, for example checkpoint-7=alibaba")
-        found[name] = family.strip().casefold()
-    return found
+        families[name] = family.strip().casefold()
+    return families

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,7 @@ _ROUNDING = 1e-9
 Interval = tuple[float, float] | None
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with its interval."""
 
     value: float
@@ -62,22 +62,32 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the draws say about one pair; slices in the order of the aggregate, without the overall one."""
+    """What the draws say about one pair; slices in the order of the aggregate, without the overall one.
 
-    values: tuple[float, float]
+    `p_is_bound`: no flip drawn reaches the gap, so p is below this. `is_sum`: the gap is the sum of its clusters'
+    parts, so that p has no floor. `n_apart` counts the clusters in which the two differ.
+    """
+
     gap: Estimate
-    contrast: Contrast
     p: float | None
-    p_flips: float | None
     p_is_bound: bool
-    """No flip drawn reaches the gap: p is below this."""
-    is_sum: bool
-    """Whether the gap is the sum of its clusters' parts, so that p has no floor."""
+    p_flips: float | None
+    contrast: Contrast
+    values: tuple[float, float]
     n_apart: int
-    """Clusters in which the two differ."""
+    is_sum: bool
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How often cases are drawn anew and clusters flipped, from which seed."""
+
+    draws: int
+    permutations: int = 0
+    seed: int = SEED
 
 
 def draw_pairs(
@@ -86,10 +96,8 @@ def draw_pairs(
     cases: Sequence[AnyCase],
     pairings: Sequence[Pairing],
     measure: str,
+    resampling: Resampling,
     *,
-    draws: int,
-    permutations: int,
-    seed: int,
     by_slice: bool = True,
 ) -> list[Drawn]:
     """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
@@ -97,19 +105,20 @@ def draw_pairs(
     groups: dict[bytes, list[int]] = {}
     for number, pairing in enumerate(pairings):
         groups.setdefault(pairing.shared.tobytes(), []).append(number)
-    found: dict[int, Drawn] = {}
+    by_number: dict[int, Drawn] = {}
     for numbers in groups.values():
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
         in_slices = by_slice and len(pairings) <= _MOST_WITH_SLICES
         rows = 2 + (len(slices) if in_slices else 0)
         # Scores of all metrics, or every measure under every draw, whichever is more.
-        at_once = max(1, _MOST_NUMBERS // (rows * max(len(kept) * len(values), draws * (2 + len(aggregate.measures)))))
+        numbers_of_row = max(len(kept) * len(values), resampling.draws * (2 + len(aggregate.measures)))
+        at_once = max(1, _MOST_NUMBERS // (rows * numbers_of_row))
         for start in range(0, len(numbers), at_once):
             batch = numbers[start : start + at_once]
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
-            found |= dict(zip(batch, group.drawn(draws, permutations, seed, in_slices), strict=True))
-    return [found[number] for number in range(len(pairings))]
+            by_number |= dict(zip(batch, group.drawn(resampling, in_slices), strict=True))
+    return [by_number[number] for number in range(len(pairings))]
 
 
 class _Group:
@@ -136,18 +145,19 @@ class _Group:
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
 
-    def drawn(self, draws: int, permutations: int, seed: int, in_slices: bool) -> list[Drawn]:
+    def drawn(self, resampling: Resampling, in_slices: bool) -> list[Drawn]:
         design, n = self.design, len(self.kept)
+        permutations, seed = resampling.permutations, resampling.seed
         systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
         rows = self._rows()
         point = self._statistics(rows, np.ones((1, n)))[:, :, 0]
         couples = {m: c.reshape(-1, n) for m, c in self.couples.items()}
         statistics = partial(self._statistics, rows) if in_slices else partial(self._gaps, couples)
-        drawn, influence = draws_of(statistics, design, draws, seed)
+        drawn, influence = draws_of(statistics, design, resampling.draws, seed)
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
         flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
-        found = []
+        pairs = []
         for pair in range(self.n_pairs):
             estimates = [
                 Estimate(
@@ -158,7 +168,7 @@ class _Group:
             ]
             contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
             p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
-            found.append(
+            pairs.append(
                 Drawn(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
                     gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
@@ -173,7 +183,7 @@ class _Group:
                     gaps=tuple(estimates[len(self.slices) :]),
                 )
             )
-        return found
+        return pairs
 
     def _contrast(self, gap: float, drawn: Array, influence: Array) -> Contrast:
         """With more clusters than are left out one by one, the error is that of the draws and skew no matter."""
@@ -199,9 +209,9 @@ class _Group:
         contributions = value[:, 2:] - value[:, 1:2]
         couples = {m: c.reshape(-1, len(self.kept)) for m, c in self.couples.items()}
         within = np.full_like(contributions, np.nan)
-        for (i, measure), found in summaries(self.aggregate, couples, weights, self.slices).items():
+        for (i, measure), of_slice in summaries(self.aggregate, couples, weights, self.slices).items():
             if measure == self.measure:
-                both = found.reshape(self.n_pairs, 2, -1)
+                both = of_slice.reshape(self.n_pairs, 2, -1)
                 within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
 
@@ -235,19 +245,19 @@ class _Group:
         swapped = some[:, n + np.unique(design.cluster, return_index=True)[1]]
         off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - gaps_under(some)).max(axis=1)
         sums = np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
-        found = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
+        tests = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
         if not sums.all():
             drawn = np.concatenate([gaps_under(weights) for weights in flips(design, permutations, seed)], axis=1)
             all_tried = is_exhaustive(design.n_clusters, permutations)
             for i in np.flatnonzero(~sums):
-                found[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
+                tests[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
         apart = np.abs(parts) > _ROUNDING * np.abs(parts).max(axis=1, keepdims=True)
-        return [found[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
+        return [tests[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
 
     def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
-        found = summaries(self.aggregate, rows, weights, [where or self.overall])
+        values = summaries(self.aggregate, rows, weights, [where or self.overall])
         nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
-        return found.get((0, self.measure), nothing)
+        return values.get((0, self.measure), nothing)
 
 
 def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
@@ -275,9 +285,7 @@ def bound_pairs(
     cases: Sequence[AnyCase],
     pairings: Sequence[Pairing],
     measure: str,
-    *,
-    draws: int,
-    seed: int,
+    resampling: Resampling,
 ) -> list[Bounds | None]:
     """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
     [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
@@ -290,21 +298,19 @@ def bound_pairs(
         return [None] * len(pairings)
     settled = _settled(aggregate, columns)
     low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
-    return [
-        _bound(aggregate, low, high, cases, pairing, measure, min(draws, _BOUND_DRAWS), seed) for pairing in pairings
-    ]
+    fewer = replace(resampling, draws=min(resampling.draws, _BOUND_DRAWS))
+    return [_bound(aggregate, (low, high), cases, pairing, measure, fewer) for pairing in pairings]
 
 
 def _bound(
     aggregate: Aggregate,
-    low: Mapping[str, Array],
-    high: Mapping[str, Array],
+    ends: tuple[Mapping[str, Array], Mapping[str, Array]],
     cases: Sequence[AnyCase],
     pairing: Pairing,
     measure: str,
-    draws: int,
-    seed: int,
+    resampling: Resampling,
 ) -> Bounds | None:
+    low, high = ends
     kept = [case for case, keep in zip(cases, pairing.expected, strict=True) if keep]
     overall = aggregate.overall(kept)
     first, second = pairing.first, pairing.second
@@ -323,7 +329,7 @@ def _bound(
     if not np.isfinite(point).all():
         return None
     least, most = sorted(float(end) for end in point)
-    drawn, _ = draws_of(gaps, design, draws, seed, most_left_out=0)
+    drawn, _ = draws_of(gaps, design, resampling.draws, resampling.seed, most_left_out=0)
     df = design.degrees_of_freedom(np.ones(len(kept), dtype=np.bool_))
     if df < 1 or not np.isfinite(drawn).all():
         return (least, most), None
@@ -366,25 +372,24 @@ def paired_gap(
     aggregate: Aggregate,
     scores: Sequence[Score],
     cases: Sequence[AnyCase],
-    first: System,
-    second: System,
+    systems: tuple[System, System],
     measure: str,
     *,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Gap:
     """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
+    first, second = systems
     of = next(m for m in aggregate.measures if m.name == measure)
-    columns = columns_of([s for s in scores if (s.model, s.judge) in (first, second)], cases)
+    columns = columns_of([s for s in scores if (s.model, s.judge) in systems], cases)
     values = aggregate.filled(columns)
     pairs = Pairs(aggregate, columns, values, of, cases)
     pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
     n = int(pairing.shared.sum())
     if n < 2:
         raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")
-    (drawn,) = draw_pairs(
-        aggregate, values, cases, [pairing], measure, draws=draws, permutations=0, seed=seed, by_slice=False
-    )
+    resampling = Resampling(draws, seed=seed)
+    (drawn,) = draw_pairs(aggregate, values, cases, [pairing], measure, resampling, by_slice=False)
     return Gap(first=first[0], second=second[0], measure=measure, gap=drawn.gap.value, ci95=drawn.gap.ci95, n_cases=n)
 
 
@@ -393,7 +398,7 @@ class Panel:
     """One model's marks by judge, and the components of their variance."""
 
     model: str
-    found: Components
+    components: Components
     counts: tuple[int, int, float]
     """Judges, seeds, and repeats on average."""
     by_judge: Mapping[str | None, Array]
@@ -401,7 +406,7 @@ class Panel:
 
     def of_case(self, seeds: float = 0, repeats: float = 0) -> float:
         """Variance of a case's mean mark, with so many more of each."""
-        return self.found.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
+        return self.components.of_case_mean(self.counts[1] + seeds, self.counts[0], self.counts[2] + repeats)
 
 
 def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Score], measure: str) -> Panel | None:
@@ -419,8 +424,8 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
     # `draws` and the sorted systems of the columns are in the same order.
     judges, seeds = (numbered([draw[k] for draw in draws]) for k in (0, 1))
     strata = numbered([one.stratum for one in cases])
-    found = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
-    if found is None or found.total == 0:
+    components = variance_components(values[system, case], case, judges[system], seeds[system], strata[case])
+    if components is None or components.total == 0:
         return None
     n_judges, n_seeds = (len(set(numbers.tolist())) for numbers in (judges, seeds))
     names = [draw[0] for draw in draws]
@@ -428,14 +433,16 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
         name: mean_of_those_there(values[[i for i, one in enumerate(names) if one == name]])
         for name in dict.fromkeys(names)
     }
-    return Panel(scores[0].model, found, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge)
+    return Panel(
+        scores[0].model, components, (n_judges, n_seeds, len(draws) / len({draw[:2] for draw in draws})), by_judge
+    )
 
 
 def gain_of(panels: Sequence[Panel], *, seeds: float = 0, repeats: float = 0) -> float | None:
     """By how much the variance of a case's mark would shrink, over all models, with so many more seeds or repeats;
     None where the scores do not tell."""
     needed = [source for source, more in (("seed", seeds), ("repeat", repeats)) if more]
-    if any(source in panel.found.merged for panel in panels for source in needed):
+    if any(source in panel.components.merged for panel in panels for source in needed):
         return None
     return sum(panel.of_case() - panel.of_case(seeds, repeats) for panel in panels)
 

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from refbench.analysis.compare.draws import Bounds, Drawn, Estimate, Interval, bound_pairs, draw_pairs
+from refbench.analysis.compare.draws import (
+    Bounds,
+    Drawn,
+    Estimate,
+    Interval,
+    Resampling,
+    bound_pairs,
+    draw_pairs,
+)
 from refbench.analysis.compare.pairing import Pairing, Pairs, measured_alone, who_meets
 from refbench.analysis.compare.records import Comparison, Driver, Pair, counted, holds_zero, sentence
+from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
 from refbench.failure import Failure
+from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.score import digits_of
 from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
 from refbench.stats.effect import FEWEST_APART, LEVEL
 from refbench.stats.interval import SYMMETRIC_BELOW
 from refbench.tables.columns import Columns
-from refbench.tables.table import DRAWS, SEED, Aggregate, case_values, ends_of, summaries, summary_measure
+from refbench.tables.table import DRAWS, SEED, Aggregate, Measure, case_values, ends_of, summaries, summary_measure
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
@@ -28,100 +40,181 @@ _TIE = 1e-6
 """Two scores of a case that differ by less than this share of the largest are a tie."""
 
 
+@dataclass(frozen=True)
+class Systems:
+    """The scores of the systems to be compared, and all that is said about how they came about."""
+
+    aggregate: Aggregate
+    columns: Columns
+    cases: Sequence[AnyCase]
+    benchmark: str
+    title: str
+    protocol: str
+    lower: Collection[str] = ()
+    """Measures of which less is better."""
+    measured: Collection[str] = ()
+    """Metrics that no judge gives."""
+    mean_of_judges: str | None = None
+    """The judge that is the mean of all, where that is the benchmark's number: its pairs are what is asked, and those
+    of single judges are supplementary, a family of their own."""
+    refusals: str = "conditional"
+    """How the aggregate counts a model's own failures."""
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    """With how many seeds each model has painted, where that is known."""
+    differences: Sequence[str] = ()
+    """What is not the same on the sides of a pair."""
+    notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, bench: Benchmark, protocol: str, columns: Columns, cases: Sequence[AnyCase], **changes: Any) -> Systems:
+        """With what the benchmark itself says about its measures and judges."""
+        facts: dict[str, Any] = {
+            "aggregate": bench.scoring.protocols[protocol].aggregate,
+            "lower": bench.scoring.lower,
+            "measured": bench.asking.measured,
+            "mean_of_judges": MEAN if bench.scoring.judges_mean else None,
+        }
+        return cls(
+            columns=columns,
+            cases=cases,
+            benchmark=bench.name,
+            title=bench.title,
+            protocol=protocol,
+            **{**facts, **changes},
+        )
+
+
+@dataclass
+class _Candidate:
+    """A pair on its way through the test: blank, then with draws, then with bounds where something failed."""
+
+    pairing: Pairing
+    pair: Pair
+    drawn: Drawn | None = None
+    bounds: Bounds | None = None
+
+
 def compare_columns(
-    aggregate: Aggregate,
-    columns: Columns,
-    cases: Sequence[AnyCase],
+    systems: Systems,
     *,
-    benchmark: str,
-    title: str,
-    protocol: str,
     models: Sequence[str] | None = None,
     against: str | None = None,
     metric: str | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
-    seeds: Mapping[str, int] | None = None,
-    differences: Sequence[str] = (),
-    notes: Sequence[str] = (),
-    lower: Collection[str] = (),
-    measured: Collection[str] = (),
-    mean_of_judges: str | None = None,
-    refusals: str = "conditional",
     by_slice: bool = True,
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
-    `lower` names the measures of which less is better, `measured` the metrics that no judge gives, `mean_of_judges` the
-    judge that is the mean of all where that is the benchmark's number: its pairs are what is asked, and those of single
-    judges are supplementary, a family of their own. `refusals` says how the aggregate counts a model's own failures.
     A pair without two shared cases, or without a value, is in the result with its reason, and in no family.
     """
+    aggregate, columns, cases = systems.aggregate, systems.columns, systems.cases
     values = aggregate.filled(columns)
     points = _points(aggregate, values, cases)
-    valued = [measure for measure, point in points.items() if np.isfinite(point).any()]
-    name = metric or summary_measure(aggregate.measures, valued)
-    of = next((m for m in aggregate.measures if m.name == name), None)
-    if of is None:
-        raise RefBenchError(
-            f"--metric {name}: {title} ({protocol}) has {', '.join(m.name for m in aggregate.measures)}"
-        )
+    measure = _measure(systems, points, metric)
+    lower = measure.name in systems.lower
+    candidates = _candidates(systems, values, measure, models, against)
+    resampling, tested = _tested(systems, values, candidates, measure.name, Resampling(draws, seed=seed), by_slice)
+    scale = _scale(aggregate, columns, cases, measure.name)
+    main = [c for c in tested if not c.pair.supplementary]
+    for family in (main, [c for c in tested if c.pair.supplementary]):
+        _test_family(family, scale)
+    singles = case_values(aggregate, columns, cases).get(measure.name)
+    for candidate in tested:
+        counts = _case_by_case(singles, candidate.pairing, lower)
+        candidate.pair = candidate.pair.model_copy(update=counts)
+    pairs = sorted((c.pair for c in candidates), key=lambda pair: pair.supplementary)
+    digits = _digits(points.get(measure.name, np.zeros(0)), pairs)
+    on = f"{systems.title} {measure.name}"
+    sentences = [
+        sentence(pair, on=on, protocol=systems.protocol, digits=digits, lower=lower, refusals=systems.refusals)
+        for pair in pairs
+    ]
+    return Comparison(
+        benchmark=systems.benchmark,
+        title=systems.title,
+        protocol=systems.protocol,
+        metric=measure.name,
+        lower_is_better=lower,
+        refusals=systems.refusals,
+        digits=digits,
+        draws=draws,
+        permutations=resampling.permutations,
+        seed=seed,
+        family=len(main),
+        pairs=tuple(p.model_copy(update={"sentence": words}) for p, words in zip(pairs, sentences, strict=True)),
+        differences=tuple(systems.differences),
+        notes=(*systems.notes, *_floor(main, resampling.permutations)),
+    )
+
+
+def _tested(
+    systems: Systems,
+    values: Mapping[str, Array],
+    candidates: Sequence[_Candidate],
+    measure: str,
+    resampling: Resampling,
+    by_slice: bool,
+) -> tuple[Resampling, list[_Candidate]]:
+    """The pairs that have a gap, with draws, and with bounds where something failed; and how often it was drawn."""
+    aggregate, columns, cases = systems.aggregate, systems.columns, systems.cases
+    testable = [c for c in candidates if c.pairing.shared.sum() >= 2 and not _endless(aggregate, c.pairing)]
+    flips = max(FLIPS_PER_DRAW * resampling.draws - 1, min(_FLIPS_PER_PAIR * len(testable), _MOST_FLIPS))
+    resampling = replace(resampling, permutations=flips)
+    pairings = [c.pairing for c in testable]
+    drawn = draw_pairs(aggregate, values, cases, pairings, measure, resampling, by_slice=by_slice)
+    for candidate, draws in zip(testable, drawn, strict=True):
+        candidate.drawn = draws
+    tested = [c for c, draws in zip(testable, drawn, strict=True) if np.isfinite(draws.gap.value)]
+    broken = [c for c in tested if not c.pairing.whole]
+    bounds = bound_pairs(aggregate, columns, cases, [c.pairing for c in broken], measure, resampling)
+    for candidate, between in zip(broken, bounds, strict=True):
+        candidate.bounds = between
+    return resampling, tested
+
+
+def _measure(systems: Systems, points: Mapping[str, Array], metric: str | None) -> Measure:
+    """The measure to compare: the one asked for, else what tables are sorted by."""
+    measures = systems.aggregate.measures
+    valued = [name for name, point in points.items() if np.isfinite(point).any()]
+    name = metric or summary_measure(measures, valued)
+    for measure in measures:
+        if measure.name == name:
+            return measure
+    known = ", ".join(measure.name for measure in measures)
+    raise RefBenchError(f"--metric {name}: {systems.title} ({systems.protocol}) has {known}")
+
+
+def _candidates(
+    systems: Systems, values: Mapping[str, Array], measure: Measure, models: Sequence[str] | None, against: str | None
+) -> list[_Candidate]:
+    """All pairs that are asked for, with the cases they share and nothing tested yet."""
+    columns = systems.columns
     models = list(dict.fromkeys(models or [model for model, _ in columns.systems]))
     couples = who_meets(columns.systems, models, against)
     if not couples:
         raise RefBenchError(f"there is one model to compare ({', '.join(models)}): name at least two")
-    pairs = Pairs(aggregate, columns, values, of, cases)
-    judgeless = set(of.parts) <= set(measured)
+    pairs = Pairs(systems.aggregate, columns, values, measure, systems.cases)
+    judgeless = set(measure.parts) <= set(systems.measured)
     if judgeless:
         couples = measured_alone(columns.systems, couples, pairs.there)
-    pairings = [pairs.of(a, b) for a, b in couples]
-    whole = [pairing for pairing in pairings if pairing.shared.sum() >= 2 and not _endless(aggregate, pairing)]
-    permutations = max(FLIPS_PER_DRAW * draws - 1, min(_FLIPS_PER_PAIR * len(whole), _MOST_FLIPS))
-    found = draw_pairs(
-        aggregate, values, cases, whole, name, draws=draws, permutations=permutations, seed=seed, by_slice=by_slice
-    )
-    drawn = {id(p): d for p, d in zip(whole, found, strict=True) if np.isfinite(d.gap.value)}
-    judges = {id(p): {columns.systems[p.first][1], columns.systems[p.second][1]} for p in pairings}
-    of_mean = any(mean_of_judges in both for both in judges.values()) and mean_of_judges is not None and not judgeless
-    beside = {one: of_mean and mean_of_judges not in both for one, both in judges.items()}
-    families = {which: [p for p in whole if id(p) in drawn and beside[id(p)] == which] for which in (False, True)}
-    singles = case_values(aggregate, columns, cases).get(name)
-    blank = {
-        id(p): _blank(columns, p, seeds or {}, aggregate, beside[id(p)], judgeless, pairs.n_seeds) for p in pairings
-    }
-    broken = [p for p in whole if id(p) in drawn and not p.whole]
-    between = bound_pairs(aggregate, columns, cases, broken, name, draws=draws, seed=seed)
-    bounds = {id(p): found for p, found in zip(broken, between, strict=True)}
-    filled, scale = dict(blank), _scale(aggregate, columns, cases, name)
-    for family in families.values():
-        adjusted = holm([drawn[id(p)].p or 0.0 for p in family])
-        hopeless = _hopeless([drawn[id(p)] for p in family])
-        for pairing, p, why in zip(family, adjusted, hopeless, strict=True):
-            of_pair = drawn[id(pairing)]
-            pair = _filled(blank[id(pairing)], of_pair, p, len(family), why, pairing, bounds.get(id(pairing)), scale)
-            filled[id(pairing)] = pair.model_copy(update=_case_by_case(singles, pairing, name in lower))
-    ready = sorted((filled[id(p)] for p in pairings), key=lambda pair: pair.supplementary)
-    digits = _digits(points.get(name, np.zeros(0)), ready)
-    sentences = [
-        sentence(pair, on=f"{title} {name}", protocol=protocol, digits=digits, lower=name in lower, refusals=refusals)
-        for pair in ready
-    ]
-    return Comparison(
-        benchmark=benchmark,
-        title=title,
-        protocol=protocol,
-        metric=name,
-        lower_is_better=name in lower,
-        refusals=refusals,
-        digits=digits,
-        draws=draws,
-        permutations=permutations,
-        seed=seed,
-        family=len(families[False]),
-        pairs=tuple(p.model_copy(update={"sentence": s}) for p, s in zip(ready, sentences, strict=True)),
-        differences=tuple(differences),
-        notes=(*notes, *_floor([drawn[id(p)] for p in families[False]], permutations)),
-    )
+    mean = systems.mean_of_judges
+    judges = [{columns.systems[i][1] for i in couple} for couple in couples]
+    of_mean = mean is not None and not judgeless and any(mean in both for both in judges)
+    candidates = []
+    for couple, both in zip(couples, judges, strict=True):
+        pairing = pairs.of(*couple)
+        blank = _blank(systems, pairing, judgeless, pairs.n_seeds)
+        candidates.append(_Candidate(pairing, blank.model_copy(update={"supplementary": of_mean and mean not in both})))
+    return candidates
+
+
+def _test_family(family: Sequence[_Candidate], scale: float | None) -> None:
+    """Fill in what the draws say about each pair, p corrected over the family."""
+    drawn = [c.drawn for c in family if c.drawn is not None]
+    adjusted = holm([draws.p or 0.0 for draws in drawn])
+    for candidate, p, hopeless in zip(family, adjusted, _hopeless(drawn), strict=True):
+        candidate.pair = _filled(candidate, p, len(family), hopeless, scale)
 
 
 def _endless(aggregate: Aggregate, pairing: Pairing) -> bool:
@@ -143,9 +236,10 @@ def _hopeless(family: Sequence[Drawn]) -> list[str | None]:
     ]
 
 
-def _floor(family: Sequence[Drawn], permutations: int) -> list[str]:
+def _floor(family: Sequence[_Candidate], permutations: int) -> list[str]:
     """Said where the number of flips, not the data, may keep pairs from being resolved."""
-    if not any(d.p_is_bound and not d.is_sum for d in family) or len(family) <= LEVEL * (permutations + 1):
+    drawn = [c.drawn for c in family if c.drawn is not None]
+    if not any(d.p_is_bound and not d.is_sum for d in drawn) or len(family) <= LEVEL * (permutations + 1):
         return []
     return [
         f"the family of {len(family)} pairs is too large for {permutations} flips, and the number is no sum over "
@@ -172,30 +266,23 @@ def _digits(values: Array, pairs: Sequence[Pair]) -> int:
 
 def _points(aggregate: Aggregate, values: Mapping[str, Array], cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
-    found = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
-    return {measure: value[:, 0] for (_, measure), value in found.items()}
+    overall = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
+    return {measure: value[:, 0] for (_, measure), value in overall.items()}
 
 
-def _blank(
-    columns: Columns,
-    pairing: Pairing,
-    seeds: Mapping[str, int],
-    aggregate: Aggregate,
-    supplementary: bool,
-    judgeless: bool,
-    drawn: Sequence[int],
-) -> Pair:
-    (first, judge), (second, other) = columns.systems[pairing.first], columns.systems[pairing.second]
+def _blank(systems: Systems, pairing: Pairing, judgeless: bool, drawn: Sequence[int]) -> Pair:
+    """A pair without a gap; `drawn` is how many seeds each system has."""
+    (first, judge), (second, other) = (systems.columns.systems[i] for i in (pairing.first, pairing.second))
+    seeds = systems.seeds
     n = int(pairing.shared.sum())
     why = f"they share {n} scored case{'' if n == 1 else 's'}" if n < 2 else f"no value on the {n} cases they share"
-    if _endless(aggregate, pairing):
+    if _endless(systems.aggregate, pairing):
         why = "a model's own failures count as the worst value, and the measure has none"
     return Pair(
         first=first,
         second=second,
         judge=None if judgeless else judge,
         second_judge=None if judgeless else other,
-        supplementary=supplementary,
         n_cases=n,
         left_out=pairing.left_out,
         lost=pairing.lost,
@@ -209,16 +296,9 @@ def _blank(
     )
 
 
-def _filled(
-    pair: Pair,
-    drawn: Drawn,
-    adjusted: float,
-    family: int,
-    hopeless: str | None,
-    pairing: Pairing,
-    bounds: Bounds | None,
-    scale: float | None,
-) -> Pair:
+def _filled(candidate: _Candidate, adjusted: float, family: int, hopeless: str | None, scale: float | None) -> Pair:
+    pair, pairing, drawn, bounds = candidate.pair, candidate.pairing, candidate.drawn, candidate.bounds
+    assert drawn is not None
     ci95 = _rounded(_within(drawn.gap.ci95 or _of_full_gaps(drawn, scale), scale))
     between, around = (_rounded(bounds[0]), _rounded(_within(bounds[1], scale))) if bounds else (None, None)
     # What failed without bounds is taken as missing data, but for a model's own failures: those are no accident.
@@ -240,7 +320,7 @@ def _filled(
             "resolved": resolved,
             "hopeless": hopeless,
             "effect": None if effect is None else round(effect, 6),
-            "detectable": None if hopeless else _detectable(drawn, family, pairing, bounds, scale),
+            "detectable": None if hopeless else _detectable(candidate, drawn, family, scale),
             "n_clusters": drawn.contrast.n,
             "symmetric": drawn.contrast.n < SYMMETRIC_BELOW,
             "bounds": between,
@@ -274,20 +354,18 @@ def _of_full_gaps(drawn: Drawn, scale: float | None) -> Interval:
     return (least, scale) if drawn.gap.value > 0 else (-scale, -least)
 
 
-def _detectable(
-    drawn: Drawn, family: int, pairing: Pairing, bounds: Bounds | None, scale: float | None
-) -> float | None:
+def _detectable(candidate: _Candidate, drawn: Drawn, family: int, scale: float | None) -> float | None:
     """The true difference that would be found: larger by all that failures could change, and nothing where that is not
     known, where too few clusters differ to tell, or where no difference on the scale is large enough."""
-    interval = drawn.gap.ci95
-    if interval is None or drawn.n_apart < FEWEST_APART or (bounds is None and not pairing.whole):
+    interval, bounds = drawn.gap.ci95, candidate.bounds
+    if interval is None or drawn.n_apart < FEWEST_APART or (bounds is None and not candidate.pairing.whole):
         return None
     contrast = drawn.contrast
-    found = detectable((interval[1] - interval[0]) / 2, clusters=contrast.n, df=contrast.df, family=family)
-    if found is None:
+    difference = detectable((interval[1] - interval[0]) / 2, clusters=contrast.n, df=contrast.df, family=family)
+    if difference is None:
         return None
-    found += bounds[0][1] - bounds[0][0] if bounds else 0.0
-    return None if scale is not None and found > scale else round(found, 9)
+    difference += bounds[0][1] - bounds[0][0] if bounds else 0.0
+    return None if scale is not None and difference > scale else round(difference, 9)
 
 
 def _driver(n_cases: int, drawn: Drawn, i: int, gap: float | None) -> Driver | None:

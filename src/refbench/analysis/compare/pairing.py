@@ -26,20 +26,22 @@ OWN = " (its own)"
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two systems by their rows, and the cases they share."""
+    """Two systems by their rows, and the cases they share.
+
+    `expected` are the shared cases and those that only failures keep from being shared. `lost` counts pictures of
+    shared cases (some of their seeds) that failed on either side: the others stand for them. `imputed` counts failed
+    pictures of either side that have a value all the same. `own` says whether a failure without a value is a model's
+    own: it is no accident which cases those are.
+    """
 
     first: int
     second: int
+    left_out: dict[str, int]
     shared: Bools
     expected: Bools
-    """The shared cases, and those that only failures keep from being shared."""
-    left_out: dict[str, int]
-    lost: tuple[int, int]
-    """Pictures of shared cases (some of their seeds) that failed on either side: the others stand for them."""
-    imputed: tuple[int, int]
-    """Failed pictures of either side that have a value all the same."""
     own: bool
-    """Whether a failure without a value is a model's own: it is no accident which cases those are."""
+    lost: tuple[int, int]
+    imputed: tuple[int, int]
 
     @property
     def whole(self) -> bool:
@@ -67,13 +69,13 @@ def who_meets(systems: Sequence[System], models: Sequence[str], against: str | N
 def measured_alone(systems: Sequence[System], rows: Sequence[tuple[int, int]], there: Bools) -> list[tuple[int, int]]:
     """Of pairs that differ in their judges only, one: a measure that no judge gave is the same under each. `there` says
     which systems have which cases."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    best: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in rows:
         couple = systems[i][0], systems[j][0]
-        before = found.setdefault(couple, (i, j))
+        before = best.setdefault(couple, (i, j))
         if (there[i] & there[j]).sum() > (there[before[0]] & there[before[1]]).sum():
-            found[couple] = i, j
-    return list(found.values())
+            best[couple] = i, j
+    return list(best.values())
 
 
 def _folded(judge: str | None) -> str:
@@ -156,7 +158,7 @@ class Pairs:
             for counts in (self._lost, self._imputed)
         )
         own = bool((self._own[[first, second]] & expected).any())
-        return Pairing(first, second, shared, expected, dict(left_out), lost, imputed, own)
+        return Pairing(first, second, dict(left_out), shared, expected, own, lost, imputed)
 
 
 def _names(first: System, second: System) -> tuple[str, str]:

@@ -129,11 +129,11 @@ class Pair(Record):
     def leading(self) -> tuple[Driver, ...]:
         """The slice of each level that contributes most, if any does; one of more than half of the cases says little
         and is not named."""
-        found: dict[str, Driver] = {}
+        by_level: dict[str, Driver] = {}
         for driver in self.drivers:
             if driver.contribution and 2 * driver.n_cases <= self.n_cases:
-                found.setdefault(driver.slice["level"], driver)
-        return tuple(found.values())
+                by_level.setdefault(driver.slice["level"], driver)
+        return tuple(by_level.values())
 
 
 class Comparison(Record):
@@ -186,14 +186,14 @@ def sentence(
         if lower:
             side += f" ({'better' if pair.gap < 0 else 'worse'} than)"
         return f"{pair.first} scores {amount(abs(pair.gap), digits)} {side} {pair.second} on {on} ({facts})."
-    said = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
+    claim = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
     if pair.hopeless:
-        return f"{said}; {pair.hopeless}."
+        return f"{claim}; {pair.hopeless}."
     if pair.only_failures:
-        return f"{said}; on the cases both have it is more than chance explains, but {_doubt(pair, digits)}."
+        return f"{claim}; on the cases both have it is more than chance explains, but {_doubt(pair, digits)}."
     if pair.detectable is None:
-        return f"{said}."
-    return f"{said}; a true difference of {_rough(pair.detectable)} would be found at least 4 times in 5 with this n."
+        return f"{claim}."
+    return f"{claim}; a true difference of {_rough(pair.detectable)} would be found at least 4 times in 5 with this n."
 
 
 def _doubt(pair: Pair, digits: int) -> str:
@@ -225,13 +225,15 @@ def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
         a, b = pair.seeds
         size += f", {counted(a, 'seed')}" if a == b else f", {a} and {b} seeds"
     under = f"{protocol}, {REFUSALS[refusals]}" if refusals in REFUSALS else protocol
-    said = [under, interval, tested, f"{size}, {judged(pair)}"]
+    facts = [under, interval, tested, f"{size}, {judged(pair)}"]
     if pair.symmetric:
-        said.append("few clusters: differences taken to be symmetric")
+        facts.append("few clusters: differences taken to be symmetric")
     if any(pair.imputed):
         how = "the worst value" if refusals in REFUSALS else "the protocol says"
-        said.append(f"{counted(sum(pair.imputed), 'failed picture')} counted as {how} ({_of_each(pair, pair.imputed)})")
-    return "; ".join([*said, *left_out(pair, digits)])
+        facts.append(
+            f"{counted(sum(pair.imputed), 'failed picture')} counted as {how} ({_of_each(pair, pair.imputed)})"
+        )
+    return "; ".join([*facts, *left_out(pair, digits)])
 
 
 def _of_each(pair: Pair, counts: tuple[int, int]) -> str:
@@ -240,17 +242,19 @@ def _of_each(pair: Pair, counts: tuple[int, int]) -> str:
 
 def left_out(pair: Pair, digits: int) -> list[str]:
     """What takes no part, and what it could have done to the gap."""
-    said = []
+    parts = []
     if pair.left_out:
         reasons = ", ".join(f"{why} {n}" for why, n in pair.left_out.items())
-        said.append(f"{counted(sum(pair.left_out.values()), 'case')} left out ({reasons})")
+        parts.append(f"{counted(sum(pair.left_out.values()), 'case')} left out ({reasons})")
     if any(pair.lost):
-        said.append(f"{counted(sum(pair.lost), 'failed picture')} of the others left out ({_of_each(pair, pair.lost)})")
+        parts.append(
+            f"{counted(sum(pair.lost), 'failed picture')} of the others left out ({_of_each(pair, pair.lost)})"
+        )
     if pair.bounds is not None:
-        said.append(f"with those that failed the gap is {between(pair.bounds, digits)}")
+        parts.append(f"with those that failed the gap is {between(pair.bounds, digits)}")
     elif pair.n_failed and pair.gap is not None:
-        said.append("what those that failed could change is not known, as the measure has no finite range")
-    return said
+        parts.append("what those that failed could change is not known, as the measure has no finite range")
+    return parts
 
 
 def judged(pair: Pair) -> str:

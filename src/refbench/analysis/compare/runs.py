@@ -1,4 +1,5 @@
-"""What `compare` is given: `RUN_DIR:MODEL`, `RUN_DIR`, or `BENCHMARK:MODEL` for released figures, read once each."""
+"""Runs and released figures compared: `RUN_DIR:MODEL`, `RUN_DIR`, or `BENCHMARK:MODEL`, read once each, laid over the
+same cases, with everything said that is not the same on them."""
 
 from __future__ import annotations
 
@@ -10,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from refbench.analysis.compare import Comparison, compare_columns
+from refbench.analysis.compare import Comparison, Systems, compare_columns
 from refbench.benchmarks import Benchmark, benchmark, resolve_data
 from refbench.benchmarks.registry import names
 from refbench.case import AnyCase
-from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.tables.columns import EMPTY, Columns, System, columns_of
-from refbench.tables.result import Result
 from refbench.tables.scoring import REFUSALS, score_run
 from refbench.tables.table import DRAWS, SEED
 
@@ -29,7 +28,7 @@ RELEASED_DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Side:
+class Source:
     """One source of scores and the models wanted of it."""
 
     name: str
@@ -54,9 +53,9 @@ class Side:
         return None if self.released else content_key(self.parts)[:16]
 
 
-def load_operands(
+def load_sources(
     operands: Sequence[str], protocol: str | None, data: Path | None, refusals: str = REFUSALS[0]
-) -> list[Side]:
+) -> list[Source]:
     """The sources in the order given, each with the models wanted. All are of one benchmark."""
     if protocol == "both":
         raise RefBenchError("--protocol both: a comparison is under one protocol, give paper or corrected")
@@ -66,16 +65,16 @@ def load_operands(
         wanted.setdefault(place, []).append(model)
     benches = {place: _bench_name(place) for place in wanted}
     if len(set(benches.values())) > 1:
-        said = ", ".join(f"{place} is {name}" for place, name in benches.items())
-        raise RefBenchError(f"only models on the same benchmark can be compared: {said}")
+        places = ", ".join(f"{place} is {name}" for place, name in benches.items())
+        raise RefBenchError(f"only models on the same benchmark can be compared: {places}")
     released = [place for place in wanted if not _is_run(place)]
     if data is not None and not released:
         raise RefBenchError("--data is for released figures: a run has its cases with it, leave --data out")
-    sides = [_released(place, wanted[place], protocol, data) for place in released]
-    chosen = sides[0].protocol if sides else protocol
-    found = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
-    found |= dict(zip(released, sides, strict=True))
-    return [found[place] for place in wanted]
+    sources = [_released(place, wanted[place], protocol, data) for place in released]
+    chosen = sources[0].protocol if sources else protocol
+    by_place = {place: _of_run(place, wanted[place], chosen, refusals) for place in wanted if _is_run(place)}
+    by_place |= dict(zip(released, sources, strict=True))
+    return [by_place[place] for place in wanted]
 
 
 def split_operand(word: str) -> tuple[str, str | None]:
@@ -108,7 +107,7 @@ def _bench_name(place: str) -> str:
     return Run.open(Path(place)).info.benchmark if _is_run(place) else place
 
 
-def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> Side:
+def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> Source:
     path = Path(place)
     # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
     result = score_run(path, protocol=protocol or "both", draws=0, refusals=refusals)
@@ -117,7 +116,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     there = list(dict.fromkeys(score.model for score in scores))
     bench = result.bench
     whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.scoring.protocols.items()}}
-    return Side(
+    return Source(
         name=place,
         bench=bench,
         protocol=protocol,
@@ -130,7 +129,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     )
 
 
-def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Side:
+def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Source:
     bench = benchmark(place)
     if bench.reporting.released is None:
         raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
@@ -147,7 +146,7 @@ def _released(place: str, models: Sequence[str | None], protocol: str | None, da
         by_id = {case.id: case for case in bench.data.load(resolve_data(bench, data), None).cases}
         cases = [by_id.get(case.id, case) for case in cases]
     there = list(dict.fromkeys(score.model for score in scores))
-    return Side(
+    return Source(
         name=RELEASED,
         bench=bench,
         protocol=theirs,
@@ -169,103 +168,95 @@ def _chosen(where: str, wanted: Sequence[str | None], there: Sequence[str]) -> t
     return tuple(dict.fromkeys([*named, *(there if None in wanted else [])]))
 
 
-# Several sources of scores laid over the same cases, with everything said that is not the same on them.
+def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tuple[Systems, list[str]]:
+    """All systems over all cases that any source has, and the models by the names that tell them apart.
 
-
-@dataclass(frozen=True)
-class Joined:
-    """All systems over all cases that any source has; a case that a source does not have is in no state there."""
-
-    columns: Columns
-    cases: tuple[AnyCase, ...]
-    models: tuple[str, ...]
-    protocol: str
-    seeds: Mapping[str, int]
-    differences: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def join_sides(sides: Sequence[Side], judge: str | None = None) -> Joined:
-    """Cases are the same when their ids are; those whose content differs between runs take no part."""
-    labels = _labels(sides)
-    changed = _changed(sides)
-    cases = _all_cases(sides, changed)
-    chosen = _judges(sides, judge)
-    digits = RELEASED_DIGITS if any(side.released for side in sides) else None
-    parts = [_laid_out(side, labels[i], chosen[i], cases, digits) for i, side in enumerate(sides)]
-    models = [labels[i][model] for i, side in enumerate(sides) for model in side.models]
-    seeds = {labels[i][model]: side.seeds[model] for i, side in enumerate(sides) for model in side.models}
-    shown = [_short(side, sides) for side in sides]
+    Cases are the same when their ids are; those whose content differs between runs take no part.
+    """
+    labels = _labels(sources)
+    changed = _changed(sources)
+    cases = _all_cases(sources, changed)
+    chosen = _judges(sources, judge)
+    models = [labels[i][model] for i, source in enumerate(sources) for model in source.models]
+    seeds = {labels[i][model]: source.seeds[model] for i, source in enumerate(sources) for model in source.models}
+    shown = [_short(source, sources) for source in sources]
     differences = [
         line
-        for a, b in combinations(range(len(sides)), 2)
-        for line in differences_of((sides[a], shown[a], chosen[a]), (sides[b], shown[b], chosen[b]))
+        for a, b in combinations(range(len(sources)), 2)
+        for line in differences_of((sources[a], shown[a], chosen[a]), (sources[b], shown[b], chosen[b]))
     ]
     if changed:
         differences.append(
             f"{len(changed)} cases have the same id but other content, and take no part (first: {sorted(changed)[0]})"
         )
-    notes = dict.fromkeys(note for side in sides if side.released for note in side.notes)
-    return Joined(
-        columns=_stacked(parts, len(cases)),
-        cases=cases,
-        models=tuple(models),
-        protocol=sides[0].protocol,
+    notes = dict.fromkeys(note for source in sources if source.released for note in source.notes)
+    # A run's own benchmark counts refusals as it was asked to.
+    bench = next((source.bench for source in sources if not source.released), sources[0].bench)
+    systems = Systems.of(
+        bench,
+        sources[0].protocol,
+        _stacked(sources, labels, chosen, cases),
+        cases,
         seeds=seeds,
         differences=tuple(dict.fromkeys(differences)),
         notes=tuple(notes),
+        refusals=refusals,
     )
+    return systems, models
 
 
-def _labels(sides: Sequence[Side]) -> list[dict[str, str]]:
+def _labels(sources: Sequence[Source]) -> list[dict[str, str]]:
     """Names that tell all models apart: a model of the same name in two runs carries its run, and beside runs a
     released one says so."""
     count: dict[str, int] = {}
-    for side in sides:
-        for model in side.models:
+    for source in sources:
+        for model in source.models:
             count[model] = count.get(model, 0) + 1
-    mixed = any(not side.released for side in sides)
+    mixed = any(not source.released for source in sources)
     return [
         {
-            model: f"{model} ({_short(side, sides)})" if count[model] > 1 or (side.released and mixed) else model
-            for model in side.models
+            model: f"{model} ({_short(source, sources)})" if count[model] > 1 or (source.released and mixed) else model
+            for model in source.models
         }
-        for side in sides
+        for source in sources
     ]
 
 
-def _short(side: Side, sides: Sequence[Side]) -> str:
+def _short(source: Source, sources: Sequence[Source]) -> str:
     """The run's own directory name, where no other run has it."""
-    short = Path(side.name).name
-    return short if sum(Path(other.name).name == short for other in sides) == 1 else side.name
+    short = Path(source.name).name
+    return short if sum(Path(other.name).name == short for other in sources) == 1 else source.name
 
 
-def _changed(sides: Sequence[Side]) -> set[str]:
+def _changed(sources: Sequence[Source]) -> set[str]:
     """Ids of cases that are not the same in all runs. Released figures know cases by their ids alone."""
-    runs = [side for side in sides if not side.released]
-    if len({side.parts["cases"] for side in runs}) <= 1:
+    runs = [source for source in sources if not source.released]
+    if len({source.parts["cases"] for source in runs}) <= 1:
         return set()
     keys: dict[str, str] = {}
     changed = set()
-    for side in runs:
-        for case in side.cases:
+    for source in runs:
+        for case in source.cases:
             if keys.setdefault(case.id, key := case.key) != key:
                 changed.add(case.id)
     return changed
 
 
-def _all_cases(sides: Sequence[Side], changed: set[str]) -> tuple[AnyCase, ...]:
-    found: dict[str, AnyCase] = {}
-    for side in sorted(sides, key=lambda side: side.released):  # whole cases before ids
-        for case in side.cases:
+def _all_cases(sources: Sequence[Source], changed: set[str]) -> tuple[AnyCase, ...]:
+    by_id: dict[str, AnyCase] = {}
+    for source in sorted(sources, key=lambda source: source.released):  # whole cases before ids
+        for case in source.cases:
             if case.id not in changed:
-                found.setdefault(case.id, case)
-    return tuple(found.values())
+                by_id.setdefault(case.id, case)
+    return tuple(by_id.values())
 
 
-def _judges(sides: Sequence[Side], judge: str | None) -> list[tuple[str | None, ...]]:
+def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | None, ...]]:
     """Who judged the chosen models of each source; the one asked for, where a source has it."""
-    there = [tuple(dict.fromkeys(score.judge for score in side.scores if score.model in side.models)) for side in sides]
+    there = [
+        tuple(dict.fromkeys(score.judge for score in source.scores if score.model in source.models))
+        for source in sources
+    ]
     if judge is None:
         return there
     known = sorted({name or "none" for names in there for name in names})
@@ -275,64 +266,59 @@ def _judges(sides: Sequence[Side], judge: str | None) -> list[tuple[str | None, 
     return [mine or names for mine, names in zip(asked, there, strict=True)]
 
 
-def _laid_out(
-    side: Side, labels: Mapping[str, str], judges: Sequence[str | None], cases: Sequence[AnyCase], digits: int | None
+def _stacked(
+    sources: Sequence[Source],
+    labels: Sequence[Mapping[str, str]],
+    judges: Sequence[Sequence[str | None]],
+    cases: Sequence[AnyCase],
 ) -> Columns:
-    """The source's columns over all cases."""
-    scores = [score for score in side.scores if score.model in side.models and score.judge in judges]
-    own = columns_of(scores, side.cases)
-    systems: tuple[System, ...] = tuple((labels[model], judge) for model, judge in own.systems)
-    position = {case.id: i for i, case in enumerate(side.cases)}
-    places = [(i, position[case.id]) for i, case in enumerate(cases) if case.id in position]
-    here, there = [i for i, _ in places], [j for _, j in places]
-
-    def spread(column: np.ndarray[Any, Any], empty: float | bool) -> np.ndarray[Any, Any]:
-        wide = np.full((len(systems), len(cases), column.shape[2]), empty, dtype=column.dtype)
-        wide[:, here] = column[:, there]
-        return wide
-
-    rounded = own.drawn if digits is None else {m: np.round(column, digits) for m, column in own.drawn.items()}
-    found = replace(own, drawn=rounded)
-    return Columns(
-        systems,
-        **{name: {m: spread(c, empty) for m, c in getattr(found, name).items()} for name, empty in EMPTY.items()},
-    )
-
-
-def _stacked(parts: Sequence[Columns], n_cases: int) -> Columns:
-    """All systems as one; a metric or a seed that a source does not have is in no state there."""
+    """All systems over all cases; a case, a metric or a seed that a source does not have is in no state there."""
+    parts, places = [], []
+    for source, chosen in zip(sources, judges, strict=True):
+        scores = [score for score in source.scores if score.model in source.models and score.judge in chosen]
+        parts.append(columns_of(scores, source.cases))
+        position = {case.id: i for i, case in enumerate(source.cases)}
+        here = [i for i, case in enumerate(cases) if case.id in position]
+        places.append((here, [position[cases[i].id] for i in here]))
+    systems: list[System] = [
+        (names[model], judge) for names, part in zip(labels, parts, strict=True) for model, judge in part.systems
+    ]
     metrics = sorted({metric for part in parts for metric in part.drawn})
     n_seeds = max(column.shape[2] for part in parts for column in part.drawn.values())
 
     def stack(name: str, metric: str, empty: float | bool) -> np.ndarray[Any, Any]:
-        found = []
-        for part in parts:
+        kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
+        wide = np.full((len(systems), len(cases), n_seeds), empty, dtype=kind)
+        start = 0
+        for part, (here, there) in zip(parts, places, strict=True):
             column = getattr(part, name).get(metric)
-            kind = np.int8 if name == "kinds" else np.asarray(empty).dtype
-            wide = np.full((len(part.systems), n_cases, n_seeds), empty, dtype=kind)
             if column is not None:
-                wide[:, :, : column.shape[2]] = column
-            found.append(wide)
-        return np.concatenate(found)
+                wide[start : start + len(part.systems), here, : column.shape[2]] = column[:, there]
+            start += len(part.systems)
+        return wide
 
-    return Columns(
-        tuple(system for part in parts for system in part.systems),
-        **{name: {m: stack(name, m, empty) for m in metrics} for name, empty in EMPTY.items()},
+    columns = Columns(
+        tuple(systems),
+        **{name: {metric: stack(name, metric, empty) for metric in metrics} for name, empty in EMPTY.items()},
     )
+    if not any(source.released for source in sources):
+        return columns
+    rounded = {metric: np.round(column, RELEASED_DIGITS) for metric, column in columns.drawn.items()}
+    return replace(columns, drawn=rounded)
 
 
-Named = tuple[Side, str, Sequence[str | None]]
-"""A side, what it is called, and its judges."""
+Named = tuple[Source, str, Sequence[str | None]]
+"""A source, what it is called, and its judges."""
 
 
 def differences_of(first: Named, second: Named) -> list[str]:
     """What two sources do not share, each as words after "not the same: "."""
     (a, name_a, judges_a), (b, name_b, judges_b) = first, second
-    found = []
+    lines = []
 
     def unlike(what: str, mine: object, theirs: object) -> None:
         if mine != theirs:
-            found.append(f"{what}: {name_a} {_said(mine)}, {name_b} {_said(theirs)}")
+            lines.append(f"{what}: {name_a} {_said(mine)}, {name_b} {_said(theirs)}")
 
     same = {_folded(j) for j in judges_a} & {_folded(j) for j in judges_b}
     if not same:
@@ -344,12 +330,12 @@ def differences_of(first: Named, second: Named) -> list[str]:
         left = "is left out"
         if aggregate.imputed or aggregate.worst is not None:
             left = "is left out unless the protocol or --refusals gives it a value"
-        found.append("content of the cases: released figures name cases by id only, so it cannot be checked")
-        found.append(
+        lines.append("content of the cases: released figures name cases by id only, so it cannot be checked")
+        lines.append(
             f"readers: released figures are as the release scored them, failed replies as 0; {_short(run, [run])} is "
             f"read anew, and what failed in it {left}"
         )
-        return found
+        return lines
     unlike("subset", a.parts.get("subset"), b.parts.get("subset"))
     for judge in sorted(same - {""}):
         unlike(f"how judge {judge} was asked", _asked(a, judge), _asked(b, judge))
@@ -362,14 +348,14 @@ def differences_of(first: Named, second: Named) -> list[str]:
     unlike("code of the benchmark", a.parts.get("code"), b.parts.get("code"))
     texts = a.bench.source, b.bench.source
     other = [file for file in sorted({*texts[0], *texts[1]}) if texts[0].get(file) != texts[1].get(file)]
-    found += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]
-    if found:
+    lines += [f"{file}: {name_a} and {name_b} were run with different texts" for file in other]
+    if lines:
         unlike("fingerprint", a.fingerprint, b.fingerprint)
-    return found
+    return lines
 
 
-def _asked(side: Side, judge: str) -> object:
-    asked = {name.casefold(): who for name, who in side.parts.get("asked", {}).items()}
+def _asked(source: Source, judge: str) -> object:
+    asked = {name.casefold(): who for name, who in source.parts.get("asked", {}).items()}
     return asked.get(judge)
 
 
@@ -381,22 +367,6 @@ def _said(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_said(item)}" for key, item in value.items()) or "nothing"
     return "not recorded" if value is None else str(value)
-
-
-# Are gaps real: models of one result, or of several runs and released figures, compared in pairs.
-
-
-def compare_result(
-    result: Result,
-    protocol: str | None = None,
-    judge: str | None = None,
-    measure: str | None = None,
-    *,
-    draws: int = DRAWS,
-    seed: int = SEED,
-) -> Comparison:
-    """All pairs of a result's models under one protocol by one judge (None: measurements without a judge)."""
-    return result.compare(protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed)
 
 
 def compare(
@@ -413,40 +383,19 @@ def compare(
 ) -> Comparison:
     """Compare `RUN_DIR:MODEL`, `RUN_DIR` (all its models) and `BENCHMARK:MODEL` (released figures) in pairs.
 
-    Cases meet by their ids; what else is not the same on the sides is in `differences`. `refusals` says how a model's
+    Cases meet by their ids; what else is not the same on the sources is in `differences`. `refusals` says how a model's
     own failures count; released figures hold none.
     """
-    sides = load_operands([str(operand) for operand in operands], protocol, data, refusals)
-    joined = join_sides(sides, judge)
-    # A run's own benchmark counts refusals as it was asked to.
-    bench: Benchmark = next((side.bench for side in sides if not side.released), sides[0].bench)
+    sources = load_sources([str(operand) for operand in operands], protocol, data, refusals)
+    systems, models = _joined(sources, judge, refusals)
     if against is not None:
-        against = _named(against, joined.models)
-    return compare_columns(
-        bench.scoring.protocols[joined.protocol].aggregate,
-        joined.columns,
-        joined.cases,
-        benchmark=bench.name,
-        title=bench.title,
-        protocol=joined.protocol,
-        models=joined.models,
-        against=against,
-        metric=metric,
-        draws=draws,
-        seed=seed,
-        seeds=joined.seeds,
-        differences=joined.differences,
-        notes=joined.notes,
-        lower=bench.scoring.lower,
-        measured=bench.asking.measured,
-        mean_of_judges=MEAN if bench.scoring.judges_mean else None,
-        refusals=refusals,
-    )
+        against = _named(against, models)
+    return compare_columns(systems, models=models, against=against, metric=metric, draws=draws, seed=seed)
 
 
 def _named(against: str, models: Sequence[str]) -> str:
     """The model that `--against` means: by its whole name, or without the run that tells it from its namesakes."""
-    found = [model for model in models if model == against] or [m for m in models if m.startswith(f"{against} (")]
-    if len(found) != 1:
+    meant = [model for model in models if model == against] or [m for m in models if m.startswith(f"{against} (")]
+    if len(meant) != 1:
         raise RefBenchError(f"--against {against}: the models are {', '.join(models)}")
-    return found[0]
+    return meant[0]

@@ -37,16 +37,15 @@ class Conditional(Record):
 
 def conditional(
     result: Result,
+    condition: Condition,
     *,
-    of: str,
-    given: str,
-    at_least: float,
     protocol: str,
     judge: str | None,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> list[Conditional]:
-    """`of` by the benchmark's own aggregate over the cases whose `given` is at least so much, model by model."""
+    """The measure by the benchmark's own aggregate over the cases that meet the condition, model by model."""
+    of, given, at_least = condition
     aggregate = result.bench.scoring.protocols[protocol].aggregate
     measures = {measure.name: measure for measure in aggregate.measures}
     for name in (of, given):
@@ -70,11 +69,11 @@ def conditional(
     drawn, influence = draws_of(lambda weights: value(kept, weights), design, draws, seed)
     counted = meets & np.isfinite(per_case[of])
     shared = int(counted.all(axis=0).sum())
-    found = []
+    rows = []
     for i, (model, by) in enumerate(columns.systems):
         n, df = len(design.clusters_of(counted[i])), design.degrees_of_freedom(counted[i])
         interval = interval_for(point[i], drawn[i], influence[i], n=n, df=df)
-        found.append(
+        rows.append(
             Conditional(
                 model=model,
                 judge=by,
@@ -91,7 +90,7 @@ def conditional(
             )
         )
     sign = 1 if of in result.bench.scoring.lower else -1
-    return sorted(found, key=lambda row: float("inf") if row.value is None else sign * row.value)
+    return sorted(rows, key=lambda row: float("inf") if row.value is None else sign * row.value)
 
 
 def conditions(result: Result, given: Sequence[str] = ()) -> list[Condition]:

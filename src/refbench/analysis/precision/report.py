@@ -66,8 +66,8 @@ def precision_report(
     # The mean of the judges is about all of them.
     everyone = judge is None or any(name is not None and is_panel(name) for name in chosen)
     drawn = (s for s in run_draws(run.path, protocol=protocol) if everyone or s.judge in chosen)
-    found = variances(result, drawn, protocol)
-    shares, n_pooled = pooled(found) or ({}, 0)
+    by_model = variances(result, drawn, protocol)
+    shares, n_pooled = pooled(by_model) or ({}, 0)
     wanted = conditions(result, given)
     return PrecisionReport(
         benchmark=result.bench.name,
@@ -84,14 +84,12 @@ def precision_report(
                 ranking=tuple(ranking(result, protocol, name)),
                 weights=weight_sweep(result, protocol, name, weights, humans),
                 conditional=tuple(
-                    row
-                    for of, other, least in wanted
-                    for row in conditional(result, of=of, given=other, at_least=least, protocol=protocol, judge=name)
+                    row for condition in wanted for row in conditional(result, condition, protocol=protocol, judge=name)
                 ),
             )
             for name in chosen
         ),
-        variances=tuple(found),
+        variances=tuple(by_model),
         shares=shares,
         n_pooled=n_pooled,
         copies=_copies(result, run, pictures),

@@ -52,25 +52,24 @@ class Variance(Record):
     another model is.
 
     `error` is the standard error of the gap to `versus` for these judges, by cluster; `level_error` is what another
-    panel of as many judges would add to it.
+    panel of as many judges would add to it. `versus` is the first of the table, for the first the second; None where
+    there is one model, and `error` is that of its own number. `n_repeats` is the mean over judges, who may have been
+    asked a different number of times. Sources in `merged` cannot be told from another by this run, which then holds
+    both; estimates below zero are in `negative` and given as 0.
     """
 
     model: str
     versus: str | None
-    """The first of the table, for the first the second; None where there is one model: then `error` is that of its
-    own number."""
     measure: str
     n_cases: int
+    """Cases that the model has a mark of."""
     n_judges: int
     n_seeds: int
     n_repeats: float
-    """The mean over judges, who may have been asked a different number of times."""
     variance: Mapping[str, float]
     share: Mapping[str, float]
     merged: Mapping[str, str]
-    """Sources that this run cannot tell from another, which then holds both."""
     negative: Mapping[str, float]
-    """Estimates below zero, which are given as 0."""
     remarks: tuple[str, ...]
     error: float | None
     level_error: float | None
@@ -117,17 +116,17 @@ def ranking(
         return []
     better = _found_better(result, protocol, judge, name, [systems[i][0] for i in chosen], draws, seed)
     if better is None:
-        found = None
+        ranks_held = None
     else:
         # A pair is about the cases that both have; where the table has them the other way round, nothing is claimed.
-        found = ranks_of(better & (sign * (point[chosen][:, None] - point[chosen]) > 0), sign * drawn[chosen])
+        ranks_held = ranks_of(better & (sign * (point[chosen][:, None] - point[chosen]) > 0), sign * drawn[chosen])
     ranks = [
         Rank(
             model=systems[i][0],
             value=round(float(point[i]), 9),
             rank=int(1 + (sign * point[chosen] > sign * point[i]).sum()),
-            rank95=None if found is None else (int(found.low[n]), int(found.high[n])),
-            best=None if found is None or found.best is None else round(float(found.best[n]), 6),
+            rank95=None if ranks_held is None else (int(ranks_held.low[n]), int(ranks_held.high[n])),
+            best=None if ranks_held is None or ranks_held.best is None else round(float(ranks_held.best[n]), 6),
         )
         for n, i in enumerate(chosen)
     ]
@@ -142,19 +141,14 @@ def _found_better(
     better = np.zeros((len(models), len(models)), dtype=np.bool_)
     if len(models) < 2:
         return better
-    found = result.compare(
+    comparison = result.compare(
         *models, protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed, by_slice=False
     )
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         if pair.resolved and pair.gap is not None:
-            ahead, behind = (pair.first, pair.second) if found.better(pair.gap) else (pair.second, pair.first)
+            ahead, behind = (pair.first, pair.second) if comparison.better(pair.gap) else (pair.second, pair.first)
             better[models.index(ahead), models.index(behind)] = True
-    return better if any(pair.failure is None and pair.n_clusters > 1 for pair in found.pairs) else None
-
-
-def rank_intervals(result: Result, protocol: str, judge: str | None) -> dict[str, tuple[int, int]]:
-    """The ranks that each model could hold (1 is best), at 95 % for all together; without those that have none."""
-    return {rank.model: rank.rank95 for rank in ranking(result, protocol, judge) if rank.rank95 is not None}
+    return better if any(pair.failure is None and pair.n_clusters > 1 for pair in comparison.pairs) else None
 
 
 def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure: str | None = None) -> list[Variance]:
@@ -178,12 +172,12 @@ def variances(result: Result, drawn: Iterable[Score], protocol: str, *, measure:
             panels[model], values[model], joint[model] = panel, float(point[mine].mean()), draws[mine].mean(axis=0)
     sign = 1 if name in result.bench.scoring.lower else -1
     order = sorted((m for m in panels if np.isfinite(values[m])), key=lambda m: (sign * values[m], m))
-    found = []
+    rows = []
     for model in panels:
         versus = next((other for other in order if other != model), None)
         both = [model, *([versus] if versus else [])]
-        found.append(_variance(result, protocol, name, [panels[m] for m in both], np.stack([joint[m] for m in both])))
-    return found
+        rows.append(_variance(result, protocol, name, [panels[m] for m in both], np.stack([joint[m] for m in both])))
+    return rows
 
 
 def _covariance(draws: Array) -> Array | None:
@@ -206,7 +200,7 @@ def pooled(found: Sequence[Variance]) -> tuple[dict[str, float], int] | None:
 def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Panel], draws: Array) -> Variance:
     """Of the first of the panels, with its gap to the second, where there is one."""
     mine, theirs = panels[0], panels[1] if len(panels) > 1 else None
-    found = mine.found
+    components = mine.components
     (overall,) = result.bench.scoring.protocols[protocol].aggregate.overall(result.cases)
     there = [np.any([~np.isnan(marks) for marks in panel.by_judge.values()], axis=0) for panel in panels]
     shared = np.all(there, axis=0)
@@ -224,11 +218,11 @@ def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Pane
         n_judges=mine.counts[0],
         n_seeds=mine.counts[1],
         n_repeats=mine.counts[2],
-        variance=found.variance,
-        share={source: value / found.total for source, value in found.variance.items()},
-        merged=found.merged,
-        negative=found.negative,
-        remarks=_remarks(found, mine.counts[0]),
+        variance=components.variance,
+        share={source: value / components.total for source, value in components.variance.items()},
+        merged=components.merged,
+        negative=components.negative,
+        remarks=_remarks(components, mine.counts[0]),
         error=error,
         level_error=None if level is None else (level / len(judges)) ** 0.5,
         one_more=(
@@ -302,9 +296,9 @@ def _more_cases(covariance: Array | None, own: Sequence[int], shared: int) -> On
 
 
 def _remarks(found: Components, judges: int) -> tuple[str, ...]:
-    said = [
+    remarks = [
         f"the estimate for {source.replace('_', ' ')} was below zero and is given as 0" for source in found.negative
     ]
     if "judge" in found.variance and judges < 5:
-        said.append(f"the judges' levels are known from {judges} judges only")
-    return tuple(said)
+        remarks.append(f"the judges' levels are known from {judges} judges only")
+    return tuple(remarks)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 
@@ -73,56 +74,91 @@ def weight_sweep(
     models = [model for model, _ in systems if all((model, name) in table for name in criteria)]
     if len(models) < 2:
         return "fewer than two models have all criteria, so there is no ranking to change"
-    values = np.array([[table[model, name] for name in criteria] for model in models])
-    grid = np.array(list(_grid(len(criteria))))
-    # Equal to nine digits is equal, here as in tables: rounding must not make a winner.
-    base, totals = (values @ own).round(9), (grid @ values.T).round(9)
-    sign = 1 if measure in result.bench.scoring.lower else -1
-    people = None if humans is None else HumanScores(humans, measure)
-    if people is not None and not set(people.models) & set(models):
+    people = _people(humans, measure, models)
+    parts = np.stack([per_case[name] for name in criteria], axis=-1)
+    contest = _Contest(
+        criteria=criteria,
+        models=models,
+        values=np.array([[table[model, name] for name in criteria] for model in models]),
+        own=own,
+        sign=1 if measure in result.bench.scoring.lower else -1,
+        people=people,
+        items=lambda weights: _of_items(result, systems, parts @ weights),
+    )
+    remarks = [] if people is None or people.remark is None else [people.remark]
+    if any(abs(total - table.get((model, measure), total)) > _SEEN for model, total in contest.totals(own).items()):
+        remarks.append(
+            f"criteria are weighted as the table has them; with failures {measure} itself is about fewer cases"
+        )
+    given_weights = [(text, _parsed(text, criteria, result.bench.title)) for text in given]
+    return contest.swept(measure, given_weights, remarks)
+
+
+def _people(humans: Ratings | None, measure: str, models: Sequence[str]) -> HumanScores | None:
+    if humans is None:
+        return None
+    people = HumanScores(humans, measure)
+    if not set(people.models) & set(models):
         raise RefBenchError(
             f"--humans: none of its models is in the run; it has {', '.join(sorted(people.models)[:3])}, "
             f"the run {', '.join(models[:6])}"
         )
-    parts = np.stack([per_case[name] for name in criteria], axis=-1)
+    return people
 
-    def weighting(weights: Array, label: str = "") -> Weighting:
-        total = (values @ weights).round(9)
-        of_models = dict(zip(models, total.tolist(), strict=True))
+
+@dataclass(frozen=True)
+class _Contest:
+    """Models ranked by weighted criteria; `values` is models x criteria, as the table has them."""
+
+    criteria: Sequence[str]
+    models: Sequence[str]
+    values: Array
+    own: Array
+    sign: int
+    """1 where less is better, else -1: what is sorted by rises."""
+    people: HumanScores | None
+    items: Callable[[Array], dict[tuple[str, str], float]]
+    """The totals of single outputs under some weights."""
+
+    def totals(self, weights: Array) -> dict[str, float]:
+        # Equal to nine digits is equal, here as in tables: rounding must not make a winner.
+        return dict(zip(self.models, (self.values @ weights).round(9).tolist(), strict=True))
+
+    def weighting(self, weights: Array, label: str = "") -> Weighting:
+        totals = self.totals(weights)
+        base, total = (np.array(list(one.values())) for one in (self.totals(self.own), totals))
         return Weighting(
             label=label or _ratio(weights),
-            weights=dict(zip(criteria, weights.round(6).tolist(), strict=True)),
-            values=of_models,
-            ranking=tuple(models[i] for i in np.argsort(sign * total, kind="stable")),
-            tau=number(kendall_draws(base, total[None, :], np.ones((1, len(models))))[0]),
-            human=None if people is None else people.fit(of_models, _of_items(result, systems, parts @ weights)),
+            weights=dict(zip(self.criteria, weights.round(6).tolist(), strict=True)),
+            values=totals,
+            ranking=tuple(self.models[i] for i in np.argsort(self.sign * total, kind="stable")),
+            tau=number(kendall_draws(base, total[None, :], np.ones((1, len(total))))[0]),
+            human=None if self.people is None else self.people.fit(totals, self.items(weights)),
         )
 
-    order = np.argsort(sign * totals, axis=1, kind="stable")
-    ahead = sign * totals == (sign * totals).min(axis=1, keepdims=True)
-    first = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)  # the first place is divided among equals
-    taus = kendall_draws(base, totals, np.ones_like(totals))
-    taus = taus[np.isfinite(taus)]
-    best = people.best(models, totals) if people is not None else None
-    off = [model for i, model in enumerate(models) if abs(base[i] - table.get((model, measure), base[i])) > _SEEN]
-    remarks = [] if people is None or people.remark is None else [people.remark]
-    if off:
-        remarks.append(
-            f"criteria are weighted as the table has them; with failures {measure} itself is about fewer cases"
+    def swept(self, measure: str, given: Sequence[tuple[str, Array]], remarks: Sequence[str]) -> WeightSweep:
+        grid = np.array(list(_grid(len(self.criteria))))
+        base, totals = (self.values @ self.own).round(9), (grid @ self.values.T).round(9)
+        ranked = self.sign * totals
+        ahead = ranked == ranked.min(axis=1, keepdims=True)
+        first = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)  # the first place is divided among equals
+        same = np.argsort(ranked, axis=1, kind="stable") == np.argsort(self.sign * base, kind="stable")
+        taus = kendall_draws(base, totals, np.ones_like(totals))
+        taus = taus[np.isfinite(taus)]
+        best = self.people.best(self.models, totals) if self.people is not None else None
+        return WeightSweep(
+            measure=measure,
+            criteria=tuple(self.criteria),
+            default=self.weighting(self.own),
+            given=tuple(self.weighting(weights, text) for text, weights in given),
+            n_grid=len(grid),
+            winners={self.models[i]: round(float(first[i]), 6) for i in np.argsort(-first, kind="stable") if first[i]},
+            same_order=float(same.all(axis=1).mean()),
+            tau_lowest=float(taus.min()) if len(taus) else None,
+            tau_median=float(np.median(taus)) if len(taus) else None,
+            human_best=None if best is None else self.weighting(grid[best]),
+            remarks=tuple(remarks),
         )
-    return WeightSweep(
-        measure=measure,
-        criteria=criteria,
-        default=weighting(own),
-        given=tuple(weighting(_parsed(text, criteria, result.bench.title), text) for text in given),
-        n_grid=len(grid),
-        winners={models[i]: round(float(first[i]), 6) for i in np.argsort(-first, kind="stable") if first[i]},
-        same_order=float((order == np.argsort(sign * base, kind="stable")).all(axis=1).mean()),
-        tau_lowest=float(taus.min()) if len(taus) else None,
-        tau_median=float(np.median(taus)) if len(taus) else None,
-        human_best=None if best is None else weighting(grid[best]),
-        remarks=tuple(remarks),
-    )
 
 
 def _of_items(result: Result, systems: Sequence[System], totals: Array) -> dict[tuple[str, str], float]:

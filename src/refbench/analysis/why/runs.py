@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from refbench.analysis.compare.runs import Side, differences_of, load_operands, split_operand
-from refbench.analysis.why.steps import Account, Fix, Why, account, default_measure, explain
+from refbench.analysis.compare.runs import Source, differences_of, load_sources, split_operand
+from refbench.analysis.why.steps import Account, Fix, Why, default_measure, explain
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.tables.columns import columns_of
 from refbench.tables.scoring import score_run
 
 Outputs = Mapping[str, Mapping[str, Mapping[int, str]]]
@@ -29,23 +30,21 @@ def why(
     places = [split_operand(word)[0] for word in (first, second)]
     if first == second:
         raise RefBenchError(f"{first} and {second} are the same: name two runs or two models, or use --protocols")
-    sides = load_operands([first, second], protocol, data)
+    sides = load_sources([first, second], protocol, data)
     by_place = dict(zip(dict.fromkeys(places), sides, strict=True))
     one, two = (by_place[place] for place in places)
     pairs = _models((first, one), (second, two))
     outputs = {place: _outputs(place) for place in by_place}
-    names = _names(one, two)
-    found = []
+    names = one.name, two.name
+    answers = []
     for mine, theirs in pairs:
         models = [f"{model} ({name})" for model, name in zip((mine, theirs), names, strict=True)]
         seeds = _unlike("seeds", models, [one.seeds[mine], two.seeds[theirs]])
         for judges in _judges(one, mine, two, theirs, judge):
             accounts = [
-                _account(side, name, model, by, outputs[place].get(model, {}))
-                for side, name, model, by, place in zip(
-                    (one, two), names, (mine, theirs), judges, places, strict=True
-                )
-            ]  # fmt: skip
+                _account(source, (model, by), outputs[place].get(model, {}))
+                for source, model, by, place in zip((one, two), (mine, theirs), judges, places, strict=True)
+            ]
             measure = metric or default_measure(*accounts)
             measured = _is_measured(one, measure)
             sides_of = [() if measured else (by,) for by in judges]
@@ -58,13 +57,13 @@ def why(
             else:
                 repeats = [_repeats(*asked) for asked in zip(places, (mine, theirs), judges, strict=True)]
                 differences += _unlike("repeats", models, repeats)
-            found.append(explain(accounts[0], accounts[1], measure, differences))
+            answers.append(explain(accounts[0], accounts[1], measure, differences))
             if measured:
                 break
-    return found
+    return answers
 
 
-def _is_measured(side: Side, measure: str) -> bool:
+def _is_measured(side: Source, measure: str) -> bool:
     measures = side.bench.scoring.protocols[side.protocol].aggregate.measures
     return any(m.name == measure and set(m.parts) <= side.bench.asking.measured for m in measures)
 
@@ -98,49 +97,58 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     if not chosen:
         known = ", ".join(f"{m} by {j or 'no judge'}" for m, j in systems)
         raise RefBenchError(f"{run}: no such model and judge; there are {known}")
-    found = []
+    answers = []
     for system in chosen:
-        accounts = []
-        for name in ("paper", "corrected"):
-            aggregate = bench.scoring.protocols[name].aggregate
-            here = outputs.get(system[0], {})
-            # The same replies read twice: pictures that nobody recorded are still the same.
-            hashes = {case.id: here.get(case.id, {}) for case in result.cases}
-            accounts.append(account(place, result.scores, result.cases, system, name, aggregate, hashes))
-        told = explain(accounts[0], accounts[1], metric)
+        here = outputs.get(system[0], {})
+        # The same replies read twice: pictures that nobody recorded are still the same.
+        hashes = {case.id: here.get(case.id, {}) for case in result.cases}
+        accounts = [
+            _account(Source(place, bench, name, result.cases, result.scores, (system[0],), {}), system, hashes)
+            for name in ("paper", "corrected")
+        ]
+        account = explain(accounts[0], accounts[1], metric)
         fixes = [
-            Fix(name=change["change"], what=change["what"], delta=change["delta"][told.measure], items=change["items"])
+            Fix(
+                name=change["change"],
+                what=change["what"],
+                delta=change["delta"][account.measure],
+                items=change["items"],
+            )
             for change in result.changes
             if (change["model"], change["judge"] or None) == system
             and change["items"]
-            and change["delta"].get(told.measure) is not None
+            and change["delta"].get(account.measure) is not None
         ]
-        found.append(told.model_copy(update={"fixes": tuple(fixes)}))
-    return found
+        answers.append(account.model_copy(update={"fixes": tuple(fixes)}))
+    return answers
 
 
-def _account(side: Side, name: str, model: str, judge: str | None, outputs: Mapping[str, Mapping[int, str]]) -> Account:
-    aggregate = side.bench.scoring.protocols[side.protocol].aggregate
-    return account(
-        name, side.scores, side.cases, (model, judge), side.protocol, aggregate, outputs, ids_only=side.released
+def _account(source: Source, system: tuple[str, str | None], outputs: Mapping[str, Mapping[int, str]]) -> Account:
+    """The account of one model by one judge."""
+    mine = [s for s in source.scores if (s.model, s.judge) == system and s.protocol == source.protocol]
+    return Account(
+        source.name,
+        *system,
+        source.protocol,
+        source.bench.scoring.protocols[source.protocol].aggregate,
+        source.cases,
+        columns_of(mine, source.cases),
+        outputs,
+        ids_only=source.released,
     )
 
 
 def _outputs(place: str) -> Outputs:
     if not (Path(place) / "run.json").is_file():
         return {}
-    found: dict[str, dict[str, dict[int, str]]] = {}
+    hashes: dict[str, dict[str, dict[int, str]]] = {}
     for output in Run.open(Path(place)).outputs():
         if output.step is None and output.pictures:
-            found.setdefault(output.model, {}).setdefault(output.case, {})[output.seed] = output.content
-    return found
+            hashes.setdefault(output.model, {}).setdefault(output.case, {})[output.seed] = output.content
+    return hashes
 
 
-def _names(one: Side, two: Side) -> tuple[str, str]:
-    return (one.name, two.name) if one is not two else (one.name, one.name)
-
-
-def _models(first: tuple[str, Side], second: tuple[str, Side]) -> list[tuple[str, str]]:
+def _models(first: tuple[str, Source], second: tuple[str, Source]) -> list[tuple[str, str]]:
     """The models to pair: those named, else those of the same name on both sides, else the only ones."""
     named = [split_operand(word)[1] for word, _ in (first, second)]
     (word, one), (other, two) = first, second
@@ -159,7 +167,7 @@ def _models(first: tuple[str, Side], second: tuple[str, Side]) -> list[tuple[str
 
 
 def _judges(
-    one: Side, mine: str, two: Side, theirs: str, judge: str | None
+    one: Source, mine: str, two: Source, theirs: str, judge: str | None
 ) -> list[tuple[str | None, str | None]]:  # fmt: skip
     """Each judge with itself; two different ones where each side has one."""
     known = [
@@ -173,5 +181,7 @@ def _judges(
     left = [names or there for names, there in zip(chosen, known, strict=True)]
     if len(left[0]) == len(left[1]) == 1:
         return [(left[0][0], left[1][0])]
-    said = " and ".join(", ".join(j or "none" for j in names) for names in known)
-    raise RefBenchError(f"--judge {judge or 'NAME'}: the sides have the judges {said}: name one that both have")
+    names_of_both = " and ".join(", ".join(j or "none" for j in names) for names in known)
+    raise RefBenchError(
+        f"--judge {judge or 'NAME'}: the sides have the judges {names_of_both}: name one that both have"
+    )

@@ -1,4 +1,9 @@
-"""What is said about the difference of two numbers: its steps, the cases that moved most, and one sentence."""
+"""Why two numbers differ: the way from the first to the second in steps, each with its share of the difference, the
+cases that moved most, and one sentence.
+
+Every stop on the way is a number of the benchmark's own aggregate, so the steps add up to the difference exactly,
+whatever macro averages and gates are in it. The order of the steps is fixed and part of what is said.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,16 @@ from numpy.typing import NDArray
 
 from refbench.case import AnyCase
 from refbench.record import Record, RefBenchError
-from refbench.score import Score, digits_of
+from refbench.score import digits_of
 from refbench.stats import Array
-from refbench.tables.columns import Columns, columns_of
+from refbench.tables.columns import Columns
 from refbench.tables.table import Aggregate, case_values, summaries, summary_measure
 
-Told = tuple[str, str, str | None, str]
-"""Where a number comes from: the run, the model, the judge, the protocol."""
-
+_UNIT = 1_000_000_000
+"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
+_ROUNDING = 1e-4
+"""Scores nearer to each other than this are the same: released ones have six digits."""
+MOST_MOVERS = 5
 _TOGETHER = {
     "only_first": "cases that only the first has",
     "only_second": "cases that only the second has",
@@ -117,50 +124,6 @@ def _added_up(values: tuple[float, float], steps: Sequence[Step], digits: int) -
     return _signed((second - first) / unit, digits), [_signed(n / unit, digits) for n in units]
 
 
-def told(
-    *,
-    first: Told,
-    second: Told,
-    measure: str,
-    values: tuple[float, float],
-    steps: Sequence[Step],
-    movers: Sequence[Mover],
-    differences: Sequence[str],
-    n_shared: int,
-) -> Why:
-    """Names that tell the two apart, and the sentence."""
-    names = _names(first, second)
-    judge = first[2] if first[2] == second[2] else None
-    difference = round(values[1] - values[0], 9)
-    on = f"{measure} by {judge}" if judge else measure
-    sentence = _sentence(names, on, values, difference, steps, n_shared)
-    return Why(
-        first=names[0],
-        second=names[1],
-        measure=measure,
-        judge=judge,
-        first_value=values[0],
-        second_value=values[1],
-        difference=difference,
-        n_shared=n_shared,
-        steps=tuple(steps),
-        movers=tuple(movers),
-        differences=tuple(differences),
-        sentence=sentence,
-    )
-
-
-def _names(first: Told, second: Told) -> tuple[str, str]:
-    """The model, and of run, judge and protocol what is not the same on both sides."""
-    unlike = [n for n in (0, 2, 3) if first[n] != second[n]]
-
-    def name(one: Told) -> str:
-        extra = [f"judge {one[2] or 'none'}" if n == 2 else str(one[n]) for n in unlike]
-        return f"{one[1]} ({', '.join(extra)})" if extra else one[1]
-
-    return name(first), name(second)
-
-
 def cause_words(step: Step, first: str, second: str) -> str:
     """What a step is about."""
     if len(step.causes) > 1:
@@ -196,23 +159,11 @@ def _sentence(
         return f"{head}: there is no difference to explain."
     apart, printed = _added_up(values, steps, digits)
     ordered = sorted(zip(steps, printed, strict=True), key=lambda one: -abs(one[0].delta))
-    said = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
+    shares = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
     if not n_shared:
         return f"{head}, a difference of {apart}: they share no cases, so nothing else can be said."
-    parts = "; ".join(said) or "in parts too small to print"
+    parts = "; ".join(shares) or "in parts too small to print"
     return f"{head}, a difference of {apart}: {parts}."
-
-
-# Why two numbers differ: the way from the first to the second in steps, each with its share of the difference.
-#
-# Every stop on the way is a number of the benchmark's own aggregate, so the steps add up to the difference exactly,
-# whatever macro averages and gates are in it. The order of the steps is fixed and part of what is said.
-
-_UNIT = 1_000_000_000
-"""Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""
-_ROUNDING = 1e-4
-"""Scores nearer to each other than this are the same: released ones have six digits."""
-MOST_MOVERS = 5
 
 
 @dataclass(frozen=True)
@@ -239,28 +190,11 @@ class Account:
     def failed(self, measure: str) -> NDArray[np.bool_]:
         """Cases of which some part of the measure failed."""
         parts = next(m for m in self.aggregate.measures if m.name == measure).parts
-        found = np.zeros(len(self.cases), dtype=np.bool_)
+        some_failed = np.zeros(len(self.cases), dtype=np.bool_)
         for part in parts:
             if part in self.columns.failures:
-                found |= self.columns.failures[part][0] >= 0
-        return found
-
-
-def account(
-    name: str,
-    scores: Sequence[Score],
-    cases: Sequence[AnyCase],
-    system: tuple[str, str | None],
-    protocol: str,
-    aggregate: Aggregate,
-    outputs: Mapping[str, Mapping[int, str]] | None = None,
-    *,
-    ids_only: bool = False,
-) -> Account:
-    """The account of one model by one judge under one protocol."""
-    mine = [s for s in scores if (s.model, s.judge) == system and s.protocol == protocol]
-    columns = columns_of(mine, cases)
-    return Account(name, *system, protocol, aggregate, cases, columns, outputs or {}, ids_only)
+                some_failed |= self.columns.failures[part][0] >= 0
+        return some_failed
 
 
 def default_measure(first: Account, second: Account) -> str:
@@ -291,16 +225,37 @@ def explain(first: Account, second: Account, measure: str | None = None, differe
     if way.changed:
         differences = [*differences, f"{way.changed} cases have the same id but other content: not the same cases"]
     steps = way.steps(ends[1])
-    return told(
-        first=(first.name, first.model, first.judge, first.protocol),
-        second=(second.name, second.model, second.judge, second.protocol),
+    names = _names(first, second)
+    judge = first.judge if first.judge == second.judge else None
+    values = ends[0] / _UNIT, ends[1] / _UNIT
+    difference = round(values[1] - values[0], 9)
+    on = f"{measure} by {judge}" if judge else measure
+    return Why(
+        first=names[0],
+        second=names[1],
         measure=measure,
-        values=(ends[0] / _UNIT, ends[1] / _UNIT),
-        steps=steps,
-        movers=way.movers(),
-        differences=differences,
+        judge=judge,
+        first_value=values[0],
+        second_value=values[1],
+        difference=difference,
         n_shared=len(way.shared),
+        steps=tuple(steps),
+        movers=tuple(way.movers()),
+        differences=tuple(differences),
+        sentence=_sentence(names, on, values, difference, steps, len(way.shared)),
     )
+
+
+def _names(first: Account, second: Account) -> tuple[str, str]:
+    """The model, and of run, judge and protocol what is not the same on both sides."""
+
+    def name(one: Account) -> str:
+        extra = [one.name] if first.name != second.name else []
+        extra += [f"judge {one.judge or 'none'}"] if first.judge != second.judge else []
+        extra += [one.protocol] if first.protocol != second.protocol else []
+        return f"{one.model} ({', '.join(extra)})" if extra else one.model
+
+    return name(first), name(second)
 
 
 def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Array], measure: str) -> int | None:
@@ -308,8 +263,8 @@ def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Arr
     if not cases:
         return None
     overall = aggregate.overall(cases)
-    found = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
-    value = float(found[0, measure][0, 0]) if (0, measure) in found else math.nan
+    overall_values = summaries(aggregate, {m: v[None, :] for m, v in values.items()}, np.ones((1, len(cases))), overall)
+    value = float(overall_values[0, measure][0, 0]) if (0, measure) in overall_values else math.nan
     return round(value * _UNIT) if math.isfinite(value) else None
 
 
@@ -371,14 +326,14 @@ class _Way:
         before = _of(self.first.aggregate, self.first.cases, self.first.values(), self.measure)
         assert before is not None
         counts = self.counts()
-        found: dict[tuple[str, ...], int] = {}
+        shares: dict[tuple[str, ...], int] = {}
         waiting: list[str] = []
         for cause, value in stops:
             waiting.append(cause)
             if value is not None:
                 # Causes that concern no case explain nothing, unless there is no other.
                 causes = tuple(dict.fromkeys(c for c in waiting if counts[c][0])) or (cause,)
-                found[causes] = found.get(causes, 0) + value - before
+                shares[causes] = shares.get(causes, 0) + value - before
                 before, waiting = value, []
         return [
             Step(
@@ -387,7 +342,7 @@ class _Way:
                 n=sum(counts[c][0] for c in causes),
                 of=max(counts[c][1] for c in causes),
             )
-            for causes, units in found.items()
+            for causes, units in shares.items()
             if units or any(counts[c][0] for c in causes if c != "aggregation")
         ]
 
@@ -429,16 +384,16 @@ class _Way:
         rows, columns = [self.at_first[i] for i in self.clean], [self.at_second[i] for i in self.clean]
         stacked = {m: np.stack([mine[rows], theirs[columns]]) for m, (mine, theirs) in self.values.items()}
         both = Columns.of_values((("first", None), ("second", None)), stacked)
-        found = case_values(self.first.aggregate, both, cases).get(self.measure)
-        if found is None:
+        case_by_case = case_values(self.first.aggregate, both, cases).get(self.measure)
+        if case_by_case is None:
             return []
-        change = np.nan_to_num(found[1] - found[0])
+        change = np.nan_to_num(case_by_case[1] - case_by_case[0])
         order = sorted(range(len(cases)), key=lambda n: (-abs(change[n]), cases[n].id))[:MOST_MOVERS]
         return [
             Mover(
                 case=cases[n].id,
-                first=round(float(found[0, n]), 9),
-                second=round(float(found[1, n]), 9),
+                first=round(float(case_by_case[0, n]), 9),
+                second=round(float(case_by_case[1, n]), 9),
                 output=self._output(cases[n].id),
             )
             for n in order

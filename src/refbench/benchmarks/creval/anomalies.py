@@ -1,4 +1,4 @@
-"""What is odd in a CREval checkout, kind by kind, with what it does to the scores."""
+"""What is odd in a CREval checkout; anomalies.toml says what each kind does to the scores."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Question
 from refbench.benchmarks.creval.replies import read_choice
-from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
+from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.pictures import PictureFacts
 
-KINDS = {
-    "markdown_reference": "the reference is '** Yes': no answer can equal it, so the paper's item score is 0",
-    "fenced_reference": "the reference ends in a code fence: no answer can equal it",
-    "free_text_reference": "the reference is a sentence: no answer can equal it",
-    "blank_question": "question, choices and reference are empty: always wrong in the paper",
-    "duplicate_question": "a second copy of the question list: graded twice in the paper",
-    "lost_question": "the list starts behind Q1: a question was lost in the release's conversion",
-    "lost_weight": "the writer's weight was lost in the release's conversion",
-    "braces_in_question": "braces in the question break the paper's reader for every model",
-    "few_questions": "fewer than the five questions the paper promises",
-    "lower_case_choice": "harmless: compared without regard to case",
-    "missing_picture": "the source picture is not in the checkout: cannot be judged anew",
-    "unreadable_picture": "the source picture cannot be read: cannot be judged anew",
-    "other_size": "the picture has another size than instruction.json says",
-    **common_kinds("wrong_extension", "unusual_pixels", "rotated_picture", "colour_profile"),
-}
+KINDS = anomaly_kinds(__package__)
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:

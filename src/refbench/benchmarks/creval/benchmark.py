@@ -8,9 +8,8 @@ from typing import Any
 
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, is_checkout, load
-from refbench.benchmarks.creval.imports import import_replies
 from refbench.benchmarks.creval.judge import judging
-from refbench.benchmarks.creval.replies import read_choice
+from refbench.benchmarks.creval.replies import import_replies, read_choice
 from refbench.benchmarks.creval.table import (
     ALL_FIXES,
     CORRECTED,

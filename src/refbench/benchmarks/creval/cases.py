@@ -1,4 +1,8 @@
-"""What only scorers of CREval see: the questions, exactly as the release has them."""
+"""CREval's cases: the official layout, read strictly and repaired nowhere.
+
+What is wrong in the data stays in the cases as it is and is listed by `anomalies`; what cannot be read at all is an
+error that names the file. What only scorers see are the questions, exactly as the release has them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import orjson
 from pydantic import ValidationError
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.rows import json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -59,11 +63,6 @@ class CREvalDetails(Record):
 
 CREvalCase: TypeAlias = Case[CREvalDetails]
 
-
-# Files to cases: the official CREval layout, read strictly and repaired nowhere.
-#
-# What is wrong in the data stays in the cases as it is and is listed by `anomalies`; what cannot be read at
-# all is an error that names the file.
 
 INSTRUCTIONS = "bench/instruction.json"
 SUBSETS = ("paper874",)
@@ -118,11 +117,8 @@ def paper874_excluded() -> frozenset[str]:
 
 
 def _subset(cases: Mapping[str, CREvalCase], subset: str | None) -> list[CREvalCase]:
-    if subset is None:
-        return list(cases.values())
-    if subset != "paper874":
-        raise RefBenchError(f"--subset {subset}: CREval has the subsets {', '.join(SUBSETS)}")
-    excluded = paper874_excluded()
+    check_subset("CREval", subset, SUBSETS)
+    excluded = frozenset() if subset is None else paper874_excluded()
     return [case for stem, case in cases.items() if stem not in excluded]
 
 
@@ -223,14 +219,9 @@ def _case(item: Mapping[str, Any], stem: str, questions: dict[Metric, tuple[Ques
 
 
 def _read_json(path: Path) -> Any:
-    try:
-        return orjson.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise RefBenchError(f"{path} is not there: give --data a complete CREval checkout") from None
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
+    if not path.exists():
+        raise RefBenchError(f"{path} is not there: give --data a complete CREval checkout")
+    return json_file(path)
 
 
 def nfc(stem: str) -> str:

@@ -43,21 +43,18 @@ def official_wording(root: Path) -> Wording:
 def judge_requests(
     case: CREvalCase,
     metric: Metric,
-    source_sha256: str,
-    output_sha256: str,
+    shown: Sequence[str],
     wording: Wording,
     *,
     protocol: Literal["paper", "corrected"] = "corrected",
     questions: Literal["all", "one"] = "all",
     show_instruction: bool = False,
 ) -> list[ChatRequest]:
-    """The calls that judge one output on one metric: the original first, the edited picture second, then the text."""
+    """The calls that judge one output on one metric. `shown` are the hashes of the original and of the edited picture:
+    they come first, then the text."""
     asked = asked_questions(case.details.questions[metric], protocol)
     groups: Sequence[Sequence[Question]] = [asked] if questions == "all" else [[question] for question in asked]
-    pictures = (
-        ChatPicture(sha256=source_sha256, detail="high"),
-        ChatPicture(sha256=output_sha256, detail="high"),
-    )
+    pictures = [ChatPicture(sha256=sha256, detail="high") for sha256 in shown]
     requests = []
     for group in groups:
         block = question_block(group)
@@ -77,14 +74,14 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
 
     def ask(case: CREvalCase, material: Material) -> list[Asked]:
         (source,), (output,) = material.inputs, material.outputs
-        asked = []
+        shown = source.sha256, output.sha256
+        asked: list[Asked] = []
         for metric in METRICS:
-            ways = {
+            ways: dict[str, list[ChatRequest]] = {
                 protocol: judge_requests(
                     case,
                     metric,
-                    source.sha256,
-                    output.sha256,
+                    shown,
                     wording,
                     protocol=protocol,
                     questions="one" if one else "all",
@@ -92,13 +89,13 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
                 )
                 for protocol in _PROTOCOLS
             }
-            same = ways["paper"] == ways["corrected"]
-            for protocol, requests in ways.items():
-                if same and protocol == "paper":
-                    continue
-                for number, request in enumerate(requests, 1):
-                    part = f"{metric}/{number}" if one else metric
-                    asked.append(Asked(part, request, "" if same else protocol))
+            if ways["paper"] == ways["corrected"]:
+                ways = {"": ways["corrected"]}
+            asked += [
+                Asked(f"{metric}/{number}" if one else metric, request, protocol)
+                for protocol, requests in ways.items()
+                for number, request in enumerate(requests, 1)
+            ]
         return asked
 
     return Judging(ask, {**settings, "wording": wording.sha256})

@@ -1,4 +1,4 @@
-"""The readers of the judge's replies, one for each protocol.
+"""The judge's replies: the released ones as evidence, and their readers, one for each protocol.
 
 A reply is hostile text: no reader raises, none takes more than time linear in the length of the reply, and
 none gives an answer that is not written there for that question.
@@ -11,16 +11,26 @@ braces inside strings, and objects with a broken quote or a missing comma.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from refbench.benchmarks.creval.cases import Question
+import orjson
+
+from refbench.benchmarks.creval.cases import METRICS, Question, nfc
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.imports import imported_reply, place_in, reply_in
+from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Reading, YesNo
 from refbench.judges.contract import settled
-from refbench.judges.dialects import Dialect
+from refbench.judges.dialects import Dialect, Statement, begun_objects, plain_words
 from refbench.judges.values import Pairs, decoded, objects
+from refbench.record import RefBenchError
+from refbench.specs import nearest
 
 NOT_FOUND = "未找到对应回答"
 """What the released script stores for a question that no object answers; kept so that results compare equal."""
@@ -78,10 +88,10 @@ def _loads(text: str) -> Any:
 
 def _first_with_prefix(question_id: str, objects: Iterable[dict[str, Any]]) -> str:
     """The first object whose question starts with the id: "Q1" also takes "Q10" when Q1 is missing."""
-    for found in objects:
-        asked = found.get("Question", "")
+    for decoded_object in objects:
+        asked = decoded_object.get("Question", "")
         if isinstance(asked, str) and asked.startswith(question_id):
-            answer = found.get("answer", "")
+            answer = decoded_object.get("answer", "")
             return answer.strip() if isinstance(answer, str) else ""
     return NOT_FOUND
 
@@ -111,18 +121,17 @@ def _words(reading: Reading) -> str | None:
     return reading if isinstance(reading, str) else None
 
 
-def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[tuple[str, Reading]]:
+def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statement]:
     """(question id, answer) for every answer written in the reply: yes or no, or other words as they are."""
-    texts = {text: c.name for c in criteria if (text := _plain(c.description))}
+    texts = {text: c.name for c in criteria if (text := plain_words(c.description))}
     names = {criterion.name for criterion in criteria}
     values, around = decoded(reply)
-    found = [said for value in values for pairs in objects(value) for said in _in_object(pairs, texts)]
-    found += [said for text in around for said in _in_broken_text(text)]
-    for name, words in found:
+    answers = [answer for value in values for pairs in objects(value) for answer in _in_object(pairs, texts)]
+    answers += [answer for text in around for answer in _in_broken_text(text)]
+    for name, words in answers:
         if name in names:
             choice = read_choice(words)
-            empty = Failure(kind="unparsable", detail="an empty answer")
-            yield name, choice == "yes" if choice else words or empty
+            yield name, choice == "yes" if choice else words or Failure(kind="unparsable", detail="an empty answer")
 
 
 _DIALECT = Dialect("creval", _statements)
@@ -137,8 +146,8 @@ def _in_object(pairs: Pairs, texts: dict[str, str]) -> Iterator[tuple[str, str]]
         if name in ("question", "question_id", "id") and isinstance(item, str):
             if match := _ID.match(item.strip()):
                 asked.add(f"Q{int(match[1])}")
-            elif _plain(item) in texts:
-                asked.add(texts[_plain(item)])
+            elif plain_words(item) in texts:
+                asked.add(texts[plain_words(item)])
         elif match := _NUMBERED_KEY.fullmatch(name):
             asked.add(f"Q{int(match[1])}")
             if isinstance(item, str) and (inside := _ID.match(item.strip())):
@@ -175,21 +184,89 @@ _ANSWER = re.compile(
     rf"{_GAP}[,;)\]]{{0,3}}{_GAP}(?:\}}|,|$|\n)",
     re.IGNORECASE,
 )
-# Where one object ends and the next begins; an answer behind it belongs to somebody else.
-_BOUNDARY = re.compile(r"[}\]][\s,;)]*\{|\n[ \t]*\{")
 
 
 def _in_broken_text(text: str) -> Iterator[tuple[str, str]]:
     """Answers in text that no decoder takes: from the name of a question to the end of its object."""
-    heads = list(_HEAD.finditer(text))
-    for number, head in enumerate(heads):
-        end = heads[number + 1].start() if number + 1 < len(heads) else len(text)
-        segment = text[head.end() : end]
-        if boundary := _BOUNDARY.search(segment):
-            segment = segment[: boundary.start() + 1]
+    for head, behind in begun_objects(text, _HEAD):
         question = f"Q{int(head[1] or head[2] or head[3])}"
-        yield from ((question, answer[1].strip()) for answer in _ANSWER.finditer(segment))
+        yield from ((question, answer[1].strip()) for answer in _ANSWER.finditer(behind))
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.replace("*", " ").split()).casefold()
+# --- replies given elsewhere ---------------------------------------------------------------------------------
+
+
+JUDGES = {"answer_gpt": "gpt-4o", "answer_qwen": "qwen3-vl"}
+"""Who wrote the replies in the released folders; other folders go by their own name."""
+
+
+def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
+    """Find the replies of the wanted models (all by default) and check the folder before anything is read."""
+    if not folder.is_dir():
+        raise RefBenchError(f"{folder} is not there: give --replies a folder with IF, VC and VQ inside")
+    there = [metric for metric in METRICS if (folder / metric).is_dir()]
+    if not there:
+        inside = [name for name in JUDGES if (folder / name).is_dir()]
+        hint = f"did you mean {folder / inside[0]}?" if inside else "give --replies a folder with IF, VC and VQ inside"
+        raise RefBenchError(f"{folder} holds no replies: {hint}")
+    found = sorted({path.name for metric in there for path in (folder / metric).iterdir() if path.is_dir()})
+    if not found:
+        raise RefBenchError(f"{folder} holds no model folders inside {', '.join(there)}")
+    for wanted in models or ():
+        if wanted not in found:
+            raise RefBenchError(f"--model {wanted}: {folder} has no such model; {nearest(wanted, found)}")
+    chosen = tuple(dict.fromkeys(models)) if models else tuple(found)
+    name = judge or JUDGES.get(folder.name) or folder.name.removeprefix("answer_")
+    ids = {nfc(case.id): case.id for case in dataset.cases}
+    files = {(metric, model): _files(folder / metric / model) for metric in there for model in chosen}
+    left_out = {nfc(name) for name in dataset.outside}
+    strangers = [
+        (f"{m}/{model}/{stem}", stem) for (m, model), stems in files.items() for stem in stems if stem not in ids
+    ]
+    unknown = tuple(reply for reply, stem in strangers if stem not in left_out)
+    outside = tuple(reply for reply, stem in strangers if stem in left_out)
+    if not any(stem in ids for stems in files.values() for stem in stems):
+        raise RefBenchError(
+            f"none of the replies in {folder} is for an item of {dataset.root}: is --data the right one?"
+        )
+
+    def replies() -> Iterator[tuple[Purpose, Evidence]]:
+        for (metric, model), stems in files.items():
+            for stem, path in stems.items():
+                if stem in ids:
+                    purpose = Purpose(case=ids[stem], model=model, judge=name, part=metric)
+                    origin = place_in(folder, path)
+                    yield imported_reply("creval", purpose, _read(path), origin, metric=metric)
+
+    return ImportedReplies(judge=name, models=chosen, replies=replies, unknown=unknown, outside=outside)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Stem to the reply's text, or to the result file where only that is there."""
+    if not folder.is_dir():
+        return {}
+    names = sorted(name for name in os.listdir(folder) if name.endswith((".txt", ".json")) and name[0] != ".")
+    found: dict[str, Path] = {}
+    for path in (folder / name for name in names):
+        if path.suffix == ".txt" or nfc(path.stem) not in found:
+            found[nfc(path.stem)] = path
+    return found
+
+
+def _read(path: Path) -> str | Failure:
+    """The reply, or the Failure that the result file beside it tells of."""
+    text = reply_in(path) if path.suffix == ".txt" else ""
+    if isinstance(text, Failure) or text.strip():
+        return text
+    result = path.with_suffix(".json")
+    try:
+        said = orjson.loads(result.read_bytes()) if result.exists() else {}
+    except OSError as error:
+        return Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
+    except orjson.JSONDecodeError:
+        return Failure(kind="missing_reply", detail=f"{result.name} is not valid JSON and has no text beside it")
+    if isinstance(said, dict) and said.get("error"):
+        return Failure(kind="api_error", detail=str(said["error"])[:500])
+    if path.suffix == ".txt":
+        return text
+    return Failure(kind="missing_reply", detail=f"{path.name} is a result without the reply it was made from")

@@ -1,15 +1,15 @@
-"""Answers to scores. The paper's grading and ours differ by a list of named fixes, each of which can be
-switched on alone: `corrected` is all of them, `paper` is none, and what each changes can be measured.
+"""Answers to scores, scores to the table, and what each fix does to a model's score on the way from the paper's number.
+
+The paper's grading and ours differ by a list of named fixes, each of which can be switched on alone: `corrected` is all
+of them, `paper` is none. Dimension and overall are means over items, a category is the mean of its dimensions.
 """
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ import numpy as np
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
 from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
 from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice
-from refbench.benchmarks.kit.published import PublishedValue
+from refbench.benchmarks.kit.published import PublishedValue, csv_rows, published_values
 from refbench.case import AnyCase, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.tables.table import Slice
+
+PACKAGE = "refbench.benchmarks.creval"
 
 
 class Fix(StrEnum):
@@ -138,8 +140,6 @@ CORRECTED = _RULES.aggregate()
 PAPER = replace(_RULES, imputed=dict.fromkeys(SCORED_ZERO, 0.0)).aggregate()
 
 
-# What each fix does to each model's score: the way from the paper's number to the corrected one, step by step.
-
 _STEPS = [frozenset(list(Fix)[:n]) for n in range(len(Fix) + 1)]
 
 
@@ -228,27 +228,10 @@ def _difference(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else round(after - before, 9)
 
 
-# Numbers that were published: the paper's Table S1, and the released item scores of eight models.
-
-
 def published() -> list[PublishedValue]:
     """Table S1, judged by GPT-4o on 874 items."""
-    found = []
-    for row in _rows("published.csv"):
-        names = {level: row[level] for level in ("category", "dimension") if row[level]}
-        found.append(
-            PublishedValue(
-                model=row["model"] or None,
-                label=row["label"],
-                judge=row["judge"],
-                metric=row["metric"],
-                slice={"level": row["level"], **names},
-                value=float(row["value"]),
-                table=row["table"],
-                subset="paper874",
-            )
-        )
-    return found
+    levels = {"overall": (), "category": ("category",), "dimension": ("category", "dimension")}
+    return published_values(PACKAGE, levels, "paper874")
 
 
 def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Score]]:
@@ -257,7 +240,7 @@ def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Scor
     excluded = paper874_excluded() if subset == "paper874" else frozenset()
     cases: list[AnyCase] = []
     scores: list[Score] = []
-    for row in _rows("item_scores.csv"):
+    for row in csv_rows(PACKAGE, "item_scores.csv"):
         if row["item"] in excluded:
             continue
         category, dimension = DIMENSIONS[int(row["class_id"])]
@@ -271,22 +254,9 @@ def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Scor
                 details=None,
             )
         )
+        place = {"case": row["item"], "judge": "gpt-4o", "protocol": "paper"}
         for column, value in row.items():
             model, bar, metric = column.rpartition("|")
             if bar:
-                scores.append(
-                    Score(
-                        case=row["item"],
-                        model=model,
-                        judge="gpt-4o",
-                        metric=metric,
-                        protocol="paper",
-                        value=float(value),
-                    )
-                )
+                scores.append(Score(**place, model=model, metric=metric, value=float(value)))
     return cases, scores
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files("refbench.benchmarks.creval").joinpath(name).read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))

@@ -1,4 +1,4 @@
-"""What is odd in a copy of ICE-Bench, kind by kind, with what it does to cases and scores."""
+"""What is odd in a copy of ICE-Bench; anomalies.toml says what each kind does to cases and scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from refbench.benchmarks.icebench.cases import DATA, ICECase, picture, read_items, task_of
 from refbench.benchmarks.icebench.tasks import N_CASES, TASKS
-from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
+from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
@@ -16,27 +16,7 @@ from refbench.pictures import PictureFacts, decode
 _FEWEST, _MOST = 50, 500
 """Cases of a task in the paper."""
 
-KINDS = {
-    "malformed_line": "no case comes from it: the line is not JSON, or a field is missing or of another type",
-    "unknown_task": "no case comes from it; the released code would stop at such an item when it sums up",
-    "duplicate_id": "the last of the lines counts, as in the released code, which does not say so",
-    "other_count": "not the whole release: the numbers are about the items that are there",
-    "missing_task": "groups and overall are means over the tasks that are there, and say so",
-    "unusual_task_size": "the paper has 50 to 500 items a task: its mean is about other items here",
-    "empty_instruction": "the case stays, but the model is told nothing",
-    "empty_caption": "clip_cap has nothing to compare with: undefined",
-    "no_source": "the task edits a picture and the item has none: what compares with it is undefined",
-    "no_reference": "the task needs a reference and the item has none: what compares with it is undefined",
-    "no_mask": "marked as region based, but there is no mask: L1 counts the whole picture, the judge sees no mask",
-    "unmarked_mask": "there is a mask, though the item is not marked as region based: the mask is used",
-    "more_references": "models get all references; only the first is scored, as in the released code",
-    "mask_size": "the mask is not of the source's size: undefined in paper, resized in corrected",
-    "full_mask": "the mask covers everything: L1 outside of it is undefined",
-    "missing_picture": "the picture is not there: what needs it fails",
-    "unreadable_picture": "the picture cannot be read: what needs it fails",
-    "unusual_pixels": "palette, alpha, 16 bit or CMYK: read as docs/pictures.md says",
-    **common_kinds("rotated_picture", "animated_picture"),
-}
+KINDS = anomaly_kinds(__package__)
 
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:

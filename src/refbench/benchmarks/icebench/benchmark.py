@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
 from refbench.benchmarks.icebench.cases import ICECase, is_checkout, load, not_applicable
-from refbench.benchmarks.icebench.imports import import_replies
 from refbench.benchmarks.icebench.judge import judging
 from refbench.benchmarks.icebench.measures import measuring
-from refbench.benchmarks.icebench.replies import read_corrected, read_paper
+from refbench.benchmarks.icebench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
 from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
 from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many items there are, by task and by every group that a table slices by."""
-    levels = ("kind", "reference", "scope", "source_type", "region")
-    by = {name: Counter(case.groups.get(name, "") for case in dataset.cases) for name in (*levels, "task")}
-    items: dict[str, dict[str, int]] = {
-        level: {name: by[level][name] for name in sorted(by[level]) if name} for level in levels
+    items = {
+        level: ordered_counts(case.groups[level] for case in dataset.cases if case.groups.get(level))
+        for level in ("kind", "reference", "scope", "source_type", "region")
     }
-    items["task"] = {name: by["task"][name] for name in TASKS if name in by["task"]}
-    return {"items": items}
+    return {"items": {**items, "task": ordered_counts((case.groups["task"] for case in dataset.cases), TASKS)}}
 
 
 def output_names(case: ICECase) -> list[str]:

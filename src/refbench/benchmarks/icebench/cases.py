@@ -1,4 +1,7 @@
-"""What only scorers see of an ICE-Bench item, and how its pictures are found by their role."""
+"""ICE-Bench's cases: data.jsonl of the official release, one item a line, pictures beside it under images/.
+
+Lines that cannot be read and tasks that nobody knows give no case; `read_items` tells them for `refbench check`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
 
@@ -52,10 +55,6 @@ def not_applicable(case: ICECase) -> dict[str, str]:
     return away
 
 
-# Files to cases: data.jsonl of the official release, one item a line, pictures beside it under images/.
-#
-# Lines that cannot be read and tasks that nobody knows give no case; `read_items` tells them for `refbench check`.
-
 DATA = "data.jsonl"
 _FOLDERS = ("", "dataset", "data")
 """Where data.jsonl may lie: the README puts the release into dataset/, the archive is called data.zip."""
@@ -79,8 +78,7 @@ class Items:
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every item of a known task, in the order of the file; the others are among the anomalies."""
-    if subset is not None:
-        raise RefBenchError(f"--subset {subset}: ICE-Bench has no subsets")
+    check_subset("ICE-Bench", subset)
     items = read_items(root)
     if not items.cases:
         first = f" (first: {items.oddities[0][1]}, {items.oddities[0][2]})" if items.oddities else ""

@@ -1,21 +1,20 @@
 """Scores to the table: a task's metrics are means over its items, its dimensions and score the released formulas on
-those means, and everything above a task is the unweighted mean over tasks.
+those means, and everything above a task is the unweighted mean over tasks. The paper prints no task score: those are
+our `paper` aggregate on its means.
 """
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib import resources
 
 import numpy as np
 
 from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
 from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
 from refbench.benchmarks.kit.aggregate import macro_slice, slice_within
-from refbench.benchmarks.kit.published import PublishedValue
+from refbench.benchmarks.kit.published import PublishedValue, csv_rows
 from refbench.case import AnyCase, Request
 from refbench.failure import Failure
 from refbench.score import Score
@@ -194,10 +193,6 @@ PAPER = Aggregate(
 )
 
 
-# Numbers that were published: the metric means of the paper's Tables 3 to 8, and the scores that follow from them.
-#
-# The paper prints no task score; those are our `paper` aggregate on its means.
-
 DERIVED = "3-8 by the released formulas"
 _JUDGE = "Qwen2-VL-72B"
 _SIMILARITIES = frozenset({"l1_pose", "l1_canny", "l1_depth", "l1_colorize"})
@@ -212,7 +207,6 @@ def published() -> list[PublishedValue]:
 @lru_cache(maxsize=1)
 def printed() -> tuple[PublishedValue, ...]:
     """The cells of Tables 3 to 8, by the name of their task: Table 8 swaps the numbers 21 and 22."""
-    text = resources.files("refbench.benchmarks.icebench").joinpath("published.csv").read_text("utf-8")
     return tuple(
         PublishedValue(
             model=None,
@@ -223,7 +217,7 @@ def printed() -> tuple[PublishedValue, ...]:
             value=round(1 - float(row["value"]), 6) if row["metric"] in _SIMILARITIES else float(row["value"]),
             table=row["table"],
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in csv_rows("refbench.benchmarks.icebench", "published.csv")
     )
 
 
@@ -264,22 +258,17 @@ def _cases() -> list[ICECase]:
 
 def _scores(values: Sequence[PublishedValue]) -> list[Score]:
     cells = {(value.label, value.slice["task"], value.metric): value.value for value in values}
+    absent = Failure(kind="missing_output", detail="the tables have no number")
     found = []
     for label in dict.fromkeys(value.label for value in values):
         for name, task in TASKS.items():
             for part in PARTS:
+                place = {"case": name, "model": label, "metric": part, "protocol": "paper"}
                 value = cells.get((label, name, part))
-                absent = Failure(kind="missing_output", detail="the tables have no number")
-                applies = part in task.parts
-                found.append(
-                    Score(
-                        case=name,
-                        model=label,
-                        metric=part,
-                        protocol="paper",
-                        value=value if applies else None,
-                        failure=absent if applies and value is None else None,
-                        not_applicable=None if applies else f"no part of {name}",
-                    )
-                )
+                if part not in task.parts:
+                    found.append(Score(**place, not_applicable=f"no part of {name}"))
+                elif value is None:
+                    found.append(Score(**place, failure=absent))
+                else:
+                    found.append(Score(**place, value=value))
     return found

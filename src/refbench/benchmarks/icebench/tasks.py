@@ -58,6 +58,9 @@ LOCAL = (*_LOCAL.values(), TEXT)
 PARTS = (*OFFICIAL, *LOCAL)
 
 
+Scope = Literal["Global", "Local", "Controllable", ""]
+
+
 class Term(Record):
     """A metric's mean on a task as a share of a dimension: `offset + scale * mean`."""
 
@@ -83,7 +86,7 @@ class Task(Record):
     code: str
     kind: Literal["Creating", "Editing"]
     reference: bool
-    scope: Literal["Global", "Local", "Controllable", ""]
+    scope: Scope
     """Empty where the paper has no such group: for creating, and for editing by a reference."""
     dimensions: tuple[Dimension, ...]
     unscored: tuple[str, ...] = ()
@@ -111,81 +114,58 @@ _CAPTION_AND_COLOUR = (Term(part="clip_cap", weight=0.75, scale=2.0), Term(part=
 _SOURCE = (Term(part="clip_src", weight=0.5), Term(part="l1_raw", weight=0.5, scale=-1.0, offset=1.0))
 
 
-def _dimensions(**said: tuple[float, tuple[Term, ...]]) -> tuple[Dimension, ...]:
-    return tuple(Dimension(name=name, weight=said[name][0], terms=said[name][1]) for name in DIMENSIONS if name in said)
+def _task(
+    number: int,
+    name: str,
+    code: str,
+    quality: float,
+    further: Mapping[str, tuple[float, tuple[Term, ...]]],
+    *,
+    scope: Scope = "",
+    unscored: tuple[str, ...] = (),
+) -> Task:
+    """A task whose picture quality counts so much, once as aesthetics and once as imaging, and what else counts."""
+    said = {"aesthetic": (quality, _AES), "imaging": (quality, _IMG), **further}
+    return Task(
+        number=number,
+        name=name,
+        code=code,
+        kind="Creating" if number < _FIRST_EDIT else "Editing",
+        reference="reference_consistency" in further,
+        scope=scope,
+        dimensions=tuple(Dimension(name=d, weight=said[d][0], terms=said[d][1]) for d in DIMENSIONS if d in said),
+        unscored=unscored,
+    )
 
 
 def _creating(number: int, name: str, code: str, part: str = "") -> Task:
     share = 0.25 if part else 1 / 3
-    said = {"aesthetic": (share, _AES), "imaging": (share, _IMG), "prompt_following": (share, _CAPTION)}
+    said: dict[str, tuple[float, tuple[Term, ...]]] = {"prompt_following": (share, _CAPTION)}
     if part:
         said["reference_consistency"] = share, (Term(part=part),)
-    return Task(
-        number=number,
-        name=name,
-        code=code,
-        kind="Creating",
-        reference=bool(part),
-        scope="",
-        dimensions=_dimensions(**said),
-        unscored=("clip_ref",) if part else (),
-    )
+    return _task(number, name, code, share, said, unscored=("clip_ref",) if part else ())
 
 
-def _editing(number: int, name: str, scope: Literal["Global", "Local"]) -> Task:
-    return Task(
-        number=number,
-        name=name,
-        code=name,
-        kind="Editing",
-        reference=False,
-        scope=scope,
-        dimensions=_dimensions(
-            aesthetic=(0.3, _AES),
-            imaging=(0.3, _IMG),
-            prompt_following=(0.3, _CAPTION_AND_QA),
-            source_consistency=(0.1, _SOURCE),
-        ),
-        # How well wanted words can be read off the picture: no metric of the paper, and in no score.
-        unscored=(TEXT,) if name.endswith("Text Render") else (),
-    )
+def _editing(number: int, name: str, scope: Scope) -> Task:
+    # How well wanted words can be read off the picture: no metric of the paper, and in no score.
+    unscored = (TEXT,) if name.endswith("Text Render") else ()
+    said = {"prompt_following": (0.3, _CAPTION_AND_QA), "source_consistency": (0.1, _SOURCE)}
+    return _task(number, name, name, 0.3, said, scope=scope, unscored=unscored)
 
 
 def _controlled(number: int, name: str, code: str, part: str, following: tuple[Term, ...] = _CAPTION) -> Task:
-    return Task(
-        number=number,
-        name=name,
-        code=code,
-        kind="Editing",
-        reference=False,
-        scope="Controllable",
-        dimensions=_dimensions(
-            aesthetic=(0.3, _AES),
-            imaging=(0.3, _IMG),
-            prompt_following=(0.2, following),
-            controllability=(0.2, (Term(part=part),)),
-        ),
-    )
+    said = {"prompt_following": (0.2, following), "controllability": (0.2, (Term(part=part),))}
+    return _task(number, name, code, 0.3, said, scope="Controllable")
 
 
 def _by_reference(number: int, name: str, code: str, part: str) -> Task:
-    return Task(
-        number=number,
-        name=name,
-        code=code,
-        kind="Editing",
-        reference=True,
-        scope="",
-        dimensions=_dimensions(
-            aesthetic=(0.25, _AES),
-            imaging=(0.25, _IMG),
-            prompt_following=(0.2, _CAPTION_AND_QA),
-            reference_consistency=(0.2, (Term(part=part),)),
-            source_consistency=(0.1, _SOURCE),
-        ),
-    )
+    matched = 0.2, (Term(part=part),)
+    following, source = (0.2, _CAPTION_AND_QA), (0.1, _SOURCE)
+    said = {"prompt_following": following, "reference_consistency": matched, "source_consistency": source}
+    return _task(number, name, code, 0.25, said)
 
 
+_FIRST_EDIT = 5
 _GLOBAL = (
     *("Color Editing", "Motion Editing", "Face Editing", "Texture Editing", "Style Editing", "Scene Editing"),
     *("Subject Addition", "Subject Removal", "Subject Change", "Text Render", "Text Removal", "Composite Editing"),
@@ -201,7 +181,7 @@ _ALL = (
     _creating(2, "Face Reference Creating", "Face Reference Generation", "face_ref"),
     _creating(3, "Style Reference Creating", "Style Reference Generation", "style_ref"),
     _creating(4, "Subject Reference Creating", "Subject Reference Generation", "dino_ref"),
-    *(_editing(number, name, "Global") for number, name in enumerate(_GLOBAL, 5)),
+    *(_editing(number, name, "Global") for number, name in enumerate(_GLOBAL, _FIRST_EDIT)),
     *(_editing(number, name, "Local") for number, name in enumerate(_LOCAL_EDITS, 17)),
     _controlled(23, "Pose-guided Generation", "Pose-guided Generation", "l1_pose"),
     _controlled(24, "Edge-guided Generation", "Edge-guided Generation", "l1_canny"),

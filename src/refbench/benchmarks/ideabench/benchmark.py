@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
 from refbench.benchmarks.ideabench.cases import CATEGORIES, PARTS, SUBSETS, IdeaCase, is_checkout, load
-from refbench.benchmarks.ideabench.imports import import_replies
 from refbench.benchmarks.ideabench.judge import judging
-from refbench.benchmarks.ideabench.replies import read_corrected, read_paper
+from refbench.benchmarks.ideabench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.ideabench.table import (
     CORRECTED,
     FAILURE_RATE,
@@ -23,7 +21,7 @@ from refbench.benchmarks.ideabench.table import (
     published,
 )
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
 from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 
@@ -31,19 +29,17 @@ from refbench.benchmarks.kit.published import read_faults
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many tasks, cases and questions there are, by category, for judges and for people."""
     cases = dataset.cases
-    by = {
-        "tasks": Counter(category for category, _ in {(c.groups["category"], c.groups["task"]) for c in cases}),
-        "cases": Counter(case.groups["category"] for case in cases),
-        "cases for a judge": Counter(case.groups["category"] for case in cases if case.details.judged),
+    tasks = {(case.groups["category"], case.groups["task"]) for case in cases}
+    judged = [case for case in cases if case.details.judged]
+    return {
+        "tasks": ordered_counts((category for category, _ in tasks), CATEGORIES),
+        "cases": ordered_counts((case.groups["category"] for case in cases), CATEGORIES),
+        "cases for a judge": ordered_counts((case.groups["category"] for case in judged), CATEGORIES),
+        "questions": {
+            "for a judge": sum(len(case.details.auto) for case in cases),
+            "for people": sum(len(case.details.human) for case in cases),
+        },
     }
-    found: dict[str, Any] = {
-        what: {category: counts[category] for category in CATEGORIES if counts[category]} for what, counts in by.items()
-    }
-    found["questions"] = {
-        "for a judge": sum(len(case.details.auto) for case in cases),
-        "for people": sum(len(case.details.human) for case in cases),
-    }
-    return found
 
 
 GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["questions 1 to 4 earned"] * 2)

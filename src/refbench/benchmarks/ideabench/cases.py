@@ -1,20 +1,23 @@
-"""The names of IDEA-Bench: its categories, questions and calls, and what only scorers see of a case."""
+"""IDEA-Bench's cases: its categories, questions and calls, and the official layout under any root.
+
+Nothing is repaired; what is odd is told. The category of a case comes from the flags of its meta.json; where names or
+files say something else, the flags stand and the conflict is reported.
+"""
 
 from __future__ import annotations
 
-import csv
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.published import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -106,7 +109,7 @@ def category_of(*, reference: bool, several_references: bool, several_outputs: b
     return "I2I" if reference else "T2I"
 
 
-# The groups of the printed tables and their leaf tasks, as data, and which of them a task of the release is in.
+# --- groups of the printed tables and their leaf tasks --------------------------------------------------------------
 
 
 class Group(Record):
@@ -122,7 +125,6 @@ class Group(Record):
 @cache
 def groups() -> tuple[Group, ...]:
     """All 58, by category, in the order of the project page."""
-    text = resources.files("refbench.benchmarks.ideabench").joinpath("groups.csv").read_text("utf-8")
     return tuple(
         Group(
             category=row["category"],
@@ -131,7 +133,7 @@ def groups() -> tuple[Group, ...]:
             words=tuple(row["words"].split("|")),
             leaves=tuple(row["leaves"].split(";")),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in csv_rows("refbench.benchmarks.ideabench", "groups.csv")
     )
 
 
@@ -167,7 +169,7 @@ def _plain(name: str) -> str:
     return " ".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
-# The questions of a case: those for a judge (auto_eval.jsonl) and those for people (eval.json).
+# --- questions, for a judge (auto_eval.jsonl) and for people (eval.json) --------------------------------------------
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -272,10 +274,7 @@ def _standard(texts: Mapping[str, str], digit: str, word: str) -> str:
     return ""
 
 
-# Files to cases: the official IDEA-Bench layout under any root. Nothing is repaired; what is odd is told.
-#
-# The category of a case comes from the flags of its meta.json; where names or files say something else, the flags
-# stand and the conflict is reported.
+# --- files to cases -------------------------------------------------------------------------------------------------
 
 META, INSTRUCTION, AUTO, HUMAN = "meta.json", "instruction.txt", "auto_eval.jsonl", "eval.json"
 ROLE = "reference"
@@ -301,8 +300,7 @@ class Release:
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every case that has a meta.json and an instruction, or those with questions for a judge."""
-    if subset is not None and subset not in SUBSETS:
-        raise RefBenchError(f"--subset {subset}: IDEA-Bench has the subsets {', '.join(SUBSETS)}")
+    check_subset("IDEA-Bench", subset, SUBSETS)
     release = read_release(root)
     cases = tuple(case for case in release.cases if subset != "auto" or case.details.auto)
     if not cases:

@@ -1,6 +1,5 @@
-"""The one picture that the released scripts make of a question's pictures, and the card that shows how many there are.
-
-Sizes, gaps and order are those of the release. Pillow does all of it, as there: file by file, without EXIF rotation.
+"""What is asked of the judge: each of the six questions three times, in `paper` about one stitched picture, in
+`corrected` about the pictures themselves. The words of the questions are those of the user's official files.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from refbench.benchmarks.ideabench.cases import CALLS, IdeaCase, Question, data_root, part
 from refbench.benchmarks.ideabench.replies import CONTRACT
+from refbench.benchmarks.kit.asks import request_of
 from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.chat import ChatPicture, ChatRequest, ChatText
@@ -89,9 +89,6 @@ def _jpeg(picture: Image.Image) -> bytes:
     picture.save(data, format="JPEG")
     return data.getvalue()
 
-
-# What is asked of the judge: each of the six questions three times, in `paper` about one stitched picture, in
-# `corrected` about the pictures themselves. The words of the questions are those of the user's official files.
 
 MAX_TOKENS = 8192
 
@@ -179,14 +176,13 @@ def corrected_request(case: IdeaCase, question: Question, material: Material) ->
     known = _inputs(case, material)
     inputs = {name: known[name] for name in question.inputs if name in known}
     outputs = _outputs(question, material)
-    parts: list[ChatText | ChatPicture] = [ChatText(text=_introduction(question, len(inputs), outputs))]
+    parts: list[str | SentPicture] = [_introduction(question, len(inputs), outputs)]
     for number, picture in enumerate(inputs.values(), 1):
-        parts += [ChatText(text=f"Reference {number}:"), _picture(picture)]
+        parts += [f"Reference {number}:", picture]
     for name, picture in outputs.items():
-        parts += [ChatText(text=f"Result {question.outputs.index(name) + 1}:"), _picture(picture)]
-    values = {"question": question.text, "format": CONTRACT.format_text()}
-    parts.append(ChatText(text=filled(_own("question"), values)))
-    request = ChatRequest(parts=tuple(parts), max_tokens=MAX_TOKENS, json_schema=CONTRACT.json_schema())
+        parts += [f"Result {question.outputs.index(name) + 1}:", picture]
+    text = filled(_own("question"), {"question": question.text, "format": CONTRACT.format_text()})
+    request = request_of([*parts, text], CONTRACT, MAX_TOKENS)
     if not outputs:
         return request, _no_output(question)
     if question.counts is not None:
@@ -198,21 +194,14 @@ def corrected_request(case: IdeaCase, question: Question, material: Material) ->
 
 
 def _introduction(question: Question, n_inputs: int, outputs: Mapping[str, SentPicture]) -> str:
-    shown = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in _counts(n_inputs, len(outputs)) if count]
+    counts = ((n_inputs, "reference"), (len(outputs), "result"))
+    shown = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     absent = [f"result {n}" for n, name in enumerate(question.outputs, 1) if name not in outputs]
     missing = ""
     if absent:
-        values = {
-            "wanted": str(len(question.outputs)),
-            "there": str(len(outputs)),
-            "absent": " and ".join(absent),
-        }
-        missing = f" {filled(_own('missing'), values)}"
+        counts_of = {"wanted": str(len(question.outputs)), "there": str(len(outputs))}
+        missing = f" {filled(_own('missing'), {**counts_of, 'absent': ' and '.join(absent)})}"
     return filled(_own("separate"), {"shown": ", then ".join(shown), "missing": missing})
-
-
-def _counts(n_inputs: int, n_outputs: int) -> Sequence[tuple[int, str]]:
-    return (n_inputs, "reference"), (n_outputs, "result")
 
 
 def _counted(wanted: int, there: int) -> str:
@@ -246,10 +235,6 @@ def _outputs(question: Question, material: Material) -> dict[str, SentPicture]:
 def _no_output(question: Question) -> Failure:
     asked = ", ".join(question.outputs) or "no output"
     return Failure(kind="missing_output", detail=f"the question is about {asked}, of which the model has given none")
-
-
-def _picture(sent: SentPicture) -> ChatPicture:
-    return ChatPicture(sha256=sent.sha256, detail="high")
 
 
 def wording_sha256() -> str:

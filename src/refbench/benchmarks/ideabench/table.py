@@ -1,4 +1,9 @@
-"""Answers to scores: the gates of one call, the mean of the three calls, and which questions failed."""
+"""Answers to scores to the table: the gates of one call, the mean of the three calls, and which questions failed.
+
+In per cent: a task is the mean over its cases, a category the unweighted mean over its tasks (or over groups of tasks,
+as the human tables have it), overall the mean over categories. Daggers mark results that were painted from prompts
+that a language model rewrote.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +21,16 @@ from refbench.benchmarks.ideabench.cases import (
     LISTED,
     PARTS,
     QUESTIONS,
-    Category,
     IdeaCase,
-    IdeaDetails,
-    Question,
     part,
 )
 from refbench.benchmarks.kit.aggregate import macro_slice
 from refbench.benchmarks.kit.definition import Derived
 from refbench.benchmarks.kit.published import FailureRate, PublishedValue, published_values, with_totals
-from refbench.case import Request
 from refbench.failure import Failure
 from refbench.output import Output
 from refbench.score import Score
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, slice_mean, tabulate
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, slice_mean
 
 SCORE, FAILURE_RATE = "score", "failure_rate"
 NO_QUESTIONS = "the case has no six questions for a judge"
@@ -130,23 +131,9 @@ def not_applicable(case: IdeaCase) -> dict[str, str]:
     return {} if case.details.judged else dict.fromkeys((*PARTS, SCORE, FAILURE_RATE), NO_QUESTIONS)
 
 
-# Daggers: results that were not painted from the case itself but from prompts that a language model rewrote.
-
 DAGGER = "†"
 REPHRASED = "rephrased"
 """The key of an Output's provenance that says so: `unsupported` or `always`, and `no` where it was not needed."""
-
-Regime = Literal["native", "unsupported", "always"]
-
-
-def regime_of(label: str) -> Regime:
-    """How the model of a printed row was fed: as it is, rephrased where it cannot take the case, or always.
-
-    Table 13 has both regimes for the same models; the page writes `+ GPT-4o` where the paper has a dagger.
-    """
-    if label.rstrip(DAGGER).endswith("-T2I"):
-        return "always"
-    return "unsupported" if label.endswith((DAGGER, "+ GPT-4o")) else "native"
 
 
 def notes(cases: Sequence[IdeaCase], outputs: Iterable[Output]) -> list[str]:
@@ -166,9 +153,6 @@ def notes(cases: Sequence[IdeaCase], outputs: Iterable[Output]) -> list[str]:
         found.append(f"{model}{DAGGER} was given rewritten prompts ({how}): cases by category {where}")
     return found
 
-
-# Scores to the table, in per cent: a task is the mean over its cases, a category the unweighted mean over its tasks
-# (or over groups of tasks, as the human tables have it), overall the mean over categories.
 
 PER_CENT = 100.0
 BY_GROUPS = "score@groups"
@@ -262,14 +246,7 @@ def _aggregate(measures: tuple[Measure, ...], *, listed: bool, imputed: dict[str
 
 CORRECTED = _aggregate((_RATE, _GROUPED, _SCORE), listed=False, imputed={})
 PAPER = _aggregate((_RATE, _SCORE), listed=True, imputed=ABSENT)
-HUMAN = _aggregate((_GROUPED,), listed=False, imputed=ABSENT)
-"""The leaderboard of people's marks: leaf tasks to groups, groups to categories, all tasks, what is absent is 0."""
 
-
-# Numbers that were published, and how the averages among them follow from the cells they are made of.
-
-Cells = Mapping[tuple[str, str], float]
-"""(label, column) to the printed number; what is not there was printed as a dash."""
 
 _NAMES = {"overall": (), "category": ("category",), "group": ("category", "group")}
 
@@ -277,53 +254,6 @@ _NAMES = {"overall": (), "category": ("category",), "group": ("category", "group
 def published() -> list[PublishedValue]:
     """All cells with a number. No model's pictures or replies were released, so none has a `model`."""
     return published_values("refbench.benchmarks.ideabench", _NAMES)
-
-
-def category_from_groups(cells: Cells, category: Category, groups: Sequence[str]) -> dict[str, float]:
-    """A category of the human tables from its groups, by our aggregate of people's marks: each group is one case."""
-    cases = [_case(category, group, group) for group in groups]
-    return _values(_rows(HUMAN, cases, cells), BY_GROUPS, {"level": "category", "category": category})
-
-
-def overall_from_categories(cells: Cells) -> dict[str, float]:
-    """The overall number from five categories, by the aggregate of `paper`: each category is one case of a listed
-    task, and a category without a number is one without outputs."""
-    cases = [_case(name, name, name) for name in CATEGORIES]
-    return _values(_rows(PAPER, cases, cells), SCORE, {"level": "overall"})
-
-
-def _case(category: Category, group: str, name: str) -> IdeaCase:
-    questions = tuple(Question(text="") for _ in range(QUESTIONS))
-    return IdeaCase(
-        id=name,
-        request=Request(instruction=""),
-        groups={"category": category, "group": group, "task": name},
-        cluster=name,
-        stratum=category,
-        details=IdeaDetails(uid=min(LISTED[category]), auto=questions),
-    )
-
-
-def _rows(aggregate: Aggregate, cases: Sequence[IdeaCase], cells: Cells) -> list[Row]:
-    absent = Failure(kind="missing_output", detail="the table has no number")
-    scores = []
-    for label in dict.fromkeys(label for label, _ in cells):
-        for case in cases:
-            printed = cells.get((label, case.id))
-            state = {"failure": absent} if printed is None else {"value": printed / PER_CENT}
-            place = {"case": case.id, "model": label, "protocol": "paper"}
-            scores.append(Score.model_validate({**place, "metric": SCORE, **state}))
-            scores.append(Score.model_validate({**place, "metric": FAILURE_RATE, "not_applicable": NO_OUTPUT}))
-    return tabulate("paper", aggregate, scores, cases, draws=0)
-
-
-def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[str, float]:
-    mine = (row for row in rows if row.metric == metric and dict(row.slice) == dict(where))
-    return {row.model: row.value for row in mine if row.value is not None}
-
-
-# The table of the judge's failures, in the shape of the paper's Table 11: questions, failed ones and their share for
-# each judge and model, and over all models.
 
 
 def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:

@@ -1,11 +1,13 @@
 """What can be odd in any benchmark's pictures, and the list of anomalies made of it.
 
-A benchmark declares the kinds it tells of, each with what it does to cases and scores, and adds its own checks.
+A benchmark declares the kinds it tells of and adds its own checks.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
+from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
@@ -18,18 +20,11 @@ Oddity: TypeAlias = tuple[str, str, str]
 """The kind of an anomaly, where it is, and what it is: the place is a case or file, or a part of a case."""
 
 _FORMATS = {"jpg": "jpeg", "tif": "tiff"}
-_COMMON_KINDS = {
-    "wrong_extension": "harmless: the format is taken from the bytes",
-    "unusual_pixels": "palette, greyscale, alpha or CMYK: read as docs/pictures.md says",
-    "rotated_picture": "an EXIF rotation is applied in corrected, not in paper",
-    "animated_picture": "the first frame counts",
-    "colour_profile": "an ICC profile is ignored",
-}
 
 
-def common_kinds(*names: str) -> dict[str, str]:
-    """Kinds with what they mean in most benchmarks. What a missing or unreadable picture does is each one's own."""
-    return {name: _COMMON_KINDS[name] for name in names}
+def anomaly_kinds(package: str) -> dict[str, str]:
+    """The kinds that a benchmark tells of, each with what it does to cases and scores: its anomalies.toml."""
+    return tomllib.loads(resources.files(package).joinpath("anomalies.toml").read_text("utf-8"))
 
 
 def list_anomalies(
@@ -72,9 +67,14 @@ def picture_oddities(
     yield from ((kind, part, detail) for kind, (odd, detail) in checks.items() if odd and kind in kinds)
 
 
-def instruction_oddities(case: AnyCase, name: str) -> Iterator[Oddity]:
-    """What is odd about a case's instruction, which the benchmark's files call `name`."""
+def request_oddities(
+    dataset: Dataset, case: AnyCase, kinds: Collection[str], *, instruction: str = "instruction", first: int = 1
+) -> Iterator[Oddity]:
+    """What is odd about a case's instruction, under the name that the benchmark has for it, and about its pictures by
+    their numbers."""
     if not case.request.instruction:
-        yield f"empty_{name}", "", ""
+        yield f"empty_{instruction}", "", ""
     if "\ufffd" in case.request.instruction:
-        yield f"undecodable_{name}", "", ""
+        yield f"undecodable_{instruction}", "", ""
+    for number, picture in enumerate(case.request.pictures, first):
+        yield from picture_oddities(picture.name, picture_facts(dataset, picture), kinds, part=str(number))

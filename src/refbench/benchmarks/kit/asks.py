@@ -65,7 +65,10 @@ def asks(
     measures = {part: ranges[0]} if combined is not None else dict(zip(names.values(), ranges, strict=True))
 
     def declared(ask: Callable[[AnyCase, Material], Parts]) -> Call:
-        return Call(part, measures, lambda case, shown: request_of(ask(case, shown), reads, max_tokens), read)
+        def request(case: AnyCase, shown: Material) -> ChatRequest:
+            return request_of(_with_format(ask(case, shown), reads), reads, max_tokens)
+
+        return Call(part, measures, request, read)
 
     return declared
 
@@ -76,14 +79,14 @@ def last_mark(label: str, low: float, high: float, *, whole: bool = True) -> Con
 
 
 def request_of(parts: Parts, contract: Contract | None = None, max_tokens: int = MAX_TOKENS) -> ChatRequest:
-    """Texts and pictures as one request. With a contract, the form of the reply is said at the end and enforced where
-    the provider can."""
-    said = [ChatText(text=p) if isinstance(p, str) else ChatPicture(sha256=p.sha256, detail="high") for p in parts]
-    if contract is None:
-        return ChatRequest(parts=tuple(said), max_tokens=max_tokens)
-    text = contract.format_text()
-    if said and isinstance(last := said[-1], ChatText):
-        text = f"{last.text.strip()}\n\n{text}"
-        said.pop()
-    asked = (*said, ChatText(text=text))
-    return ChatRequest(parts=asked, max_tokens=max_tokens, json_schema=contract.json_schema())
+    """Texts and pictures as one request; with a contract, the form of the reply is enforced where the provider can."""
+    asked = [ChatText(text=p) if isinstance(p, str) else ChatPicture(sha256=p.sha256, detail="high") for p in parts]
+    schema = contract.json_schema() if contract else None
+    return ChatRequest(parts=tuple(asked), max_tokens=max_tokens, json_schema=schema)
+
+
+def _with_format(parts: Parts, contract: Contract) -> Parts:
+    """The form of the reply is said at the end of the last text."""
+    if parts and isinstance(last := parts[-1], str):
+        return [*parts[:-1], f"{last.strip()}\n\n{contract.format_text()}"]
+    return [*parts, contract.format_text()]

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total
 from refbench.benchmarks.kit.asks import Call, Range
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.benchmarks.kit.definition import (
     Asked,
     Asking,
@@ -247,8 +247,7 @@ def _loader(
 
     def load_dataset(root: Path, subset: str | None = None) -> Dataset:
         bench = made()
-        if subset is not None:
-            raise RefBenchError(f"--subset {subset}: {bench.title} has no subsets")
+        check_subset(bench.title, subset)
         found = load(root)
         dataset = found if isinstance(found, Dataset) else Dataset(bench.name, root, root, tuple(found))
         for part, metric in measured_by(bench, dataset.cases):
@@ -301,6 +300,10 @@ def _protocol(
     read = variant.scores
     if read is None and variant.read is not None:
         read = partial(_read_plainly, asking.parts, variant.read, protocol)
+    if variant.total is not None and callable(_total(variant.total).rule) and not _total(variant.total).of_means:
+        raise RefBenchError(
+            f"{name}: a formula as the total of {protocol} is over means: write Total(..., of_means=True)"
+        )
     changed = replace(
         rules,
         imputed=variant.imputed,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import read_facts
-from refbench.record import Record
+from refbench.record import Record, RefBenchError
 
 PICTURE_ANOMALIES = {
     "missing_picture": "the picture is not there: the case cannot be run",
@@ -33,6 +34,7 @@ class Dataset:
     benchmark: str
     root: Path
     picture_root: Path
+    """The names of pictures in the cases start from here."""
     cases: tuple[AnyCase, ...]
     subset: str | None = None
     outside: frozenset[str] = frozenset()
@@ -54,6 +56,21 @@ class Dataset:
             if not self.path(picture).is_file()
         }
         return unjudged({case: f"{name} is not there" for case, name in gone.items()})
+
+
+def check_subset(title: str, subset: str | None, subsets: Iterable[str] = ()) -> None:
+    """Raises where a benchmark has no such subset."""
+    there = tuple(subsets)
+    if subset is not None and subset not in there:
+        names = f"the subsets {', '.join(there)}" if there else "no subsets"
+        raise RefBenchError(f"--subset {subset}: {title} has {names}")
+
+
+def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) -> dict[str, int]:
+    """How often each value is there, in the order given or else sorted, numbers by size; zeros are left out."""
+    counts = Counter(values)
+    by_size = sorted(counts, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+    return {name: counts[name] for name in (by_size if order is None else order) if counts[name]}
 
 
 def unjudged(why: Mapping[str, str]) -> str:

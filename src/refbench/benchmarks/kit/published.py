@@ -28,9 +28,15 @@ class PublishedValue(Record):
     subset: str | None = None
 
 
-def published_values(package: str, names: Mapping[str, Sequence[str]]) -> list[PublishedValue]:
+def csv_rows(package: str, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file that a benchmark's package ships."""
+    return list(csv.DictReader(resources.files(package).joinpath(name).read_text("utf-8").splitlines()))
+
+
+def published_values(
+    package: str, names: Mapping[str, Sequence[str]], subset: str | None = None
+) -> list[PublishedValue]:
     """All numbers of a package's published.csv; `names` says which columns name a slice of each level."""
-    text = resources.files(package).joinpath("published.csv").read_text("utf-8")
     return [
         PublishedValue(
             model=row.get("model") or None,
@@ -40,8 +46,9 @@ def published_values(package: str, names: Mapping[str, Sequence[str]]) -> list[P
             slice={"level": row["level"], **{name: row[name] for name in names[row["level"]]}},
             value=float(row["value"]),
             table=row["table"],
+            subset=subset,
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in csv_rows(package, "published.csv")
     ]
 
 

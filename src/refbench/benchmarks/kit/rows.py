@@ -27,15 +27,22 @@ def rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a JSON file (a list of objects), of JSON lines, CSV or Parquet; what is not understood is an error
     that names its place."""
     if path.suffix.lower() == ".json":
-        try:
-            found = orjson.loads(_text(path))
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{path}: not valid JSON ({error})") from error
+        found = json_file(path)
         if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
             raise RefBenchError(f"{path}: a list of objects is wanted")
         yield from found
     else:
         yield from (row for _, row in rows_of(path)[0])
+
+
+def json_file(path: Path) -> Any:
+    """What a JSON file holds."""
+    try:
+        return orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
 
 
 def case(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
 from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
@@ -23,23 +22,22 @@ from refbench.benchmarks.multibanana.cases import (
     is_checkout,
     load,
 )
-from refbench.benchmarks.multibanana.imports import import_replies
 from refbench.benchmarks.multibanana.judge import judging
-from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
+from refbench.benchmarks.multibanana.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.multibanana.table import AGGREGATE, published
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many sets there are, by task, group, number of references, tag and source."""
-    by = {name: Counter(case.groups[name] for case in dataset.cases) for name in ("group", "task", "n_refs", "source")}
-    tags = Counter(tag for case in dataset.cases for tag in case.tags)
+    cases = dataset.cases
+    by = {name: [case.groups[name] for case in cases] for name in ("group", "task", "n_refs", "source")}
     return {
         "sets": {
-            "group": {name: by["group"][name] for name in GROUPS if name in by["group"]},
-            "task": {name: by["task"][name] for name in TASKS if name in by["task"]},
-            "n_refs": {name: by["n_refs"][name] for name in sorted(by["n_refs"], key=int)},
-            "tag": {name: tags[name] for name in TAGS.values() if name in tags},
-            "source": dict(sorted(by["source"].items())),
+            "group": ordered_counts(by["group"], GROUPS),
+            "task": ordered_counts(by["task"], TASKS),
+            "n_refs": ordered_counts(by["n_refs"]),
+            "tag": ordered_counts((tag for case in cases for tag in case.tags), TAGS.values()),
+            "source": ordered_counts(by["source"]),
         }
     }
 

@@ -1,4 +1,8 @@
-"""The names of MultiBanana: its criteria and their weights, its 36 tasks, and what only scorers see of a set."""
+"""MultiBanana's cases: its criteria, weights and 36 tasks, and the official layout as the official scripts probe it.
+
+Nothing is repaired: what the official probing would not see is not seen here either, and is told as an oddity. How many
+sets there are is told by `describe`, never asserted: the paper's counts and the release may differ.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -113,9 +117,7 @@ class MultiBananaDetails(Record):
 MultiBananaCase: TypeAlias = Case[MultiBananaDetails]
 
 
-# The official directory layout, from file names alone: one listing a directory, no file is opened.
-#
-# Nothing is repaired: what the official probing would not see is not seen here either, and is told as an oddity.
+# --- the layout, from file names alone: one listing a directory, no file is opened ----------------------------------
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 """Probed in this order, lower-case only; the first hit is the reference."""
@@ -276,7 +278,7 @@ def _set_oddities(files: SetFiles, by_index: Mapping[int, Sequence[str]], task: 
             yield "duplicate_reference", f"{ordered[0]} is taken, {', '.join(ordered[1:])} is not seen"
 
 
-# Difficulty tags from a task directory's types.json, whose exact form is not certain: text or list, padded or not.
+# --- difficulty tags, from types.json, whose exact form is not certain ----------------------------------------------
 
 TYPES = "types.json"
 
@@ -329,10 +331,9 @@ def _labels(value: Any) -> Iterable[str]:
     return [str(value)]
 
 
-# Where each reference came from, by from_where.csv. Its columns are not documented, so they are recognised.
-#
-# A column of file names, one of words for real or generated, and, where the file names have no directory, one of
-# task directories. What cannot be recognised is told, and the source stays unknown.
+# --- where each reference came from, by from_where.csv --------------------------------------------------------------
+# Its columns are not documented, so they are recognised: one of file names, one of words for real or generated, and,
+# where the file names have no directory, one of task directories. What cannot be recognised is told.
 
 FROM_WHERE = "from_where.csv"
 
@@ -446,17 +447,14 @@ def _cell(row: Sequence[str], at: int) -> str:
     return row[at] if at < len(row) else ""
 
 
-# Files to cases: the official MultiBanana layout, read as the official scripts probe it, references from 0.
-#
-# How many sets there are is told by `describe`, never asserted: the paper's counts and the release may differ.
+# --- files to cases -------------------------------------------------------------------------------------------------
 
 ROLE = "reference"
 
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every set that has a prompt and a reference 0, task by task; the others are among the anomalies."""
-    if subset is not None:
-        raise RefBenchError(f"--subset {subset}: MultiBanana has no subsets")
+    check_subset("MultiBanana", subset)
     place = data_root(root)
     if place is None:
         raise RefBenchError(f"{root} holds no sets: give --data the folder of the task directories (single, add, ...)")

@@ -1,4 +1,4 @@
-"""The readers of the judge's replies, one for each protocol.
+"""The judge's replies: the files of the released scripts as evidence, and their readers, one for each protocol.
 
 A reply is hostile text: no reader raises, none takes more than time linear in the length of the reply, and
 none gives a mark that is not written there for that criterion.
@@ -9,17 +9,24 @@ the reply, however they are dressed up, and keeps the criteria apart: one that i
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from refbench import judges
-from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST, Criterion
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
+from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST, PART, Criterion, task_of
+from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Reading, Scale
 from refbench.judges.dialects import Dialect
 from refbench.judges.values import Pairs, decoded_places, objects
+from refbench.record import RefBenchError, clean_text
 
 ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""
@@ -230,3 +237,72 @@ def _json_mark(item: Any) -> Mark:
         return _in_range(item)
     said = repr(item[:40]) if isinstance(item, str) else type(item).__name__
     return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said}")
+
+
+# --- replies given elsewhere ---------------------------------------------------------------------------------
+
+
+_SUFFIX = "_judge.txt"
+
+File = tuple[str, str]
+"""Task directory and number of the set."""
+
+
+def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
+    """Find the files of one judge. They do not name the model: it is `models`' only name, else the folder's."""
+    model = only_model(models, folder.resolve().name, "MultiBanana's judge files of one folder are")
+    place, by_judge = _find(folder)
+    if judge is None and len(by_judge) > 1:
+        raise RefBenchError(f"{place} holds files of the judges {', '.join(sorted(by_judge))}: choose one by --judge")
+    chosen = judge if judge is not None else next(iter(by_judge))
+    if chosen not in by_judge:
+        raise RefBenchError(f"--judge {chosen}: {place} has files of {', '.join(sorted(by_judge))} only")
+    known: dict[File, str] = {}
+    for case in dataset.cases:
+        known[case.details.task_dir, case.details.number] = case.id
+    for case in dataset.cases:  # a folder of replies may spell `3_obj` where the data has `3_object`
+        known.setdefault((case.groups["task"], case.details.number), case.id)
+    matched: dict[str, Path] = {}
+    unknown = []
+    for (directory, number), path in by_judge[chosen].items():
+        task = task_of(directory)
+        case_id = known.get((directory, number)) or known.get((task.name if task else directory, number))
+        if case_id is None or case_id in matched:
+            unknown.append(clean_text(f"{directory}/{path.name}"))
+        else:
+            matched[case_id] = path
+    if not matched:
+        raise RefBenchError(f"none of the replies in {place} is for a set of {dataset.root}: is --data the right one?")
+
+    def replies() -> Iterator[tuple[Purpose, Evidence]]:
+        for case_id, path in matched.items():
+            purpose = Purpose(case=case_id, model=model, judge=chosen, part=PART)
+            yield imported_reply("multibanana", purpose, reply_in(path), place_in(place, path))
+
+    return ImportedReplies(judge=chosen, models=(model,), replies=replies, unknown=tuple(unknown))
+
+
+def _find(folder: Path) -> tuple[Path, dict[str, dict[File, Path]]]:
+    """The judge files of each judge, in the folder or in `data` inside it."""
+    if not folder.is_dir():
+        raise RefBenchError(f"{folder} is not there: give --replies a folder with task directories inside")
+    for place in (folder, folder / "data"):
+        if found := _judge_files(place):
+            return place, found
+    raise RefBenchError(f"{folder} holds no judge files such as 3_back/006_gpt{_SUFFIX}: give --replies their folder")
+
+
+def _judge_files(place: Path) -> dict[str, dict[File, Path]]:
+    found: dict[str, dict[File, Path]] = {}
+    try:
+        directories = [name for name in sorted(os.listdir(place)) if task_of(name) and (place / name).is_dir()]
+        for directory in directories:
+            for name in sorted(os.listdir(place / directory)):
+                number, _, judge = name.removesuffix(_SUFFIX).partition("_")
+                if name.endswith(_SUFFIX) and number and judge:
+                    found.setdefault(clean_text(judge), {})[directory, number] = place / directory / name
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
+    return found

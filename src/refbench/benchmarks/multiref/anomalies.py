@@ -1,10 +1,10 @@
-"""What is odd in a copy of MultiRef-Bench, kind by kind, with what it does to cases and scores."""
+"""What is odd in a copy of MultiRef-Bench; anomalies.toml says what each kind does to cases and scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from refbench.benchmarks.kit.anomalies import Oddity, common_kinds, list_anomalies, picture_facts, picture_oddities
+from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
 from refbench.benchmarks.kit.dataset import Anomaly, Dataset
 from refbench.benchmarks.multiref.cases import (
     CAPTION_MARK,
@@ -19,31 +19,7 @@ from refbench.benchmarks.multiref.cases import (
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts
 
-KINDS = {
-    "unread_entry": "left out: the entry is in none of the known forms",
-    "other_file": "not read: another file has the same split; of several the last by name is taken",
-    "missing_split": "its rows are not in the table, and overall is about the other split",
-    "other_count": "the table is about the entries that are there",
-    "duplicate_id": "left out: the first entry of that id stays",
-    "unknown_type": "ignored: none of the ten reference types",
-    "outside_path": "not used: the path leaves the checkout",
-    "missing_reference": "the type is neither shown nor measured, and the case has no fidelity",
-    "several_instances": "the released code stops at a list; here each subject or pose that was shown is measured",
-    "unseen_reference": "paper compares with the first of the list, corrected with the one that was drawn and shown",
-    "drawn_box": "the entry has no bbox_value: corrected takes the box from the drawing, by a threshold",
-    "jpeg_map": "a map kept as JPEG: paper counts its ringing, corrected goes by thresholds that survive it",
-    "other_size": "the map has another size than the original picture: it is resized as the protocol says",
-    "missing_picture": "the file is not there: the model cannot be shown it, and what is measured against it fails",
-    "unreadable_picture": "the file cannot be read: what is measured against it fails",
-    "missing_target": "no original or golden picture: the case is not in the truth row",
-    "token_not_in_prompt": "the prompt does not name this picture; it is shown all the same, behind the others",
-    "caption_not_in_prompt": "the caption is a reference that the model is not told",
-    "missing_enhanced": "it cannot be judged under prompt=enhanced",
-    "changed_enhanced": "its enhanced prompt lost a token or changed the caption; it is used as it is",
-    "unknown_category": "in no category, and not in the real-world number, which is a mean over categories",
-    "picture_count": "other than the two to six pictures that the paper has",
-    **common_kinds("rotated_picture", "wrong_extension"),
-}
+KINDS = anomaly_kinds(__package__)
 
 _ANY_SIZE = frozenset({"sketch"})
 """Kept at about 256 pixels, whatever the size of the original."""

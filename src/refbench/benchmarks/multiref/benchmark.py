@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
 from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
 from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
-from refbench.benchmarks.multiref.imports import import_replies
 from refbench.benchmarks.multiref.judge import judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
@@ -28,11 +26,10 @@ from refbench.benchmarks.multiref.measures import (
     not_applicable,
     ratio_to_truth,
 )
+from refbench.benchmarks.multiref.replies import OVERALL_PART, REFERENCES_PART, import_replies
 from refbench.benchmarks.multiref.table import (
     CORRECTED,
-    OVERALL_PART,
     PAPER,
-    REFERENCES_PART,
     published,
     read_scores,
 )
@@ -40,14 +37,13 @@ from refbench.benchmarks.multiref.table import (
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many cases there are, by split, category, combination, number of references and reference type."""
-    by = {
-        name: Counter(case.groups[name] for case in dataset.cases if name in case.groups)
-        for name in ("split", "category", "combination", "n_refs")
+    order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
+    counts = {
+        group: ordered_counts((case.groups[group] for case in dataset.cases if group in case.groups), names)
+        for group, names in order.items()
     }
-    types = Counter(kind for case in dataset.cases for kind in case.details.types)
-    order = {"category": [*CATEGORIES, "unknown"], "n_refs": sorted(by["n_refs"], key=int)}
-    counts = {name: {key: by[name][key] for key in order.get(name, sorted(by[name])) if by[name][key]} for name in by}
-    return {"cases": {**counts, "type": {kind: types[kind] for kind in TYPES if types[kind]}}}
+    types = (kind for case in dataset.cases for kind in case.details.types)
+    return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
 
 
 def output_names(case: MultiRefCase) -> list[str]:

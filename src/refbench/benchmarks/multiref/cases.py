@@ -1,4 +1,8 @@
-"""The names of MultiRef-Bench: its splits, reference types and categories, and what only scorers see of a case."""
+"""MultiRef-Bench's cases: its splits, reference types and categories, and both splits from any of the released layouts.
+
+Nothing is repaired. The request has the pictures that the model is shown, in the order in which the prompt names them;
+captions are part of the prompt. What the pictures are measured against is in the details.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-import orjson
-
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.rows import json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -118,10 +121,9 @@ class MultiRefDetails(Record):
 MultiRefCase: TypeAlias = Case[MultiRefDetails]
 
 
-# Entries of the released JSON files, whatever their spelling: the one place that is tolerant of it.
-#
-# Several releases exist (combined1990.json, benchmark990v2.json and v3, final_1000_prompts_taxonomy.json) and the
-# form of an entry is documented for none of them in full. What cannot be understood is told, not guessed.
+# --- entries of the released files, whatever their spelling ---------------------------------------------------------
+# Several releases exist (combined1990.json, benchmark990v2.json and v3, final_1000_prompts_taxonomy.json) and the form
+# of an entry is documented for none of them in full. What cannot be understood is told, not guessed.
 
 Oddity = tuple[str, str, str]
 """Kind, place (a case, an entry or a file), detail."""
@@ -258,7 +260,7 @@ def _synthetic(
         types=types,
         mapping=mapping,
         paths=paths,
-        listed=frozenset(k for k in types if k in ("mask", "pose") and _is_list(_first(conditions, _PATHS[k]))),
+        listed=frozenset(k for k in types if k in ("mask", "pose") and isinstance(_first(conditions, _PATHS[k]), list)),
         boxes=tuple(_boxes(conditions.get("bbox_value"))),
         caption=_caption(conditions, prompt) if "caption" in types else None,
         target=original[0] if original else None,
@@ -333,14 +335,7 @@ def _texts(value: Any) -> list[str]:
     return [text for text in values if isinstance(text, str) and text.strip()]
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
-# Files to cases: both splits of MultiRef-Bench, from any of the released layouts; nothing is repaired.
-#
-# The request has the pictures that the model is shown, in the order in which the prompt names them; captions are
-# part of the prompt. What the pictures are measured against is in the details.
+# --- files to cases -------------------------------------------------------------------------------------------------
 
 _COMBINED = ("combined*.json",)
 _SPLIT_FILES = ("benchmark*.json", "final_*prompts*.json")
@@ -357,8 +352,7 @@ class Release:
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Both splits, or the one that `subset` names."""
-    if subset is not None and subset not in SPLITS:
-        raise RefBenchError(f"--subset {subset}: MultiRef-Bench has the subsets {', '.join(SPLITS)}")
+    check_subset("MultiRef-Bench", subset, SPLITS)
     release = read_release(root)
     cases = tuple(case for case in release.cases if subset in (None, case.groups["split"]))
     if not cases:
@@ -417,12 +411,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def _items(path: Path) -> list[Any]:
-    try:
-        said = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
+    said = json_file(path)
     if isinstance(said, dict) and said and all(isinstance(part, list) for part in said.values()):
         return [item for part in said.values() for item in part]  # {"real_world": [...], "synthetic": [...]}
     if not isinstance(said, list) or not said:

@@ -11,13 +11,15 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
+from refbench.benchmarks.kit.asks import Parts, request_of
 from refbench.benchmarks.kit.definition import Asked, Judging, Material
 from refbench.benchmarks.kit.wording import own_text, texts_sha256
 from refbench.benchmarks.multiref.cases import WORDS, MultiRefCase, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
-from refbench.benchmarks.multiref.replies import OVERALL, references_contract
-from refbench.benchmarks.multiref.table import OVERALL_PART, REFERENCES_PART
-from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.benchmarks.multiref.replies import OVERALL, OVERALL_PART, REFERENCES_PART, references_contract
+from refbench.chat import ChatRequest
+from refbench.chat.pictures import SentPicture
+from refbench.judges import Contract
 from refbench.judges.prompts import filled
 
 MAX_TOKENS = 2048
@@ -48,24 +50,16 @@ def with_prompt(case: MultiRefCase, prompt: str) -> MultiRefCase | None:
 def overall_request(case: MultiRefCase, material: Material) -> ChatRequest:
     """The call that gives the three marks."""
     told = "synthetic" if case.details.split == "synthetic" else "real_world"
-    values = {"fidelity": _own(f"fidelity_{told}"), "format": OVERALL.format_text()}
-    return ChatRequest(
-        parts=(*_shown(case, material), ChatText(text=_text("overall", case, values))),
-        max_tokens=MAX_TOKENS,
-        json_schema=OVERALL.json_schema(),
-    )
+    text = _text("overall", case, OVERALL, fidelity=_own(f"fidelity_{told}"))
+    return request_of([*_shown(case, material), text], OVERALL, MAX_TOKENS)
 
 
 def references_request(case: MultiRefCase, material: Material, types: Sequence[Type]) -> ChatRequest:
     """The call that gives one mark for the references of each type."""
     contract = references_contract(types)
     criteria = "\n".join(f"- {WORDS[kind]}: {_own(f'reference_{kind}')}" for kind in types)
-    values = {"criteria": criteria, "format": contract.format_text()}
-    return ChatRequest(
-        parts=(*_shown(case, material), ChatText(text=_text("references", case, values))),
-        max_tokens=MAX_TOKENS,
-        json_schema=contract.json_schema(),
-    )
+    text = _text("references", case, contract, criteria=criteria)
+    return request_of([*_shown(case, material), text], contract, MAX_TOKENS)
 
 
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:
@@ -92,24 +86,20 @@ def wording_sha256() -> str:
     return texts_sha256([*(_own(name.removesuffix(".txt")) for name in names), *formats])
 
 
-def _shown(case: MultiRefCase, material: Material) -> list[ChatText | ChatPicture]:
+def _shown(case: MultiRefCase, material: Material) -> Parts:
     pictures, tokens = case.request.pictures, case.details.tokens
     if len(material.inputs) != len(pictures):
         raise ValueError(f"{case.id} has {len(pictures)} pictures, {len(material.inputs)} were given")
-    parts: list[ChatText | ChatPicture] = []
+    parts: list[str | SentPicture] = []
     for number, (picture, token, sent) in enumerate(zip(pictures, tokens, material.inputs, strict=True), 1):
         what = f" ({WORDS[picture.role]})" if picture.role in WORDS else ""  # type: ignore[index]
         name = f"Reference {number}{what}" if case.details.split == "synthetic" else f"Input {number}"
-        parts += [ChatText(text=f"{name}, <{token}> in the instruction:"), _picture(sent.sha256)]
-    return [*parts, ChatText(text="The picture that was made:"), _picture(material.outputs[0].sha256)]
+        parts += [f"{name}, <{token}> in the instruction:", sent]
+    return [*parts, "The picture that was made:", material.outputs[0]]
 
 
-def _picture(sha256: str) -> ChatPicture:
-    return ChatPicture(sha256=sha256, detail="high")
-
-
-def _text(name: str, case: MultiRefCase, values: Mapping[str, str]) -> str:
-    return filled(_own(name), {"instruction": case.request.instruction, **values})
+def _text(name: str, case: MultiRefCase, contract: Contract, **values: str) -> str:
+    return filled(_own(name), {"instruction": case.request.instruction, "format": contract.format_text(), **values})
 
 
 _own = partial(own_text, __package__)

@@ -209,7 +209,7 @@ def goodness(part: str, value: float) -> float:
 assert tuple(part for part in WAYS if "@" not in part) == TYPES  # the paper's parts are its types, in its order
 
 
-# The truth row: the golden or original picture scored like a model's, and every measure as a share of it.
+# --- the truth row: the golden or original picture scored like a model's --------------------------------------------
 
 TRUTH = "truth"
 """The name of the model whose outputs are the targets."""

@@ -1,16 +1,27 @@
-"""Reading the judge's replies, the only place where that happens. No prompt and no reader of this judge were released,
-so both protocols ask in our words and read by the contract; nothing is given that is not in the reply.
+"""The judge's replies: text files as evidence, and their readers.
+
+No prompt, reader or replies of this judge were released, so both protocols ask in our words and read by the contract,
+and the layout of the files is ours: one for each case id (`synthetic/<name>.txt`, `real-world/<row_id>.txt`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multiref.cases import AXES, HIGHEST, LOWEST, WORDS, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
+from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text
+from refbench.record import RefBenchError, clean_text
+
+OVERALL_PART, REFERENCES_PART = "overall", "references"
+"""The two calls about an output."""
 
 DIALECT = "json_object"
 _MARK = Scale(LOWEST, HIGHEST, whole=True)
@@ -54,3 +65,38 @@ def asked_types(request: Mapping[str, Any], there: Sequence[Type]) -> list[Type]
 
 def _label(kind: Type) -> str:
     return WORDS[kind].replace(" ", "_")
+
+
+# --- replies given elsewhere ---------------------------------------------------------------------------------
+
+
+_SUFFIX = ".txt"
+
+
+def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
+    """The replies about one model by one judge. The files name neither: the model is `models`' only name, else the
+    folder's; the judge has to be given."""
+    model = only_model(models, folder.resolve().name, "a folder of MultiRef-Bench replies is")
+    if judge is None:
+        raise RefBenchError("--judge is needed: the reply files of MultiRef-Bench do not say whose they are")
+    if not folder.is_dir():
+        raise RefBenchError(f"{folder} is not there: give --replies a folder with synthetic/ and real-world/ inside")
+    files = {
+        clean_text(path.relative_to(folder).as_posix().removesuffix(_SUFFIX)): path
+        for path in sorted(folder.rglob(f"*{_SUFFIX}"))
+    }
+    known = {case.id for case in dataset.cases}
+    matched = {case: path for case, path in files.items() if case in known}
+    if not matched:
+        raise RefBenchError(
+            f"none of the {len(files)} text files in {folder} is named by a case, as synthetic/<name>.txt"
+        )
+
+    def replies() -> Iterator[tuple[Purpose, Evidence]]:
+        for case, path in matched.items():
+            purpose = Purpose(case=case, model=model, judge=judge, part=OVERALL_PART)
+            yield imported_reply("multiref", purpose, reply_in(path), place_in(folder, path))
+
+    unknown = tuple(f"{case}{_SUFFIX}" for case in files if case not in known and case not in dataset.outside)
+    outside = tuple(f"{case}{_SUFFIX}" for case in files if case in dataset.outside)
+    return ImportedReplies(judge=judge, models=(model,), replies=replies, unknown=unknown, outside=outside)

@@ -1,8 +1,12 @@
-"""One reply to scores: three marks for the output as a whole, or one for the references of each type."""
+"""Scores to the table: the mean of each type over the cases that have it.
+
+`avg` is the unweighted mean of the type means with 1 - x for the three errors, as the paper's Table 6 is; the
+real-world split is the unweighted mean of its categories, as Table 5 is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,20 +23,22 @@ from refbench.benchmarks.multiref.cases import (
     UNKNOWN,
     WORDS,
     MultiRefCase,
-    MultiRefDetails,
-    Reference,
     Type,
 )
 from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE, JUDGEABLE, WAYS, judged
-from refbench.benchmarks.multiref.replies import asked_types, read_overall, read_references
-from refbench.case import AnyCase, Request
+from refbench.benchmarks.multiref.replies import (
+    OVERALL_PART,
+    REFERENCES_PART,
+    asked_types,
+    read_overall,
+    read_references,
+)
+from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.stats import Array, mean_of_those_there
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Row, Slice, Summary, slice_mean, tabulate
-
-OVERALL_PART, REFERENCES_PART = "overall", "references"
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, slice_mean
 
 
 def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, protocol: str) -> list[Score]:
@@ -51,10 +57,6 @@ def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, pro
         found = {}
     return [Score.of(purpose, metric, protocol, mark) for metric, mark in found.items()]
 
-
-# Scores to the table: the mean of each type over the cases that have it; `avg` is the unweighted mean of the type
-# means with 1 - x for the three errors, as the paper's Table 6 is; the real-world split is the unweighted mean of its
-# categories, as Table 5 is.
 
 MARKS = (*AXES, *(judged(kind) for kind in JUDGEABLE))
 
@@ -175,68 +177,9 @@ CORRECTED = _aggregate(CORRECTED_MEASURES)
 PAPER = _aggregate(PAPER_MEASURES)
 
 
-# Numbers that were published: the paper's Tables 5 and 6, and how their averages follow from their other cells.
-
-Cells = Mapping[tuple[str, str], float]
-"""(label, column) to the printed number."""
-
 _NAMES = {"split": ("split",), "category": ("split", "category")}
 
 
 def published() -> list[PublishedValue]:
     """All cells of both tables. No model's files were released, so none has a `model`."""
     return published_values("refbench.benchmarks.multiref", _NAMES)
-
-
-def avg_from_types(cells: Cells) -> dict[str, float]:
-    """`avg` of each label from its ten type columns, by the aggregate of `paper`: each type is one case."""
-    cases = [
-        MultiRefCase(
-            id=kind,
-            request=Request(instruction=""),
-            groups={"split": "synthetic", "combination": kind, "n_refs": "1"},
-            cluster=kind,
-            details=MultiRefDetails(split="synthetic", entry=number, references=(Reference(type=kind),)),
-        )
-        for number, kind in enumerate(TYPES)
-    ]
-    where = {"level": "split", "split": "synthetic"}
-    return _values(_rows(cases, cells, TYPES), "avg", where)
-
-
-def overall_from_categories(cells: Cells, axis: str) -> dict[str, float]:
-    """The real-world number of each label on an axis from its five categories: each category is one case."""
-    cases = [
-        MultiRefCase(
-            id=name,
-            request=Request(instruction=""),
-            groups={"split": "real-world", "category": name, "n_refs": "2"},
-            cluster=name,
-            details=MultiRefDetails(split="real-world", entry=number),
-        )
-        for number, name in enumerate(CATEGORIES)
-    ]
-    where = {"level": "split", "split": "real-world"}
-    return _values(_rows(cases, cells, (axis,)), axis, where)
-
-
-def _values(rows: Iterable[Row], metric: str, where: Mapping[str, str]) -> dict[str, float]:
-    mine = (row for row in rows if row.metric == metric and dict(row.slice) == where)
-    return {row.model: row.value for row in mine if row.value is not None}
-
-
-def _rows(cases: Sequence[MultiRefCase], cells: Cells, metrics: Iterable[str]) -> list[Row]:
-    """Every score that the aggregate reads; those that have no printed cell do not apply."""
-    wanted = set(metrics)
-    names = dict.fromkeys(part for measure in PAPER.measures for part in measure.parts)
-    scores = []
-    for label in dict.fromkeys(label for label, _ in cells):
-        for case in cases:
-            for name in names:
-                printed = cells.get((label, case.id)) if name in (wanted & {case.id} or wanted & {*AXES}) else None
-                value = None if printed is None else printed * SCALES.get(name, 1.0)
-                reason = "not printed" if value is None else None
-                scores.append(
-                    Score(case=case.id, model=label, metric=name, protocol="paper", value=value, not_applicable=reason)
-                )
-    return tabulate("paper", PAPER, scores, cases, draws=0)

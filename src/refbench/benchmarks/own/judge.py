@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from refbench.benchmarks.kit.asks import request_of
 from refbench.benchmarks.kit.definition import Material
 from refbench.benchmarks.own.cases import OwnCase
-from refbench.chat import ChatPicture, ChatRequest, ChatText
+from refbench.chat import ChatRequest
 from refbench.chat.pictures import SentPicture
 from refbench.judges import Rubric
 from refbench.judges.rubric import RubricPart
@@ -22,26 +23,20 @@ def check_questions(rubric: Rubric, cases: Sequence[OwnCase]) -> None:
     """A rubric that asks the case's questions cannot judge a case without any."""
     without = [case.id for case in cases if rubric.needs_questions and not case.details.questions]
     if without:
+        count = "1 case has" if len(without) == 1 else f"{len(without)} cases have"
         raise RefBenchError(
-            f"the rubric {rubric.name} asks each case's questions, and {len(without)} cases have none "
-            f"(first: {without[0]}): add a column questions"
+            f"the rubric {rubric.name} asks each case's questions, and {count} none (first: {without[0]}): "
+            "add a column questions"
         )
 
 
 def request(rubric: Rubric, part: RubricPart, case: OwnCase, material: Material) -> ChatRequest:
     """What the judge is asked for one part of the rubric."""
     check_questions(rubric, [case])
-    parts: list[ChatText | ChatPicture] = []
-    for what in part.shows:
-        for announcement, picture in _shown(what, case, material):
-            parts += [ChatText(text=announcement), ChatPicture(sha256=picture.sha256, detail="high")]
+    shown = [one for what in part.shows for announced in _shown(what, case, material) for one in announced]
     questions = case.details.questions
-    text = ChatText(text=rubric.prompt(part, case.request.instruction, questions))
-    return ChatRequest(
-        parts=(*parts, text),
-        max_tokens=rubric.max_tokens,
-        json_schema=rubric.contract(part, questions).json_schema(),
-    )
+    text = rubric.prompt(part, case.request.instruction, questions)
+    return request_of([*shown, text], rubric.contract(part, questions), rubric.max_tokens)
 
 
 def _shown(what: str, case: OwnCase, material: Material) -> Iterator[Shown]:

@@ -1,32 +1,40 @@
-"""Machine checks of instructions and questions: what makes one unfit to ship, in words that its writer can act on."""
+"""What is asked of writer, checker and auditor, how their replies become screenings, instructions, questions and flags,
+and what makes an instruction or a question unfit to ship."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from typing import Any
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, Metric, Question
 from refbench.benchmarks.creval.judge import PLACEHOLDER, own_wording, question_block
 from refbench.benchmarks.creval.replies import read_choice, read_corrected
 from refbench.builders.creval.dimensions import Dimension
 from refbench.builders.creval.item import LEAST, MOST, ItemQuestion
-from refbench.builders.kit.replies import line, lines, repeats, same_question, told, words
+from refbench.builders.kit.replies import (
+    Prompts,
+    is_one_question,
+    is_yes_or_no,
+    line,
+    lines,
+    read_object,
+    reads,
+    repeats,
+    same_question,
+    text_fault,
+    unusable,
+    words,
+)
 from refbench.failure import Failure
-from refbench.judges.prompts import filled
 from refbench.models.wrappers.vlm import is_refusal
-from refbench.record import Record, content_key
+from refbench.record import Record
 
 SHORTEST, LONGEST = 8, 250
 """Words of an instruction; the release has 6 to 249."""
 _QUESTION_WORDS = (4, 60)
 
-_OPEN_QUESTION = re.compile(r"(?:what|which|who|whom|whose|where|when|why|how)\b", re.IGNORECASE)
-_AUXILIARY = re.compile(
-    r"\b(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|may|might|must)(?:n['’]t)?\b",
-    re.IGNORECASE,
-)
 _TWO_IN_ONE = re.compile(
     r"(?:,|;)\s*(?:and|or)\s+(?:is|are|does|do|did|has|have|can|was|were)\b|\band\s+(?:is|are|does|do|did)\s+the\b",
     re.IGNORECASE,
@@ -62,13 +70,10 @@ def tidy(text: str) -> str:
 
 def instruction_fault(text: str, examples: Sequence[str] = ()) -> str:
     """What is wrong with an instruction, "" when nothing is."""
-    count = len(words(text))
-    if not SHORTEST <= count <= LONGEST:
-        return f"the instruction has {count} words, not {SHORTEST} to {LONGEST}"
+    if fault := text_fault(text, SHORTEST, LONGEST):
+        return fault[1]
     if "{" in text or "}" in text:
         return "the instruction has braces"
-    if not text.isprintable():
-        return "the instruction has characters that cannot be shown"
     if is_refusal(text):
         return "it declines instead of instructing"
     if found := _OUR_TALK.search(text):
@@ -89,7 +94,7 @@ def question_fault(text: str) -> tuple[str, str] | None:
         return "braces", "braces or backslashes break the released reader of replies"
     if not text.isprintable():
         return "unprintable", "it has characters that cannot be shown"
-    if text.count("?") != 1 or not text.endswith("?"):
+    if not is_one_question(text):
         return "not one question", "it is not one sentence that ends in one question mark"
     if not _QUESTION_WORDS[0] <= count <= _QUESTION_WORDS[1]:
         return "length", f"it has {count} words, not {_QUESTION_WORDS[0]} to {_QUESTION_WORDS[1]}"
@@ -97,19 +102,17 @@ def question_fault(text: str) -> tuple[str, str] | None:
         return "unanswerable", f"the reviewer does not know the instruction, and it says {found[0]!r}"
     if _LEAK.search(text):
         return "leaking answer", "it hints at its answer"
-    if _OPEN_QUESTION.match(text) or not _AUXILIARY.search(text):
+    if not is_yes_or_no(text):
         return "unanswerable", "Yes or No does not answer it"
     if _TWO_IN_ONE.search(text):
         return "two in one", "it asks about two things"
     return None
 
 
-# What is asked of writer and checker, and how their replies become screenings, instructions and questions.
-
-TOKENS = {"screen": 1000, "instruction": 2000, "questions": 4000, "audit": 3000}
-"""Most that a reply may have; `?max_tokens=` in a spec overrides it."""
-
-_PROMPTS = ("screen", "instruction", "questions_if", "questions_vc", "questions_vq", "form", "replace")
+PROMPTS = Prompts(
+    "refbench.builders.creval",
+    ("screen", "instruction", "questions_if", "questions_vc", "questions_vq", "form", "replace"),
+)
 _LISTED = {
     "IF": ("requirements", "a requirement"),
     "VC": ("may_change", "something that may change"),
@@ -135,33 +138,24 @@ class Written:
     faults: tuple[tuple[str, str, str], ...]
 
 
-def prompts_key() -> str:
-    """Of the words as they are shipped: other words make another dataset."""
-    return content_key([_prompt(name) for name in _PROMPTS])[:16]
-
-
 # --- the picture ---------------------------------------------------------------------------------------------
 
 
 def screen_prompt(dimensions: Mapping[int, Dimension]) -> str:
     listed = "\n".join(f"{d.id}. {d.name}: {d.definition}" for d in dimensions.values())
-    return filled(_prompt("screen"), {"dimensions": listed})
+    return PROMPTS("screen", dimensions=listed)
 
 
-def read_screening(reply: str) -> Screening | Failure:
-    said = told(reply, ("seen", "usable", "reason", "suits"))
-    if isinstance(said, Failure):
-        return said
-    usable = (
-        said["usable"]
-        if isinstance(said["usable"], bool)
-        else {"yes": True, "no": False}.get(line(said["usable"]).casefold())
-    )
+@reads("seen", "usable", "reason", "suits")
+def read_screening(said: dict[str, Any]) -> Screening | Failure:
+    usable = said["usable"]
+    if not isinstance(usable, bool):
+        usable = {"yes": True, "no": False}.get(line(usable).casefold())
     if usable is None:
-        return Failure(kind="unparsable", detail='"usable" is neither "Yes" nor "No"')
+        return unusable('"usable" is neither "Yes" nor "No"')
     suits = said["suits"]
     if not isinstance(suits, list) or any(type(one) is not int or one not in DIMENSIONS for one in suits):
-        return Failure(kind="unparsable", detail='"suits" is no list of numbers from 1 to 9')
+        return unusable('"suits" is no list of numbers from 1 to 9')
     return Screening(
         seen=line(said["seen"]), usable=usable, reason=line(said["reason"]), suits=tuple(sorted(set(suits)))
     )
@@ -171,24 +165,15 @@ def read_screening(reply: str) -> Screening | Failure:
 
 
 def instruction_prompt(dimension: Dimension, examples: Sequence[str]) -> str:
-    return filled(
-        _prompt("instruction"),
-        {
-            "dimension": dimension.name,
-            "definition": dimension.definition,
-            "examples": "\n".join(f"- {example}" for example in examples),
-        },
-    )
+    listed = "\n".join(f"- {example}" for example in examples)
+    return PROMPTS("instruction", dimension=dimension.name, definition=dimension.definition, examples=listed)
 
 
-def read_instruction(reply: str, examples: Sequence[str]) -> str | Failure:
-    said = told(reply, ("thinking", "instruction"))
-    if isinstance(said, Failure):
-        return said
+@reads("thinking", "instruction")
+def read_instruction(said: dict[str, Any], examples: Sequence[str]) -> str | Failure:
     text = line(said["instruction"])
-    if wrong := instruction_fault(text, examples):
-        return Failure(kind="unparsable", detail=wrong)
-    return text
+    wrong = instruction_fault(text, examples)
+    return unusable(wrong) if wrong else text
 
 
 # --- the questions -------------------------------------------------------------------------------------------
@@ -197,44 +182,34 @@ def read_instruction(reply: str, examples: Sequence[str]) -> str | Failure:
 def questions_prompt(metric: Metric, instruction: str) -> str:
     """Reason first: the list, then for each question what it rests on, then the question."""
     listed, item = _LISTED[metric]
-    form = filled(
-        _prompt("form"),
-        {
-            "least": str(LEAST),
-            "most": str(MOST),
-            "list": listed,
-            "item": item,
-            "weight": ', "weight": <1, 2 or 3>' if metric == "VC" else "",
-        },
-    )
-    return filled(_prompt(f"questions_{metric.lower()}"), {"instruction": instruction}) + "\n\n" + form
+    weight = ', "weight": <1, 2 or 3>' if metric == "VC" else ""
+    asked = PROMPTS(f"questions_{metric.lower()}", instruction=instruction)
+    form = PROMPTS("form", least=str(LEAST), most=str(MOST), list=listed, item=item, weight=weight)
+    return f"{asked}\n\n{form}"
 
 
 def replacing_prompt(metric: Metric, flagged: Sequence[str], kept: Sequence[str]) -> str:
     """What is said besides, when the audit has turned questions down."""
-    wrong = "answered Yes" if metric == "IF" else "did not answer Yes"
-    return filled(
-        _prompt("replace"),
-        {
-            "complaint": wrong,
-            "questions": "\n".join(f"- {text}" for text in flagged),
-            "wanted": "No" if metric == "IF" else "Yes too",
-            "kept": "\n".join(f"- {text}" for text in kept) or "- (none)",
-        },
+    return PROMPTS(
+        "replace",
+        complaint="answered Yes" if metric == "IF" else "did not answer Yes",
+        questions="\n".join(f"- {text}" for text in flagged),
+        wanted="No" if metric == "IF" else "Yes too",
+        kept="\n".join(f"- {text}" for text in kept) or "- (none)",
     )
 
 
-def read_questions(reply: str, metric: Metric, *, least: int = LEAST, taken: Sequence[str] = ()) -> Written | Failure:
+def read_questions(reply: str, metric: Metric, least: int = LEAST, taken: Sequence[str] = ()) -> Written | Failure:
     """The questions that pass the checks, if they are enough; `taken` ones count as duplicates."""
     key = _LISTED[metric][0]
-    said = told(reply, (key, "questions"))
+    said = read_object(reply, (key, "questions"))
     if isinstance(said, Failure):
         return said
     listed = lines(said[key])
     if not listed:
-        return Failure(kind="unparsable", detail=f'"{key}" lists nothing: it comes before the questions')
+        return unusable(f'"{key}" lists nothing: it comes before the questions')
     if not isinstance(said["questions"], list):
-        return Failure(kind="unparsable", detail='"questions" is no list')
+        return unusable('"questions" is no list')
     seen = {same_question(text) for text in taken}
     good: list[ItemQuestion] = []
     faults: list[tuple[str, str, str]] = []
@@ -251,8 +226,8 @@ def read_questions(reply: str, metric: Metric, *, least: int = LEAST, taken: Seq
             faults.append(read)
     if len(good) < least:
         shown = "; ".join(f"{text[:80]!r}: {wrong}" for text, _, wrong in faults[:6])
-        detail = f"{len(good)} questions can be used, at least {least} are needed" + (f" ({shown})" if shown else "")
-        return Failure(kind="unparsable", detail=detail)
+        why = f" ({shown})" if shown else ""
+        return unusable(f"{len(good)} questions can be used, at least {least} are needed{why}")
     return Written(listed, tuple(good), tuple(faults))
 
 
@@ -273,15 +248,10 @@ def _read_question(entry: object, metric: Metric) -> ItemQuestion | tuple[str, s
     return ItemQuestion(question=text, thinking=thinking, weight=weight)
 
 
-def _prompt(name: str) -> str:
-    return resources.files("refbench.builders.creval").joinpath(f"prompts/{name}.txt").read_text("utf-8").strip()
-
-
-# The audit: the questions asked of the unedited source, as a judge would get them for a model that did nothing.
-#
-# An IF question that is answered Yes there cannot tell an edit from none; a VC question that is not answered Yes asks
-# for
-# something that the original does not have.
+# --- the audit -----------------------------------------------------------------------------------------------
+# The questions asked of the unedited source, as a judge would get them for a model that did nothing. An IF question
+# that is answered Yes there cannot tell an edit from none; a VC question that is not answered Yes asks for something
+# that the original does not have.
 
 AUDITED: tuple[Metric, ...] = ("IF", "VC")
 """Quality questions are about the edit's workmanship: of a picture without one they tell nothing."""
@@ -300,7 +270,7 @@ def read_audit(reply: str, metric: Metric, questions: Sequence[ItemQuestion]) ->
         return answers
     missing = [f"Q{n}" for n, answer in enumerate(answers, 1) if answer is None]
     if missing:
-        return Failure(kind="unparsable", detail=f"no one answer to {', '.join(missing)}")
+        return unusable(f"no one answer to {', '.join(missing)}")
     said_yes = tuple(read_choice(answer or "") == "yes" for answer in answers)
     return said_yes if metric == "IF" else tuple(not yes for yes in said_yes)  # "not applicable" is no thing to be kept
 

@@ -1,33 +1,23 @@
-"""The official layout on disk: bench/instruction.json, bench/image, bench/questions_all."""
+"""What a build leaves: bench/instruction.json, bench/image and bench/questions_all, and what the card says."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, Metric
 from refbench.builders import BuildReport
-from refbench.builders.creval.asking import prompts_key
+from refbench.builders.creval import CREvalSettings
 from refbench.builders.creval.item import Item, Questions
-from refbench.builders.creval.making import Flagged, Makers
-from refbench.builders.kit import Review
 from refbench.builders.kit.card import Card, Sample
-from refbench.builders.kit.flow import Worked, hand_over, spread
-from refbench.builders.kit.folder import SPLITS, Shipment, as_json, claim
-from refbench.builders.kit.settings import Settings
+from refbench.builders.kit.draws import quotas
+from refbench.builders.kit.flow import Work, counted, finish, one_of_each, write_splits
+from refbench.builders.kit.folder import Shipment, as_json
 
 _LISTED = {"IF": "Requirements", "VC": "May change", "VQ": "Where the edit shows"}
-
-
-def take_folder(out: Path, source: Path, splits: Sequence[str]) -> None:
-    """Take the folder for this build, unless it holds somebody's data, and clear it of splits that are no more."""
-    claim(out, source, "creval", ("bench",))
-    for stale in {"", *SPLITS} - set(splits):
-        Shipment(out / stale / "bench").finish()
 
 
 def write_dataset(root: Path, items: Sequence[Item]) -> None:
@@ -101,8 +91,6 @@ def review_rows(items: Sequence[Item]) -> list[dict[str, Any]]:
     ]
 
 
-# What a build leaves: the dataset, its card, what was dropped, and the file for people to decide in.
-
 _ABOUT = (
     "Creative image edits in the layout of CREval (arXiv 2603.26174): an instruction for each picture, and yes/no "
     "questions on instruction following (IF), consistency (VC) and visual quality (VQ) to judge it by. Pictures, "
@@ -110,97 +98,65 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True)
-class Made:
-    """What the work came to."""
-
-    worked: Worked[Item]
-    short: Mapping[int, int]
-    """Items that are missing of each dimension."""
-    more: bool
-    """There are pictures that were not to be looked at."""
-
-
-def ship(
-    out: Path,
-    settings: Settings,
-    made: Made,
-    makers: Makers,
-    review: Review,
-    examples: Path | None,
-    *,
-    asked: int,
-    cost: float | None,
-) -> BuildReport:
-    """Write everything, and say what was written."""
-    items = made.worked.items
-    by_split = {split: [item for item in items if item.planned.split == split] for split in settings.splits}
-    for split, members in by_split.items():
-        write_dataset(out / split, members)
-    name = settings.source.resolve().name
+def ship(work: Work[CREvalSettings, Item], *, more: bool) -> BuildReport:
+    """Write everything, and say what was written. `more`: there are pictures that were not to be looked at."""
+    items, name = work.items, work.settings.source.resolve().name
+    splits = work.by_split(lambda item: item.planned.split)
+    write_splits(work.settings.out, splits, write_dataset)
     card = Card(
         title=f"A CREval of {name}",
         about=_ABOUT,
-        counts=_counts(items, by_split),
-        settings=_said(settings, examples, makers.flagged),
+        counts=_counts(splits),
+        settings=_described(work),
         provenance=[f"{len(items):,} pictures of the folder {name}"],
-        missing=_missing(made),
-        notes=_notes(settings, items),
+        missing=_missing(work, more=more),
+        notes=_notes(work),
         samples=[
             Sample(one.stem, f"({DIMENSIONS[one.planned.class_id][1]}) {one.instruction}", [one.planned.picture.path])
-            for one in spread(items, lambda item: str(item.planned.class_id))
+            for one in one_of_each(items, lambda item: str(item.planned.class_id))
         ],
     )
-    return hand_over(
-        out,
-        "creval",
-        settings,
-        card,
-        made.worked,
-        {split: len(members) for split, members in by_split.items()},
-        makers.dropped,
-        review,
-        review_rows(items),
-        copies=sum(item.planned.picture.copied for item in items),
-        asked=asked,
-        cost=cost,
-    )
+    copies = sum(item.planned.picture.copied for item in items)
+    return finish(work, card, splits, review_rows(items), copies)
 
 
-def _counts(items: Sequence[Item], by_split: Mapping[str, Sequence[Item]]) -> dict[str, int]:
-    found = {"items": len(items)}
-    found |= {f"items in {split}": len(members) for split, members in by_split.items() if split}
+def _counts(splits: Mapping[str, Sequence[Item]]) -> dict[str, int]:
+    items = [item for members in splits.values() for item in members]
     of = Counter(item.planned.class_id for item in items)
-    found |= {name: of[number] for number, (_, name) in DIMENSIONS.items()}
-    found |= {f"questions {metric}": sum(len(item.questions[metric].questions) for item in items) for metric in METRICS}
-    return found
+    return {
+        **counted("items", splits),
+        **{name: of[number] for number, (_, name) in DIMENSIONS.items()},
+        **{f"questions {metric}": sum(len(one.questions[metric].questions) for one in items) for metric in METRICS},
+    }
 
 
-def _missing(made: Made) -> dict[str, str]:
-    if made.worked.unfinished:
+def _missing(work: Work[CREvalSettings, Item], *, more: bool) -> dict[str, str]:
+    if work.unfinished:
         why = "the build was not finished"
-    elif made.more:
+    elif more:
         why = "of three pictures looked at for each item, too few suit it or came through"
     else:
         why = "no picture that suits it is left"
-    return {DIMENSIONS[number][1]: f"{many} short: {why}" for number, many in made.short.items() if many > 0}
+    short = Counter(quotas(work.wanted, tuple(DIMENSIONS), work.settings.seed))
+    short.subtract(item.planned.class_id for item in work.items)
+    return {DIMENSIONS[number][1]: f"{many} short: {why}" for number, many in short.items() if many > 0}
 
 
-def _said(settings: Settings, examples: Path | None, flagged: Flagged) -> dict[str, str]:
-    found = settings.told(prompts_key())
+def _described(work: Work[CREvalSettings, Item]) -> dict[str, str]:
+    examples, found = work.settings.examples, work.described()
     if examples is not None:
         found["examples"] = f"{examples.name} ({hashlib.sha256(examples.read_bytes()).hexdigest()[:16]})"
-    found["flagged questions"] = {"drop": "left out", "keep": "kept, and listed in review.jsonl"}[flagged]
-    return found
+    kept = {"drop": "left out", "keep": "kept, and listed in review.jsonl"}
+    return {**found, "flagged questions": kept[work.settings.flagged]}
 
 
-def _notes(settings: Settings, items: Sequence[Item]) -> list[str]:
-    notes = settings.kinship(
+def _notes(work: Work[CREvalSettings, Item]) -> list[str]:
+    notes = work.kinship(
         "the same model ({model}) wrote instructions and questions; the paper uses another one for the questions, so "
         "that they do not share its blind spots: give --checker."
     )
-    if settings.specs["auditor"] is None:
+    if work.specs["auditor"] is None:
         notes.append("the questions were not audited: some may be answered Yes without any edit.")
-    if kept := sum(len(item.questions[metric].flagged) for item in items for metric in METRICS):
+    if kept := sum(len(item.questions[metric].flagged) for item in work.items for metric in METRICS):
         notes.append(f"{kept} questions cannot tell an edit from none and were kept: see flagged in review.jsonl.")
     return notes

@@ -1,4 +1,4 @@
-"""The nine dimensions: what each asks for, our examples, and those a user adds."""
+"""The nine dimensions: what each asks for, with our examples and a user's; and which picture gets which."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import orjson
 
 from refbench.benchmarks.creval.cases import DIMENSIONS
 from refbench.builders.kit.draws import draw, shuffled
-from refbench.builders.kit.folder import split_names
+from refbench.builders.kit.replies import package_text
 from refbench.record import RefBenchError, clean_text
 
 _SHOWN_OF_THEIRS = 5
@@ -38,8 +37,7 @@ class Dimension:
 
 def dimensions(examples: Path | None = None) -> dict[int, Dimension]:
     """All nine, with the examples of a user's file added."""
-    text = resources.files("refbench.builders.creval").joinpath("dimensions.toml").read_text("utf-8")
-    written = tomllib.loads(text)
+    written = tomllib.loads(package_text("refbench.builders.creval", "dimensions.toml"))
     found = {
         number: Dimension(number, name, written[str(number)]["definition"], tuple(written[str(number)]["examples"]))
         for number, (_, name) in DIMENSIONS.items()
@@ -80,16 +78,6 @@ def _example(row: Any, where: str) -> tuple[int, str]:
     return int(number), " ".join(clean_text(prompt).split())
 
 
-# Which picture gets which dimension: balanced over nine, and only where the picture suits; splits that never mix.
-
-
-def quotas(size: int, seed: int) -> Counter[int]:
-    """Items for each dimension: the same number, and the remainder to dimensions of the seed's choice."""
-    each, rest = divmod(size, len(DIMENSIONS))
-    order = shuffled(tuple(DIMENSIONS), seed, "remainder")
-    return Counter({number: each + (order.index(number) < rest) for number in DIMENSIONS})
-
-
 def deal(suits: Mapping[str, Collection[int]], places: Mapping[int, int]) -> dict[str, int]:
     """A dimension for as many pictures as can have one, in their order, none beyond its open places.
 
@@ -126,7 +114,6 @@ class Splits:
     """
 
     def __init__(self, test_share: float | None, seed: int) -> None:
-        self.names = split_names(test_share)
         self._share = test_share
         # Dimensions start at different places of the count: with few items each, all would round the same way.
         order = shuffled(tuple(DIMENSIONS), seed, "split")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from refbench.benchmarks.creval.cases import Metric
+from refbench.builders.kit.dropped import Subject
 from refbench.builders.kit.pictures import SourcePicture
 from refbench.record import Record
 
@@ -22,6 +23,10 @@ class Planned:
     picture: SourcePicture
     class_id: int
     split: str = ""
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("item", self.picture.name, self.picture.name)
 
 
 class ItemQuestion(Record):

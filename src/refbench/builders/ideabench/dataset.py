@@ -1,22 +1,21 @@
-"""The official layout on disk: dataset/<case>/ with text, facts, references, questions for judges and people."""
+"""What a build leaves: the folder of each case as the release has it (text, facts, references, questions), prompts for
+text-to-image models, and what the card says."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from refbench.benchmarks.ideabench.cases import AUTO, CATEGORIES, COUNT_MARK, HUMAN, INSTRUCTION, LISTED, META, group_of
 from refbench.builders import BuildReport
-from refbench.builders.ideabench.asking import prompt, prompts_key
-from refbench.builders.ideabench.item import Graded, Item
-from refbench.builders.ideabench.making import Makers
+from refbench.builders.ideabench import IdeaBenchSettings
+from refbench.builders.ideabench.asking import PROMPTS, capabilities
+from refbench.builders.ideabench.item import GradedQuestion, Item
 from refbench.builders.kit.card import Card, Sample
-from refbench.builders.kit.flow import Worked, hand_over, spread
-from refbench.builders.kit.folder import SPLITS, Shipment, as_json, as_lines, put_file
-from refbench.builders.kit.settings import Settings
-from refbench.judges.prompts import filled
+from refbench.builders.kit.flow import Work, counted, finish, one_of_each, write_splits
+from refbench.builders.kit.folder import Shipment, as_json, as_lines, put_file
 
 PLACE = "dataset"
 REPHRASED = "rephrased_prompts.jsonl"
@@ -25,22 +24,22 @@ REPHRASED = "rephrased_prompts.jsonl"
 def write_dataset(root: Path, items: Sequence[Item]) -> None:
     """Write `root`/dataset. The meta.json, which makes a folder a case, comes last in each."""
     shipment = Shipment(root / PLACE)
-    cases = Counter(item.sought.slug for item in items)
+    cases = Counter(item.task.slug for item in items)
     for item in sorted(items, key=lambda one: one.id):
-        for number, picture in enumerate(item.sought.pictures, 1):
-            shipment.put(f"{item.id}/{reference_name(item, number)}", picture.path.read_bytes())
+        for number, picture in enumerate(item.task.pictures, 1):
+            shipment.put(f"{item.id}/{reference_name(item, number)}", picture.path)
         shipment.put(f"{item.id}/{INSTRUCTION}", f"{item.instruction}\n".encode())
         shipment.put(f"{item.id}/{AUTO}", as_lines(auto_questions(item)))
         shipment.put(f"{item.id}/{HUMAN}", as_json({"questions": human_questions(item)}))
-        shipment.put(f"{item.id}/{META}", as_json(meta(item, cases[item.sought.slug])))
+        shipment.put(f"{item.id}/{META}", as_json(meta(item, cases[item.task.slug])))
     shipment.finish()
 
 
 def meta(item: Item, cases: int) -> dict[str, Any]:
     """The facts of the release, and behind them the keywords that the questions come from."""
-    task = item.sought
+    task = item.task
     return {
-        "task_name": task.task,
+        "task_name": task.name,
         "num_of_cases": cases,
         "image_reference": bool(task.pictures),
         "multi_image_reference": len(task.pictures) > 1,
@@ -54,16 +53,16 @@ def meta(item: Item, cases: int) -> dict[str, Any]:
 
 
 def reference_name(item: Item, number: int) -> str:
-    return f"{number:04d}{item.sought.pictures[number - 1].extension}"
+    return f"{number:04d}{item.task.pictures[number - 1].extension}"
 
 
 def auto_questions(item: Item) -> list[dict[str, Any]]:
     """The six lines of auto_eval.jsonl; of a set the first is the count, known to the released scripts by its mark."""
-    task = item.sought
+    task = item.task
     everything = [_output(number) for number in range(1, task.outputs + 1)]
     found: list[dict[str, Any]] = []
     if task.first_level:
-        text = filled(prompt("count"), {"mark": COUNT_MARK, "count": str(task.outputs)})
+        text = PROMPTS("count", mark=COUNT_MARK, count=str(task.outputs))
         found.append({"question": text, "input_images": [], "output_images": everything})
     found += [
         {
@@ -76,18 +75,18 @@ def auto_questions(item: Item) -> list[dict[str, Any]]:
     return found
 
 
-def judge_text(item: Item, asked: Graded) -> str:
+def judge_text(item: Item, asked: GradedQuestion) -> str:
     """All that the judge is told: who it is, how the pictures lie, task, text, question and standards, and the form."""
-    values = {
-        "arrangement": arrangement(asked, len(item.sought.pictures), item.sought.outputs),
-        "task": item.sought.task,
-        "instruction": item.instruction,
+    return PROMPTS(
+        "judge",
+        arrangement=arrangement(asked, len(item.task.pictures), item.task.outputs),
+        task=item.task.name,
+        instruction=item.instruction,
         **asked.model_dump(include={"question", "zero", "one"}),
-    }
-    return filled(prompt("judge"), values)
+    )
 
 
-def arrangement(asked: Graded, given: int, made: int) -> str:
+def arrangement(asked: GradedQuestion, given: int, made: int) -> str:
     """How the released stitching lays the pictures out: references in a row above the results, left to right."""
     results = _named("result", asked.results, made)
     if not asked.references:
@@ -108,14 +107,14 @@ def _named(what: str, numbers: Sequence[int], of: int) -> str:
 
 def human_questions(item: Item) -> list[dict[str, str]]:
     """The same six for people."""
-    count = item.sought.outputs
+    count = item.task.outputs
     counted = {
         "question": f"Were exactly {count} pictures delivered?",
         "0": "More or fewer pictures were delivered.",
         "1": f"Exactly {count} pictures were delivered.",
     }
     asked = [{"question": one.question, "0": one.zero, "1": one.one} for one in item.questions]
-    return [counted, *asked] if item.sought.first_level else asked
+    return [counted, *asked] if item.task.first_level else asked
 
 
 def rephrased_rows(items: Sequence[Item], prompts: Mapping[str, tuple[str, ...]], by: str) -> list[dict[str, Any]]:
@@ -129,10 +128,10 @@ def review_rows(items: Sequence[Item]) -> list[dict[str, Any]]:
     return [
         {
             "id": item.id,
-            "task": item.sought.task,
-            "category": item.sought.category,
-            "pictures": [picture.name for picture in item.sought.pictures],
-            "outputs": item.sought.outputs,
+            "task": item.task.name,
+            "category": item.task.category,
+            "pictures": [picture.name for picture in item.task.pictures],
+            "outputs": item.task.outputs,
             "instruction": item.instruction,
             "questions": [asked.model_dump() for asked in item.questions],
             "problem": item.problem,
@@ -145,10 +144,6 @@ def _output(number: int) -> str:
     return f"{number:04d}.jpg"
 
 
-# What a build leaves: the dataset, its card, prompts for text-to-image models, what was dropped, and the review.
-
-Regime = Literal["needed", "always", "none"]
-
 _ABOUT = (
     "Professional design tasks in the layout of IDEA-Bench (arXiv 2412.11767): for each case a text, pictures and six "
     "questions that earn 0 or 1. Unless questions 1 and 2 are earned nothing else counts; unless 3 and 4 are, the last "
@@ -156,85 +151,52 @@ _ABOUT = (
 )
 
 
-def ship(
-    out: Path,
-    settings: Settings,
-    worked: Worked[Item],
-    makers: Makers,
-    prompts: Mapping[str, tuple[str, ...]],
-    rephrase: Regime,
-    *,
-    asked: int,
-    cost: float | None,
-) -> BuildReport:
+def ship(work: Work[IdeaBenchSettings, Item], prompts: Mapping[str, tuple[str, ...]]) -> BuildReport:
     """Write everything, and say what was written."""
-    items = worked.items
-    by_split = {split: [item for item in items if item.sought.split == split] for split in settings.splits}
-    for split in ("", *SPLITS):  # a build with other splits may have been here
-        mine = by_split.get(split, [])
-        write_dataset(out / split, mine)
-        put_file(out / split / REPHRASED, as_lines(rephrased_rows(mine, prompts, settings.writer)))
+    source, items = work.settings.source, work.items
+    splits = work.by_split(lambda item: item.task.split)
+    writer = work.described()["writer"]
+
+    def write(root: Path, members: Sequence[Item]) -> None:
+        write_dataset(root, members)
+        put_file(root / REPHRASED, as_lines(rephrased_rows(members, prompts, writer)))
+
+    write_splits(work.settings.out, splits, write)
+    pictures = {picture.sha256: picture for item in items for picture in item.task.pictures}
+    kinds = {category: f"{category} ({words})" for category, words in CATEGORIES.items()}
     card = Card(
-        title=f"An IDEA-Bench of {settings.source.resolve().stem}",
+        title=f"An IDEA-Bench of {source.resolve().stem}",
         about=_ABOUT,
-        counts=_counts(items, prompts, by_split),
-        settings={**settings.told(prompts_key()), "rephrased": rephrase},
-        provenance=[
-            f"{len({p.sha256 for i in items for p in i.sought.pictures}):,} pictures of {settings.source.name}"
-        ],
-        missing=_missing(worked),
-        notes=_notes(settings, worked, prompts, rephrase),
+        counts=_counts(splits, prompts),
+        settings={**work.described(dict(capabilities())), "rephrased": work.settings.rephrase},
+        provenance=[f"{len(pictures):,} pictures of {source.name}"],
+        missing=work.not_covered(kinds, lambda item: item.task.category, "no case of this kind was made"),
+        notes=_notes(work, prompts),
         samples=[
-            Sample(one.id, one.instruction, [picture.path for picture in one.sought.pictures])
-            for one in spread(items, lambda item: item.sought.category)
+            Sample(one.id, one.instruction, [picture.path for picture in one.task.pictures])
+            for one in one_of_each(items, lambda item: item.task.category)
         ],
     )
-    return hand_over(
-        out,
-        "ideabench",
-        settings,
-        card,
-        worked,
-        {split: len(members) for split, members in by_split.items()},
-        makers.dropped,
-        makers.review,
-        review_rows([*items, *makers.offered.values()]),
-        copies=len({p.sha256 for one in items for p in one.sought.pictures if p.copied}),
-        asked=asked,
-        cost=cost,
-    )
+    copies = sum(picture.copied for picture in pictures.values())
+    return finish(work, card, splits, review_rows([*items, *work.offered.values()]), copies)
 
 
-def _counts(
-    items: Sequence[Item], prompts: Mapping[str, tuple[str, ...]], by_split: Mapping[str, Sequence[Item]]
-) -> dict[str, int]:
-    found = {"tasks": len({item.sought.slug for item in items}), "cases": len(items)}
-    found |= {f"cases in {split}": len(members) for split, members in by_split.items() if split}
-    of = Counter(item.sought.category for item in items)
+def _counts(splits: Mapping[str, Sequence[Item]], prompts: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    items = [item for members in splits.values() for item in members]
+    found = {"tasks": len({item.task.slug for item in items}), **counted("cases", splits)}
+    of = Counter(item.task.category for item in items)
     found |= {f"cases {category} ({words})": of[category] for category, words in CATEGORIES.items()}
     found |= {"questions": 6 * len(items), "cases with prompts for text-to-image models": len(prompts)}
-    found |= {f"cases that test {name}": n for name, n in sorted(_capabilities(items).items())}
-    return found
+    tested = Counter(name for item in items for name in item.capabilities)
+    return found | {f"cases that test {name}": number for name, number in sorted(tested.items())}
 
 
-def _capabilities(items: Sequence[Item]) -> Counter[str]:
-    return Counter(name for item in items for name in item.capabilities)
-
-
-def _missing(worked: Worked[Item]) -> dict[str, str]:
-    there = {item.sought.category for item in worked.items}
-    why = "the build was not finished" if worked.unfinished else "no case of this kind was made"
-    return {f"{category} ({words})": why for category, words in CATEGORIES.items() if category not in there}
-
-
-def _notes(
-    settings: Settings, worked: Worked[Item], prompts: Mapping[str, tuple[str, ...]], rephrase: Regime
-) -> list[str]:
-    items = worked.items
-    notes = settings.kinship("the same model ({model}) wrote the questions and checked them: give another --checker.")
-    if settings.specs["checker"] is None:
+def _notes(work: Work[IdeaBenchSettings, Item], prompts: Mapping[str, tuple[str, ...]]) -> list[str]:
+    items, rephrase = work.items, work.settings.rephrase
+    notes = work.kinship("the same model ({model}) wrote the questions and checked them: give another --checker.")
+    if work.specs["checker"] is None:
         notes.append("nobody has checked the questions but this program: give --checker, or read review.jsonl.")
-    strange = sorted({i.sought.task for i in items if not _in_tables(i)})
+    strange = sorted({i.task.name for i in items if not _in_tables(i)})
     if strange:
         shown = ", ".join(strange[:5])
         notes.append(
@@ -242,17 +204,17 @@ def _notes(
             "of its own, and refbench check says so."
         )
     listed = {uid for uids in LISTED.values() for uid in uids}
-    if others := len({item.sought.slug for item in items if item.sought.uid not in listed}):
+    if others := len({item.task.slug for item in items if item.task.uid not in listed}):
         notes.append(
             f"the released scorer averages sixteen tasks by their uid; {others} tasks of this dataset are not among "
             "them and are in no mean of the paper protocol: read the corrected one."
         )
-    due = sum(rephrase == "always" or item.sought.category != "T2I" for item in items)
+    due = sum(rephrase == "always" or item.task.category != "T2I" for item in items)
     if rephrase != "none" and len(prompts) < due:
         notes.append(f"{due - len(prompts)} of {due} cases have no prompts for text-to-image models.")
     return notes
 
 
 def _in_tables(item: Item) -> bool:
-    group = group_of(item.sought.category, item.sought.slug, item.sought.task)
-    return group is not None and group.category == item.sought.category
+    group = group_of(item.task.category, item.task.slug, item.task.name)
+    return group is not None and group.category == item.task.category

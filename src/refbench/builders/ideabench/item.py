@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refbench.benchmarks.ideabench.cases import QUESTIONS, Category, category_of
-from refbench.builders.kit.sources import Plain
+from refbench.builders.kit.dropped import Subject
+from refbench.builders.kit.pictures import SourcePicture
 from refbench.record import Record
 
 LEVELS = ("basis", "basis", "demands", "demands", "finish", "finish")
@@ -15,19 +16,19 @@ MOST_OUTPUTS = 12
 
 
 @dataclass(frozen=True)
-class Sought:
+class DesignTask:
     """One design task of the source."""
 
     id: str
     """`<slug>_<NNNN>`, the folder of the case."""
     slug: str
-    task: str
+    name: str
     """The name of the task, in words."""
     uid: str
     keywords: tuple[str, ...] = ()
     instruction: str = ""
     """Empty where the writer is to write it from the keywords."""
-    pictures: tuple[Plain, ...] = ()
+    pictures: tuple[SourcePicture, ...] = ()
     outputs: int = 1
     split: str = ""
 
@@ -49,8 +50,16 @@ class Sought:
         """How many questions need not be written: of a set, whether all its pictures are there is counted."""
         return 1 if self.outputs > 1 else 0
 
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        return tuple(picture.sha256 for picture in self.pictures)
 
-class Graded(Record):
+    @property
+    def subject(self) -> Subject:
+        return Subject("case", self.id, self.pictures[0].name if self.pictures else "")
+
+
+class GradedQuestion(Record):
     """One question with what earns 0 and what earns 1, and the pictures that it is about (numbers from 1)."""
 
     question: str
@@ -66,13 +75,13 @@ class Graded(Record):
 class Item:
     """One case of the dataset. `questions` are the written ones: six, or five behind the count."""
 
-    sought: Sought
+    task: DesignTask
     instruction: str
     capabilities: tuple[str, ...]
-    questions: tuple[Graded, ...]
+    questions: tuple[GradedQuestion, ...]
     problem: str = ""
     """What the checker has against it: then it is not shipped, but offered for review."""
 
     @property
     def id(self) -> str:
-        return self.sought.id
+        return self.task.id

@@ -6,18 +6,30 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from refbench.benchmarks.ideabench.cases import INSTRUCTION, LISTED, META
+from refbench.builders.ideabench import IdeaBenchSettings
 from refbench.builders.ideabench.asking import instruction_fault, mark_fault
-from refbench.builders.ideabench.item import MOST_OUTPUTS, Sought
-from refbench.builders.kit import DroppedItems
+from refbench.builders.ideabench.item import MOST_OUTPUTS, DesignTask
+from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.pictures import SourcePicture
 from refbench.builders.kit.replies import words
-from refbench.builders.kit.sources import Plain, pictures_in, plain_pictures, rows, several, sides
+from refbench.builders.kit.sources import (
+    SourceRow,
+    named_cells,
+    number_of,
+    pictures_in,
+    plain_pictures,
+    read_rows,
+    several,
+    split_by_looks,
+    text_of,
+)
 from refbench.record import RefBenchError, clean_text
 
 KEYWORDS = "keywords.txt"
@@ -37,46 +49,29 @@ _FIRST_UID = 101
 """The released tasks have the numbers up to 0100."""
 
 
-@dataclass(frozen=True)
-class _Row:
-    where: str
-    task: str
-    number: str
-    keywords: tuple[str, ...]
-    instruction: str
-    pictures: tuple[str, ...]
-    outputs: int
-    uid: str
-    wrong: str = ""
-
-
-def sought_tasks(
-    source: Path, copies: Path, dropped: DroppedItems, *, test_share: float | None, seed: int
-) -> tuple[list[Sought], Path]:
+def read_tasks(settings: IdeaBenchSettings, dropped: DroppedItems) -> tuple[list[DesignTask], Path]:
     """The tasks that can be worked on, in the order of the source, and the folder of its pictures."""
-    found, root = rows(source, (INSTRUCTION, KEYWORDS))
-    read = [_folder_row(where, row["folder"], root) if "folder" in row else _row(where, row) for where, row in found]
-    if not read:
-        raise RefBenchError(f"{source} holds no task: give a line for each, with the columns task and instruction")
-    names = sorted({name for row in read for name in row.pictures})
-    known = plain_pictures(root, names, copies)
-    tasks: list[tuple[_Row, Sought]] = []
+    rows, root = read_rows(settings.source, _SPELLINGS, (INSTRUCTION, KEYWORDS), _folder)
+    if not rows:
+        raise RefBenchError(
+            f"{settings.source} holds no task: give a line for each, with the columns task and instruction"
+        )
+    names = sorted({name for row in rows for name in several(row.cells["pictures"])})
+    pictures = plain_pictures(root, names, settings.work_folder / "pictures")
+    tasks: list[tuple[str, DesignTask]] = []
     seen: dict[tuple[Any, ...], str] = {}
-    for row in read:
-        made = _sought(row, known)
-        if isinstance(made, tuple):
-            reason, detail = made
-            dropped.add("source", "case", row.where, reason, detail)
-            continue
-        content = (made.slug, tuple(words(made.instruction)), made.keywords, made.outputs, _hashes(made))
-        if content in seen:
-            dropped.add("source", "case", row.where, "duplicate", f"the same as {seen[content]}")
-            continue
-        seen[content] = row.where
-        tasks.append((row, made))
+    for row in rows:
+        made = _task(row, pictures)
+        if isinstance(made, DesignTask):
+            content = (made.slug, tuple(words(made.instruction)), made.keywords, made.outputs, made.hashes)
+            if seen.setdefault(content, row.where) == row.where:
+                tasks.append((row.cells.get("number", ""), made))
+                continue
+            made = ("duplicate", f"the same as {seen[content]}")
+        dropped.add("source", "case", row.where, *made)
     named = _named(tasks)
     looks = {task.id: [picture.looks for picture in task.pictures] for task in named}
-    split = sides(looks, test_share, seed)
+    split = split_by_looks(looks, settings.test_share, settings.seed)
     return [replace(task, split=split[task.id]) for task in named], root
 
 
@@ -86,51 +81,57 @@ def slug_of(task: str) -> str:
     return _NOT_IN_SLUGS.sub("_", plain).strip("_-")[:_LONGEST_SLUG].strip("_-")
 
 
-def _sought(row: _Row, known: Mapping[str, Plain | str]) -> Sought | tuple[str, str]:
+def _task(row: SourceRow, known: Mapping[str, SourcePicture | str]) -> DesignTask | tuple[str, str]:
     """The task, or the reason and detail of why it cannot be one; its id is given later."""
     if row.wrong:
         return "unreadable", row.wrong
-    slug = slug_of(row.task)
-    if not slug:
+    cells, said = row.cells, row.cells["outputs"]
+    outputs = 1 if said is None else number_of(said, 4)
+    if outputs is None:
+        said = str(said).strip()[:40]
+        return "unreadable", f"how many pictures are to be delivered is {said!r}, which is no number"
+    name, instruction, keywords = text_of(cells["task"]), text_of(cells["instruction"]), several(cells["keywords"])
+    if not slug_of(name):
         return "no task", "it does not say which task it is (column task, or the name of the folder)"
-    if wrong := mark_fault(row.task):
+    if wrong := mark_fault(name):
         return "no task", wrong
-    pictures = [known[name] for name in row.pictures]
+    pictures = [known[path] for path in several(cells["pictures"])]
     if unusable := [picture for picture in pictures if isinstance(picture, str)]:
         return "unusable picture", unusable[0]
-    if not row.instruction and not row.keywords and not pictures:
+    if not instruction and not keywords and not pictures:
         return "nothing to go by", "it has neither instruction nor keywords nor pictures"
-    if row.instruction and (wrong := instruction_fault(row.instruction)):
+    if instruction and (wrong := instruction_fault(instruction)):
         return "unusable instruction", wrong
-    if not 1 <= row.outputs <= MOST_OUTPUTS:
-        return "outputs", f"{row.outputs} pictures are to be delivered, not 1 to {MOST_OUTPUTS}"
-    return Sought(
+    if not 1 <= outputs <= MOST_OUTPUTS:
+        return "outputs", f"{outputs} pictures are to be delivered, not 1 to {MOST_OUTPUTS}"
+    uid = cells["uid"]
+    return DesignTask(
         id="",
-        slug=slug,
-        task=row.task,
-        uid=row.uid,
-        keywords=row.keywords,
-        instruction=row.instruction,
-        pictures=tuple(picture for picture in pictures if isinstance(picture, Plain)),
-        outputs=row.outputs,
+        slug=slug_of(name),
+        name=name,
+        uid=f"{uid:04d}" if type(uid) is int else text_of(uid),
+        keywords=tuple(keywords),
+        instruction=instruction,
+        pictures=tuple(picture for picture in pictures if isinstance(picture, SourcePicture)),
+        outputs=outputs,
     )
 
 
-def _named(tasks: Sequence[tuple[_Row, Sought]]) -> list[Sought]:
-    """With slugs that have one category each, numbers by the order of the source, and a uid for each slug."""
+def _named(tasks: Sequence[tuple[str, DesignTask]]) -> list[DesignTask]:
+    """The tasks with slugs that have one category each, their own numbers or else those of their order, and a uid for
+    each slug."""
     categories: dict[str, set[str]] = defaultdict(set)
     for _, task in tasks:
         categories[task.slug].add(task.category)
     slugs = [
         f"{task.slug}_{_TAGS[task.category]}" if len(categories[task.slug]) > 1 else task.slug for _, task in tasks
     ]
-    own = Counter((slug, row.number) for slug, (row, _) in zip(slugs, tasks, strict=True) if row.number)
+    own = Counter((slug, number) for slug, (number, _) in zip(slugs, tasks, strict=True) if number)
     taken = {key for key, times in own.items() if times == 1}
     last: Counter[str] = Counter()
     uids: dict[str, str] = {}
-    named: list[Sought] = []
-    for slug, (row, task) in zip(slugs, tasks, strict=True):
-        number = row.number
+    named: list[DesignTask] = []
+    for slug, (number, task) in zip(slugs, tasks, strict=True):
         if (slug, number) not in taken:
             last[slug] += 1
             while (slug, f"{last[slug]:04d}") in taken:
@@ -142,7 +143,7 @@ def _named(tasks: Sequence[tuple[_Row, Sought]]) -> list[Sought]:
     return named
 
 
-def _uid(task: Sought, taken: set[str]) -> str:
+def _uid(task: DesignTask, taken: set[str]) -> str:
     """Its own, unless it is no uid, taken, or that of a task which the released scorer has in another category."""
     elsewhere = any(task.uid in uids for category, uids in LISTED.items() if category != task.category)
     if re.fullmatch(r"[0-9]{4}", task.uid) and task.uid not in taken and not elsewhere:
@@ -153,64 +154,20 @@ def _uid(task: Sought, taken: set[str]) -> str:
     return f"{number:04d}"
 
 
-def _hashes(task: Sought) -> tuple[str, ...]:
-    return tuple(picture.sha256 for picture in task.pictures)
-
-
-def _row(where: str, row: Mapping[str, Any]) -> _Row:
-    cells = {
-        name: next((row[s] for s in spellings if row.get(s) not in (None, "")), None)
-        for name, spellings in _SPELLINGS.items()
-    }
-    outputs, wrong = _count(cells["outputs"])
-    return _Row(
-        where=where.rpartition("/")[2],
-        task=_text(cells["task"]),
-        number="",
-        keywords=tuple(several(cells["keywords"])),
-        instruction=_text(cells["instruction"]),
-        pictures=tuple(several(cells["pictures"])),
-        outputs=outputs,
-        uid=_uid_text(cells["uid"]),
-        wrong=wrong,
-    )
-
-
-def _folder_row(where: str, folder: Path, root: Path) -> _Row:
+def _folder(folder: Path, root: Path) -> tuple[dict[str, Any], str]:
     """A folder of a case; meta.json is used where there is one, questions that are there are written anew."""
     matched = _NUMBERED.fullmatch(clean_text(folder.name))
     name, number = (matched[1], matched[2]) if matched else (clean_text(folder.name), "")
-    meta: Any = {}
-    texts = {}
     try:
-        for file in (INSTRUCTION, KEYWORDS, META):
-            path = folder / file
-            texts[file] = path.read_text("utf-8-sig") if path.is_file() else ""
+        paths = {file: folder / file for file in (INSTRUCTION, KEYWORDS, META)}
+        texts = {file: path.read_text("utf-8-sig") if path.is_file() else "" for file, path in paths.items()}
         meta = orjson.loads(texts[META] or "{}")
     except (OSError, UnicodeDecodeError, orjson.JSONDecodeError) as error:
-        return _Row(where, name, number, (), "", (), 1, "", wrong=f"its files cannot be read ({error})")
+        return named_cells({}, _SPELLINGS), f"its files cannot be read ({error})"
     meta = meta if isinstance(meta, dict) else {}
-    row = _row(where, {**meta, "instruction": texts[INSTRUCTION], "pictures": pictures_in(folder, root)})
+    meta |= {"instruction": texts[INSTRUCTION], "pictures": pictures_in(folder, root)}
+    cells = named_cells(meta, _SPELLINGS)
+    said = text_of(cells["task"])
+    task = name.replace("_", " ") if not said or slug_of(said) in slug_of(name) else said
     keywords = [line.strip() for line in re.split(r"[\n;,]", texts[KEYWORDS]) if line.strip()]
-    task = name.replace("_", " ") if not row.task or slug_of(row.task) in slug_of(name) else row.task
-    return replace(row, where=where, task=task, number=number, keywords=(*row.keywords, *keywords))
-
-
-def _count(value: Any) -> tuple[int, str]:
-    if value is None:
-        return 1, ""
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or len(text) > 4:
-        return 1, f"how many pictures are to be delivered is {text[:40]!r}, which is no number"
-    return int(text), ""
-
-
-def _uid_text(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:04d}"
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    """Text as it is, without what no encoder takes; a task or instruction may have several lines."""
-    return clean_text(value).strip() if isinstance(value, str) else ""
+    return {**cells, "task": task, "number": number, "keywords": [*several(cells["keywords"]), *keywords]}, ""

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from refbench import __version__
 from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.folder import write_file
 from refbench.failure import Failure
 from refbench.pictures import decode, encode, resize
-from refbench.runs.disk import disk_error, write_whole
+from refbench.runs.disk import write_whole
 
 _SHOWN = 6
 """Pictures shown for each reason that something was dropped."""
@@ -72,10 +73,7 @@ def write_card(card: Card, dropped: DroppedItems, out: Path, pictures: Path) -> 
     thumbs.clear_others()
     if card.notes:
         lines += ["", "## Notes", "", *(f"- {_sentence(note)}" for note in card.notes)]
-    try:
-        write_whole(out / "README.md", (_BLANKS.sub("\n\n", "\n".join(lines)) + "\n").encode())
-    except OSError as error:
-        raise disk_error(error, out) from error
+    write_file(out / "README.md", (_BLANKS.sub("\n\n", "\n".join(lines)) + "\n").encode())
 
 
 def _left_out(dropped: DroppedItems, thumbs: _Thumbs, roots: Sequence[Path]) -> list[str]:

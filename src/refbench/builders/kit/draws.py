@@ -33,6 +33,13 @@ def shuffled(items: Sequence[Item], seed: int, *names: object) -> list[Item]:
     return found
 
 
+def quotas(size: int, kinds: Sequence[Item], seed: int) -> dict[Item, int]:
+    """How many of each kind make `size`: the same number, and the remainder to kinds of the seed's choice."""
+    each, rest = divmod(size, len(kinds)) if kinds else (0, 0)
+    more = shuffled(kinds, seed, "remainder")[:rest]
+    return {kind: each + (kind in more) for kind in kinds}
+
+
 def mixed(words: Words, salt: int) -> Words:
     """Each word scrambled with the salt (the finish of splitmix64): a draw for every picture in one step."""
     with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is meant

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import orjson
-
+from refbench.builders.kit.folder import as_lines, write_file
 from refbench.record import Record, clean_text
-from refbench.runs.disk import disk_error, write_whole
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a line of dropped.jsonl is about: a picture, an item, a case, by its id, with a picture to show."""
+
+    what: str
+    id: str
+    picture: str = ""
 
 
 class Dropped(Record):
@@ -58,8 +66,4 @@ class DroppedItems:
         return {stage: dict(counter.most_common()) for stage, counter in found.items()}
 
     def write(self, path: Path) -> None:
-        lines = [orjson.dumps(one.model_dump(), option=orjson.OPT_APPEND_NEWLINE) for one in self]
-        try:
-            write_whole(path, b"".join(lines))
-        except OSError as error:
-            raise disk_error(error, path) from error
+        write_file(path, as_lines(one.model_dump() for one in self))

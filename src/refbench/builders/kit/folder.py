@@ -8,18 +8,9 @@ from typing import Any
 
 import orjson
 
-from refbench.builders.kit.review import write_review
+from refbench.builders.kit.settings import SPLITS
 from refbench.record import RefBenchError
 from refbench.runs.disk import disk_error, write_whole
-
-SPLITS = ("dev", "test")
-
-
-def split_names(test_share: float | None) -> tuple[str, ...]:
-    """The folders of the splits below --out; one that is --out itself where there are none."""
-    if test_share is not None and not 0 < test_share < 1:
-        raise RefBenchError(f"--test-share {test_share:g}: give a share between 0 and 1, for example 0.5")
-    return ("",) if test_share is None else SPLITS
 
 
 def claim(out: Path, source: Path, builder: str, places: Iterable[str]) -> None:
@@ -33,7 +24,7 @@ def claim(out: Path, source: Path, builder: str, places: Iterable[str]) -> None:
             taken = [place for place in (*places, *SPLITS, "README.md") if (out / place).exists()]
             if taken:
                 raise RefBenchError(f"--out {out} has {taken[0]}, which no such build made: choose another --out")
-            write_whole(mark, orjson.dumps({"builder": builder}, option=orjson.OPT_APPEND_NEWLINE))
+            write_whole(mark, as_lines([{"builder": builder}]))
     except OSError as error:
         raise disk_error(error, out) from error
 
@@ -98,6 +89,14 @@ def _remove_empty(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole, or say why the disk does not take it."""
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
 def put_file(path: Path, data: bytes) -> None:
     """A single file of ours beside the dataset; none where there is nothing to say."""
     try:
@@ -115,18 +114,3 @@ def as_json(value: Any) -> bytes:
 
 def as_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-
-
-def offer_review(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """The file to decide in. One in which nobody has decided anything yet is brought up to date."""
-    if path.exists() and _untouched(path):
-        path.unlink()
-    write_review(path, rows)
-
-
-def _untouched(path: Path) -> bool:
-    try:
-        said = [orjson.loads(row) for row in path.read_bytes().splitlines() if row.strip()]
-    except (OSError, orjson.JSONDecodeError):
-        return False
-    return all(isinstance(r, dict) and not (r.get("decision") or r.get("edit") or r.get("comment")) for r in said)

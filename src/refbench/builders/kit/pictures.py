@@ -13,10 +13,11 @@ from typing import Literal
 import numpy as np
 
 from refbench.benchmarks.creval.cases import nfc
-from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.failure import Failure
 from refbench.pictures import EXTENSIONS, PictureFacts, Pixels, decode, encode, facts_of
-from refbench.pictures.collection import Collection, Found, lookalikes
+from refbench.pictures.collection import Found, collect, lookalikes
+from refbench.record import RefBenchError
 from refbench.runs.disk import write_whole
 
 _SHIPPED_AS_THEY_ARE = frozenset({"jpeg", "png", "webp"})
@@ -36,11 +37,17 @@ class SourcePicture:
     """The bytes to ask about and to ship: the user's own file, or a plain copy of it."""
     extension: str
     size: tuple[int, int]
+    sha256: str
+    """Of the user's own file."""
+    looks: int
+    """A hash that near-duplicates share."""
     copied: bool = False
+    """Whether it had to be encoded again as plain RGB."""
 
 
-def distinct_pictures(collection: Collection, dropped: DroppedItems) -> list[Found]:
-    """The largest picture of each look; the others are put on record as dropped."""
+def distinct_pictures(source: Path, dropped: DroppedItems) -> list[Found]:
+    """The largest picture of each look below the source; the others are put on record as dropped."""
+    collection = collect(source)
     for skipped in collection.skipped:
         picture = skipped.name if skipped.kind in ("tiny", "animated", "duplicate") else ""
         dropped.add("pictures", "picture", skipped.name, skipped.kind, skipped.reason, picture=picture)
@@ -55,13 +62,16 @@ def distinct_pictures(collection: Collection, dropped: DroppedItems) -> list[Fou
             if other is not best:
                 said = f"looks like {best.name}"
                 dropped.add("pictures", "picture", other.name, "near-duplicate", said, picture=other.name)
+    if not kept:
+        raise no_pictures(source, dropped)
     return kept
 
 
-def why_none(dropped: DroppedItems) -> str:
+def no_pictures(source: Path, dropped: DroppedItems) -> RefBenchError:
     """Why no picture of a folder can be used."""
     reasons = dropped.counts().get("pictures", {})
-    return ", ".join(f"{number} {reason}" for reason, number in reasons.items()) or "there are none in it"
+    why = ", ".join(f"{number} {reason}" for reason, number in reasons.items()) or "there are none in it"
+    return RefBenchError(f"{source} holds no picture that can be used: {why}")
 
 
 def stems(pictures: Iterable[Found]) -> dict[str, str]:
@@ -77,16 +87,16 @@ def stems(pictures: Iterable[Found]) -> dict[str, str]:
     return found
 
 
-def plain_picture(root: Path, name: str, stem: str, folder: Path) -> SourcePicture | Failure:
+def plain_picture(root: Path, found: Found, stem: str, folder: Path) -> SourcePicture | Failure:
     """The picture as it is, or a plain RGB copy in `folder`: no palette, no alpha, no rotation tag, no profile.
 
     Each of these makes viewers, models and judges see different pictures.
     """
-    path = root / name
+    path = root / found.name
     try:
         data = path.read_bytes()
     except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{name}: {error.strerror}")
+        return Failure(kind="unreadable_picture", detail=f"{found.name}: {error.strerror}")
     facts = facts_of(data)
     if isinstance(facts, Failure):
         return facts
@@ -105,7 +115,8 @@ def plain_picture(root: Path, name: str, stem: str, folder: Path) -> SourcePictu
         made = facts_of(data)
         assert not isinstance(made, Failure)
         facts = made
-    return SourcePicture(name, stem, path, EXTENSIONS[facts.format], (facts.width, facts.height), copied)
+    size = (facts.width, facts.height)
+    return SourcePicture(found.name, stem, path, EXTENSIONS[facts.format], size, found.sha256, found.looks, copied)
 
 
 def _standard_colours(pixels: Pixels, data: bytes, facts: PictureFacts) -> Pixels:

@@ -18,12 +18,12 @@ from refbench.calls.budget import BudgetSpentError
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.vlm import VLM
-from refbench.engine.recorder import Recorder
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.record import RefBenchError, clean_text, content_key
 from refbench.runs import LedgerWriter
 from refbench.runs.disk import write_whole
+from refbench.runs.ledger import Recorder
 from refbench.runs.reading import distinct_evidence
 
 Told = TypeVar("Told")

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import orjson
 from pydantic import ValidationError
 
+from refbench.builders.kit.folder import as_lines, write_file
 from refbench.record import Record, RefBenchError
-from refbench.runs.disk import disk_error, write_whole
 
 Verdict = Literal["accept", "edit", "reject"]
 
@@ -25,6 +25,23 @@ class Decision(Record):
     comment: str = ""
     seen: Mapping[str, Any] = {}
     """The item as the file shows it to whoever decides; empty where the file has ids and decisions only."""
+
+    @property
+    def where(self) -> str:
+        """Where it stands, for messages."""
+        return f"--review, {self.id}"
+
+    @property
+    def rejected(self) -> bool:
+        return self.decision == "reject"
+
+    def edited(self, *fields: str) -> Mapping[str, Any]:
+        """What a person puts in place of the machine's; raises where it is none of the fields."""
+        if self.decision != "edit":
+            return {}
+        if strange := [name for name in self.edit if name not in fields]:
+            raise RefBenchError(f"{self.where}: {strange[0]} cannot be edited, only {', '.join(fields)}")
+        return self.edit
 
 
 class Review:
@@ -95,11 +112,34 @@ def write_review(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
     """A file for people to fill in: one line an item, `decision` empty. One that is there is left as it is."""
     if path.exists():
         return
-    lines = [orjson.dumps({**item, "decision": ""}, option=orjson.OPT_APPEND_NEWLINE) for item in items]
+    write_file(path, as_lines({**item, "decision": ""} for item in items))
+
+
+def offer_review(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """The file to decide in. One in which nobody has decided anything yet is brought up to date."""
+    if path.exists() and _untouched(path):
+        path.unlink()
+    write_review(path, rows)
+
+
+def _untouched(path: Path) -> bool:
     try:
-        write_whole(path, b"".join(lines))
-    except OSError as error:
-        raise disk_error(error, path) from error
+        said = [orjson.loads(row) for row in path.read_bytes().splitlines() if row.strip()]
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return all(isinstance(r, dict) and not (r.get("decision") or r.get("edit") or r.get("comment")) for r in said)
+
+
+def json_list(value: Any, where: str, what: str = "the questions") -> list[Any]:
+    """A list that a person wrote, also as the JSON in a cell of a CSV file."""
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError as error:
+            raise RefBenchError(f"{where}: write {what} as a JSON list ({error})") from error
+    if not isinstance(value, list):
+        raise RefBenchError(f"{where}: write {what} as a list")
+    return value
 
 
 _OURS = frozenset({"id", "decision", "comment", "edit", "seen"})

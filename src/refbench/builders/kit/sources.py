@@ -1,55 +1,75 @@
-"""Pictures that the rows of a source name: looked at once, shipped as plain RGB, and never in two splits."""
+"""A source with a row or a folder for each item: its cells, its pictures as plain RGB, and splits that share none."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from refbench.benchmarks.kit.rows import rows_of
-from refbench.builders.kit.draws import draw
-from refbench.builders.kit.pictures import plain_picture
+from refbench.builders.kit.pictures import SourcePicture, plain_picture
+from refbench.builders.kit.split import clusters, drawn_for_test
 from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS
-from refbench.pictures.collection import Found, Skipped, look, lookalikes
+from refbench.pictures.collection import Skipped, look, lookalikes
 from refbench.record import RefBenchError, clean_text
 
 _PICTURES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
 
 
 @dataclass(frozen=True)
-class Plain:
-    """A picture of the source, with the bytes to ask about and to ship."""
+class SourceRow:
+    """A row of a table, or a folder: what it has under each name, or what is wrong with it."""
 
-    name: str
-    """As the source has it, below its folder."""
-    path: Path
-    extension: str
-    sha256: str
-    """Of the file of the source."""
-    looks: int
-    copied: bool
-    """Whether it had to be encoded again as plain RGB."""
+    where: str
+    cells: Mapping[str, Any]
+    wrong: str = ""
 
 
-def rows(source: Path, marks: Iterable[str]) -> tuple[list[tuple[str, Mapping[str, Any]]], Path]:
-    """The rows of a table with their lines, or the folders below `source` that hold one of the `marks`, as rows with
-    the key `folder`; and what the names of pictures are relative to."""
+def read_rows(
+    source: Path,
+    spellings: Mapping[str, Sequence[str]],
+    marks: Sequence[str],
+    of_folder: Callable[[Path, Path], tuple[Mapping[str, Any], str]],
+) -> tuple[list[SourceRow], Path]:
+    """The rows of a table, or of the folders below `source` that hold one of the `marks`; and what the names of
+    pictures are relative to."""
     if source.is_dir():
-        found = sorted({path.parent for mark in marks for path in source.rglob(mark) if _visible(path, source)})
-        if not found:
+        folders = sorted({path.parent for mark in marks for path in source.rglob(mark) if _visible(path, source)})
+        if not folders:
             raise RefBenchError(
                 f"{source} holds no folder with one of {', '.join(marks)}: give such a folder or a table"
             )
-        return [(place.relative_to(source).as_posix(), {"folder": place}) for place in found], source
+        return [SourceRow(one.relative_to(source).as_posix(), *of_folder(one, source)) for one in folders], source
     if not source.is_file():
         raise RefBenchError(f"{source} is not there: give a folder, or a table as .jsonl, .csv or .parquet")
-    read, root = rows_of(source)
-    return list(read), root
+    lines, root = rows_of(source)
+    return [SourceRow(where.rpartition("/")[2], named_cells(cells, spellings)) for where, cells in lines], root
+
+
+def named_cells(cells: Mapping[str, Any], spellings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What a row has under any of the spellings of each name; None where it has nothing."""
+    return {
+        name: next((cells[spelling] for spelling in known if cells.get(spelling) not in (None, "")), None)
+        for name, known in spellings.items()
+    }
+
+
+def text_of(value: Any) -> str:
+    """Text as it is, without what no encoder takes; empty for anything else."""
+    return clean_text(value).strip() if isinstance(value, str) else ""
+
+
+def number_of(value: Any, digits: int) -> int | None:
+    """The whole number in a cell, of at most so many digits; None where it is none."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or len(text) > digits:
+        return None
+    return int(text)
 
 
 def several(value: Any) -> list[str]:
@@ -66,61 +86,35 @@ def pictures_in(folder: Path, root: Path) -> list[str]:
     return [(folder / name).relative_to(root).as_posix() for name in names]
 
 
-def plain_pictures(root: Path, names: Sequence[str], folder: Path) -> dict[str, Plain | str]:
+def plain_pictures(root: Path, names: Sequence[str], folder: Path) -> dict[str, SourcePicture | str]:
     """Each picture, or why it cannot be used; copies that were needed lie in `folder`, named by their content."""
     with ThreadPoolExecutor(cores()) as threads:
         return dict(zip(names, threads.map(lambda name: _plain(root, name, folder), names), strict=True))
 
 
-def _plain(root: Path, name: str, folder: Path) -> Plain | str:
+def _plain(root: Path, name: str, folder: Path) -> SourcePicture | str:
     inside = PurePosixPath(name.replace("\\", "/"))
     if inside.is_absolute() or ".." in inside.parts:
         return f"{name} lies outside the folder of the source"
     found = look(root, str(inside))
     if isinstance(found, Skipped):
         return f"{found.name}: {found.reason}"
-    assert isinstance(found, Found)
-    made = plain_picture(root, str(inside), found.sha256, folder)
-    if isinstance(made, Failure):
-        return f"{name}: {made.detail}"
-    return Plain(
-        name=found.name,
-        path=made.path,
-        extension=made.extension,
-        sha256=found.sha256,
-        looks=found.looks,
-        copied=folder in made.path.parents,
-    )
+    made = plain_picture(root, found, found.sha256, folder)
+    return f"{name}: {made.detail}" if isinstance(made, Failure) else made
 
 
-def sides(items: Mapping[str, Sequence[int]], test_share: float | None, seed: int) -> dict[str, str]:
+def split_by_looks(items: Mapping[str, Sequence[int]], test_share: float | None, seed: int) -> dict[str, str]:
     """The split of each item ("" where there is one), from the looks of its pictures: items that share a picture or a
     near-duplicate are on one side, and theirs too. Whole clusters go to the test side in drawn order while they fit."""
     if test_share is None:
         return dict.fromkeys(items, "")
     owners = [item for item, looks in items.items() for _ in looks]
-    groups = lookalikes([look for looks in items.values() for look in looks]) if owners else ()
-    head = {item: item for item in items}
-
-    def top(item: str) -> str:
-        while head[item] != item:
-            item = head[item]
-        return item
-
-    first: dict[int, str] = {}
-    for item, group in zip(owners, groups, strict=True):
-        one, other = sorted((top(first.setdefault(int(group), item)), top(item)))
-        head[other] = one
-    clusters: dict[str, list[str]] = {}
-    for item in items:
-        clusters.setdefault(top(item), []).append(item)
-    room = round(test_share * len(items))
-    found: dict[str, str] = {}
-    for members in sorted(clusters.values(), key=lambda members: draw(seed, "split", min(members))):
-        side = "test" if len(members) <= room else "dev"
-        room -= len(members) if side == "test" else 0
-        found.update(dict.fromkeys(members, side))
-    return found
+    groups: dict[str, list[int]] = {item: [] for item in items}
+    if owners:
+        for item, group in zip(owners, lookalikes([look for looks in items.values() for look in looks]), strict=True):
+            groups[item].append(int(group))
+    tested = drawn_for_test(clusters(groups), test_share, seed)
+    return {item: "test" if item in tested else "dev" for item in items}
 
 
 def _visible(path: Path, root: Path) -> bool:

@@ -1,191 +1,156 @@
-"""The build: pictures filtered, screened and classified, gaps filled, sets drawn, written and checked."""
+"""The build of a MultiBanana: pictures filtered, screened and classified, gaps filled, sets drawn, written and checked.
+
+What cannot be used is dropped with its reason; what an endpoint or the budget stopped is the next run's to finish.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from refbench.benchmarks.multibanana.cases import Task
+from pydantic import ValidationError
+
+from refbench.benchmarks.multibanana.cases import TAGS, Task
 from refbench.builders import BuildReport
-from refbench.builders.kit import DroppedItems, Review
-from refbench.builders.kit.draws import draw, shuffled
-from refbench.builders.kit.flow import BLOCK, Worked, together
-from refbench.builders.kit.folder import claim
-from refbench.builders.kit.pictures import why_none
-from refbench.builders.kit.replies import reason_of
-from refbench.builders.kit.settings import Calls, Settings, check_wishes, opened
+from refbench.builders.kit.draws import draw, quotas, shuffled
+from refbench.builders.kit.dropped import Subject
+from refbench.builders.kit.flow import BLOCK, Builder, Show, Work, started, together
+from refbench.builders.kit.replies import line
+from refbench.builders.kit.review import Decision
 from refbench.builders.kit.store import Store
+from refbench.builders.multibanana import MultiBananaSettings
+from refbench.builders.multibanana.classify import (
+    PROMPTS,
+    Look,
+    edited_look,
+    look_prompt,
+    read_look,
+    read_screen,
+    screen_prompt,
+    tags_of,
+)
 from refbench.builders.multibanana.dataset import Made, ship
-from refbench.builders.multibanana.filters import Eyes, figures, load_filters, open_eyes
-from refbench.builders.multibanana.making import STAGES, FinishedSet, Makers
+from refbench.builders.multibanana.filters import Eyes, Filters, Seen, figures, load_filters, open_eyes, picture_fault
 from refbench.builders.multibanana.pictures import (
     Painting,
-    PlainPicture,
+    PoolPicture,
     category_counts,
     lookalike,
+    opened_painter,
     priced,
     spent_on,
     user_pictures,
     wishes,
 )
-from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible, quotas
-from refbench.calls import Transport
-from refbench.chat.build import make_vlm
+from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible
+from refbench.builders.multibanana.writing import (
+    FinishedSet,
+    Written,
+    check_request,
+    instruction_fault,
+    read_check,
+    read_written,
+    write_request,
+)
 from refbench.failure import Failure
 from refbench.models import ImageModel
-from refbench.models.build import ModelSetup, make_model
-from refbench.pictures.collection import collect
 from refbench.record import RefBenchError
-from refbench.specs import Spec
 
-SIZE = 180
-"""Sets by default: five for each of the 36 tasks."""
-FILL_TO = 8
+BUILDER = Builder(
+    name="multibanana",
+    benchmark="multibanana",
+    stages=("pictures", "review", "filters", "screen", "classification", "fill", "instruction", "check"),
+    places=("data",),
+    prompts=PROMPTS,
+    tokens={"screen": 1500, "look": 2000, "instruction": 3000, "check": 2000},
+    roles={"checker": "writer"},
+)
 _LOOKED_AT = 3
 _LEAST_LOOKED_AT = 300
 """Pictures that are looked at, at most: these, or three for each set wanted; the paper has two."""
 _TRIES = 4
 """Sets that are tried at most for each that is wanted of a task."""
-Show = Callable[[str], None]
 
 
 async def build(
-    source: Path,
-    out: Path,
-    *,
-    writer: str,
-    checker: str | None = None,
-    size: int = SIZE,
-    seed: int = 0,
-    budget: str | None = None,
-    review: Path | None = None,
-    filters: Path | None = None,
-    fill: str | ImageModel | None = None,
-    fill_to: int = FILL_TO,
-    test_share: float | None = None,
-    device: str = "cpu",
-    concurrency: int = 16,
-    timeout: float = 180.0,
-    retry: Sequence[str] = (),
-    show: Show | None = None,
+    settings: MultiBananaSettings, show: Show | None = None, *, painter: ImageModel | None = None
 ) -> BuildReport:
-    """A MultiBanana of the pictures below `source`, in `out`. The same call again resumes; the same replies give the
-    same files. The writer classifies pictures and writes instructions, the checker (the writer by default) screens
-    pictures and checks sets. `fill` paints for categories with fewer than `fill_to` pictures."""
-    calls = Calls(concurrency, timeout, budget, retry)
-    check_wishes(size, test_share, "sets")
-    if fill_to < 1:
-        raise RefBenchError(f"--fill-to {fill_to}: give a number of pictures, at least 1")
-    wrote = Spec.parse(writer, "--writer")
-    specs = {"writer": wrote, "checker": Spec.parse(checker, "--checker") if checker else wrote}
-    limits, decisions, dropped = load_filters(filters), Review.read(review), DroppedItems(STAGES)
-    eyes = open_eyes(limits, device)
-    collection = await asyncio.to_thread(collect, source)
-    work = out / ".build"
-    claim(out, source, "multibanana", ("data",))
-    pictures = await asyncio.to_thread(user_pictures, collection, work, dropped)
-    if not pictures:
-        raise RefBenchError(f"{source} holds no picture that can be used: {why_none(dropped)}")
-    settings = Settings(source, specs, size, seed, test_share, source)
-    async with opened(work, specs, calls) as desk:
-        interviews = desk.interviews
-        makers = Makers(interviews, desk.vlms["writer"], desk.vlms["checker"], limits, decisions, dropped)
-        made = Made(Worked(), there=len(pictures), sets={split: [] for split in settings.splits}, fill_to=fill_to)
-        with Store(work / "figures.jsonl") as store, Store(work / "fill.jsonl") as painted:
-            stage = _Build(settings, makers, eyes, store, made, calls.at_a_time, show or (lambda line: None))
-            interviews.budget.pay(spent_on(painted))  # one budget for the whole build
-            chosen = shuffled(pictures, seed, "looked at")[: max(_LEAST_LOOKED_AT, _LOOKED_AT * size)]
-            async with _painter(fill, desk.transport, work) as model:
-                painting = None if model is None else Painting(model, painted, work, interviews.budget, seed)
-                await stage.admit(chosen)
+    """Make a MultiBanana of the pictures below the source. The same call again resumes; the same replies give the same
+    files. `painter` fills gaps in place of the model that the settings name."""
+    filters = load_filters(settings.filters)
+    eyes = open_eyes(filters, settings.device)
+    async with started(BUILDER, settings, show) as work:
+        folder = settings.work_folder
+        pictures = await asyncio.to_thread(user_pictures, settings.source, folder, work.dropped)
+        work.wanted = settings.size
+        made = Made({split: [] for split in settings.splits}, there=len(pictures))
+        with Store(folder / "figures.jsonl") as store, Store(folder / "fill.jsonl") as painted:
+            stages = _Stages(work, Maker(work, filters), eyes, store, made)
+            budget = work.interviews.budget
+            budget.pay(spent_on(painted))  # one budget for the whole build
+            chosen = shuffled(pictures, settings.seed, "looked at")[: max(_LEAST_LOOKED_AT, _LOOKED_AT * settings.size)]
+            async with opened_painter(settings.fill, painter, work.transport, folder) as model:
+                painting = None if model is None else Painting(model, painted, folder, budget, settings.seed)
+                await stages.admit(chosen)
                 made.looked = len(chosen)
                 if painting is not None:
-                    await stage.fill(painting, chosen)
-            await stage.write()
+                    await stages.fill(painting, chosen)
+            await stages.write()
             store.settle()
-            cost = desk.paid() if priced(painted) else None
-        return ship(out, settings, made, eyes, makers, asked=interviews.asked, cost=cost)
-
-
-@contextlib.asynccontextmanager
-async def _painter(fill: str | ImageModel | None, transport: Transport, work: Path) -> AsyncIterator[ImageModel | None]:
-    """The model that fills gaps, made before anything is asked: what is wrong with its spec is said at once."""
-    model = _made(fill, transport, work) if isinstance(fill, str) else fill
-    try:
-        yield model
-    finally:
-        if model is not None:
-            await model.close()
-
-
-def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
-    spec = Spec.parse(fill, "--fill")
-    leaf = spec.innermost
-    if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
-        raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
-    try:
-        model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
-    except RefBenchError as error:  # models are told of as --model everywhere else
-        raise RefBenchError(str(error).replace("--model", "--fill")) from error
-    assert isinstance(model, ImageModel)
-    return model
+            work.unpriced = not priced(painted)
+        return ship(work, made, eyes)
 
 
 @dataclass
-class _Build:
+class _Stages:
     """The stages, each in blocks so that a dead endpoint or a spent budget ends it early."""
 
-    settings: Settings
-    makers: Makers
+    work: Work[MultiBananaSettings, FinishedSet]
+    maker: Maker
     eyes: Eyes
     store: Store
     made: Made
-    most: int
-    show: Show
 
-    async def admit(self, pictures: Sequence[PlainPicture]) -> None:
+    async def admit(self, pictures: Sequence[PoolPicture]) -> None:
         """Filter, screen and classify; what passes joins the pool."""
-        seen = await asyncio.to_thread(figures, pictures, self.eyes, self.store, self.show)
-        passing = [one for one in pictures if self.makers.passes(one, seen[one.sha256])]
-        self.show(f"{len(passing)} of {len(pictures)} pictures pass the filters")
+        seen = await asyncio.to_thread(figures, pictures, self.eyes, self.store, self.work.show)
+        passing = [one for one in pictures if self.maker.passes(one, seen[one.sha256])]
+        self.work.show(f"{len(passing)} of {len(pictures)} pictures pass the filters")
         for start in range(0, len(passing), BLOCK):
-            if self.made.worked.stopped:
-                self.made.worked.unfinished += len(passing) - start
+            if self.work.stopped:
+                self.work.unfinished += len(passing) - start
                 return
             block = passing[start : start + BLOCK]
-            told = await together([self.makers.member(one, seen[one.sha256]) for one in block], self.most)
+            told = await together([self.maker.member(one, seen[one.sha256]) for one in block], self.work.at_a_time)
             self.made.pool += [one for one in told if isinstance(one, Member)]
-            self.made.worked.count(told)
-            self.show(f"{min(start + BLOCK, len(passing))} of {len(passing)} pictures looked at")
+            self.work.count(told)
+            self.work.show(f"{min(start + BLOCK, len(passing))} of {len(passing)} pictures looked at")
 
-    async def fill(self, painting: Painting, pictures: Sequence[PlainPicture]) -> None:
+    async def fill(self, painting: Painting, pictures: Sequence[PoolPicture]) -> None:
         """Paint what categories lack; painted pictures pass the same gates as the user's."""
-        enough = self.made.fill_to
+        enough = self.work.settings.fill_to
         self.made.painter = painting.model.name
-        wanted = wishes(category_counts([one.categories for one in self.made.pool]), enough, self.settings.seed)
+        wanted = wishes(category_counts([one.categories for one in self.made.pool]), enough, self.work.settings.seed)
         known = list(pictures)
-        painted: list[PlainPicture] = []
+        painted: list[PoolPicture] = []
         for start in range(0, len(wanted), BLOCK):
-            if self.made.worked.stopped:
+            if self.work.stopped:
                 break
             block = wanted[start : start + BLOCK]
-            told = await together([painting.paint(wish) for wish in block], self.most)
+            told = await together([painting.paint(wish) for wish in block], self.work.at_a_time)
             for wish, one in zip(block, told, strict=True):
                 if isinstance(one, Failure):
-                    if not one.transient:
-                        self.makers.dropped.add("fill", "picture", wish.prompt, reason_of(one), one.detail)
+                    self.work.lost(Subject("picture", wish.prompt), "fill", one)
                 elif other := lookalike(one.looks, known):
-                    said = f"looks like {other.name}"
-                    self.makers.dropped.add("fill", "picture", one.name, "near-duplicate", said)
+                    self.work.drop(one.subject, "fill", "near-duplicate", f"looks like {other.name}")
                 else:
                     known.append(one)
                     painted.append(one)
-            self.made.worked.count([one for one in told if not isinstance(one, Failure) or one.transient])
-            self.show(f"{min(start + BLOCK, len(wanted))} of {len(wanted)} pictures painted")
+            self.work.count([one for one in told if not isinstance(one, Failure) or one.transient])
+            self.work.show(f"{min(start + BLOCK, len(wanted))} of {len(wanted)} pictures painted")
         await self.admit(painted)
         has = category_counts([one.categories for one in self.made.pool])
         self.made.short = {name: number for name, number in has.items() if number < enough}
@@ -194,14 +159,15 @@ class _Build:
         """Write and check sets, split by split; a picture is in one split only."""
         for split in self.made.sets:
             pool = [one for one in self.made.pool if self._side(one) == split]
-            share = self.settings.test_share
+            share = self.work.settings.test_share
             part = 1.0 if share is None else share if split == "test" else 1 - share
             tasks, impossible = possible(pool)
-            wanted = quotas(max(1, round(self.settings.wanted * part)), tasks, self.settings.seed)
+            names = [task.name for task in tasks]
+            wanted = quotas(max(1, round(self.work.wanted * part)), names, self.work.settings.seed)
             label = f"{split}: " if split else ""
-            so_far = " so far" if self.made.worked.unfinished else ""
+            so_far = " so far" if self.work.unfinished else ""
             self.made.missing |= {f"{label}{name}": f"{why}{so_far}" for name, why in impossible.items()}
-            streams = {task.name: candidates(task, pool, self.settings.seed) for task in tasks}
+            streams = {task.name: candidates(task, pool, self.work.settings.seed) for task in tasks}
             short = await self._sets(split, tasks, wanted, streams)
             self.made.missing |= {f"{label}{name}": why for name, why in short.items()}
 
@@ -209,11 +175,11 @@ class _Build:
         self, split: str, tasks: Sequence[Task], wanted: Mapping[str, int], streams: Mapping[str, Iterator[Candidate]]
     ) -> dict[str, str]:
         """Rounds over all tasks, so that a build that ends early has some of each; gives what is short and why."""
-        worked = self.made.worked
+        work = self.work
         finished: Counter[str] = Counter()
         pending: Counter[str] = Counter()
         begun: Counter[str] = Counter()
-        while not worked.stopped:
+        while not work.stopped:
             open_places = {t.name: wanted[t.name] - finished[t.name] - pending[t.name] for t in tasks}
             block: list[Candidate] = []
             for task in tasks:
@@ -224,9 +190,9 @@ class _Build:
             begun.update(one.task.name for one in block)
             for candidate, one in zip(block, await self._finish(split, block), strict=True):
                 finished[candidate.task.name] += isinstance(one, FinishedSet)
-                pending[candidate.task.name] += isinstance(one, Failure)
-            self.show(f"{len(worked.items)} of {self.settings.wanted} sets made, {worked.begun} begun")
-        if not worked.stopped:
+                pending[candidate.task.name] += isinstance(one, Failure) and one.transient
+            self.work.show(f"{len(work.items)} of {self.work.wanted} sets made, {work.begun} begun")
+        if not work.stopped:
             await self._finish(split, [one for t in tasks for one in self._decided(streams[t.name], t, wanted[t.name])])
         return {
             task.name: f"{finished[task.name]} of {wanted[task.name]} sets: {self._why(task, begun[task.name])}"
@@ -234,35 +200,126 @@ class _Build:
             if finished[task.name] < wanted[task.name]
         }
 
-    async def _finish(self, split: str, block: Sequence[Candidate]) -> list[FinishedSet | Failure | None]:
-        told = await together([self.makers.finished(one) for one in block], self.most)
+    async def _finish(self, split: str, block: Sequence[Candidate]) -> list[FinishedSet | Failure]:
+        told = await together([self.maker.finished(one) for one in block], self.work.at_a_time)
         made = [one for one in told if isinstance(one, FinishedSet)]
         self.made.sets[split] += made
-        self.made.worked.items += made
-        self.made.worked.begun += len(block)
+        self.work.items += made
+        self.work.begun += len(block)
         if block:
-            self.made.worked.count(told)
+            self.work.count(told)
         return told
 
     def _decided(self, stream: Iterator[Candidate], task: Task, wanted: int) -> Iterator[Candidate]:
         """Sets that people have decided on and that others pushed out, by their word about what was dropped before."""
         for _ in range(_TRIES * wanted):
-            waiting = [one for one in self.makers.review.strangers() if one.startswith(f"{task.name}/")]
+            waiting = [one for one in self.work.review.strangers() if one.startswith(f"{task.name}/")]
             candidate = next(stream, None) if waiting else None
             if candidate is None:
                 return
             if candidate.id in waiting:
-                self.makers.review.of(candidate.id)
+                self.work.review.of(candidate.id)
                 yield candidate
 
     def _why(self, task: Task, begun: int) -> str:
-        if self.made.worked.stopped or self.made.worked.unfinished:
+        if self.work.stopped or self.work.unfinished:
             return "the build was not finished"
-        lost = sum(one.what == "set" and one.id.startswith(f"{task.name}/") for one in self.makers.dropped)
+        lost = sum(one.what == "set" and one.id.startswith(f"{task.name}/") for one in self.work.dropped)
         return f"{begun} were tried and {lost} of them dropped" if lost else "its pictures give no further ones"
 
     def _side(self, member: Member) -> str:
-        share = self.settings.test_share
+        share = self.work.settings.test_share
         if share is None:
             return ""
-        return "test" if draw(self.settings.seed, "split", member.picture.sha256) < share * 2**64 else "dev"
+        return "test" if draw(self.work.settings.seed, "split", member.picture.sha256) < share * 2**64 else "dev"
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes members of the pool and finished sets."""
+
+    work: Work[MultiBananaSettings, FinishedSet]
+    filters: Filters
+
+    def passes(self, picture: PoolPicture, seen: Seen) -> bool:
+        """Whether the picture passes the filters; a person's word goes before theirs."""
+        decision = self.work.review.of(picture.review_id)
+        if decision is not None and decision.rejected:
+            self.work.drop(picture.subject, "review", "rejected", decision.comment)
+            return False
+        fault = picture_fault(seen, self.filters)
+        if fault is not None and decision is None:
+            self.work.drop(picture.subject, "filters", *fault)
+            return False
+        return True
+
+    async def member(self, picture: PoolPicture, seen: Seen) -> Member | Failure:
+        """The picture with what it shows, unless the screen rules it out."""
+        work, decision = self.work, self.work.review.of(picture.review_id)
+        screened = await work.ask("checker", picture.about, "screen", [picture.path, screen_prompt()], read_screen)
+        if isinstance(screened, Failure):
+            if screened.transient or decision is None:
+                return work.lost(picture.subject, "screen", screened)
+        elif screened[0] and decision is None:
+            return work.drop(picture.subject, "screen", *screened)
+        look = await work.ask("writer", picture.about, "look", [picture.path, look_prompt()], read_look)
+        if isinstance(look, Failure):
+            return work.lost(picture.subject, "classification", look)
+        if decision is not None and decision.edit:
+            look = _corrected(look, decision)
+        return Member(picture, look, look.categories(scenery_only=seen.scenery_only))
+
+    async def finished(self, candidate: Candidate) -> FinishedSet | Failure:
+        """The set with its instruction, unless it cannot be written or does not pass the check."""
+        work, decision = self.work, self.work.review.of(candidate.id)
+        if decision is not None and decision.rejected:
+            return work.drop(candidate.subject, "review", "rejected", decision.comment)
+        edit = read_edit(decision, candidate)
+        written: Written | Failure
+        if "instruction" in edit:
+            written = Written(instruction=edit["instruction"], thinking="Written by a person.")
+        else:
+            parts = write_request(candidate)
+            written = await work.ask("writer", candidate.id, "instruction", parts, read_written, candidate)
+        if isinstance(written, Failure):
+            return work.lost(candidate.subject, "instruction", written)
+        tags = edit.get("tags", tags_of([one.look for one in candidate.references]))
+        # A person has looked at it: written it, or decided about this very instruction.
+        if decision is not None and (
+            "instruction" in edit or work.review.stands(decision, instruction=written.instruction)
+        ):
+            return FinishedSet(candidate, written, tags, None)
+        parts = check_request(candidate, written.instruction)
+        checked = await work.ask("checker", candidate.id, "check", parts, read_check)
+        if isinstance(checked, Failure):
+            return work.lost(candidate.subject, "check", checked)
+        if fault := checked.fault(self.filters):
+            work.offered[candidate.id] = FinishedSet(candidate, written, tags, checked, fault)
+            return work.drop(candidate.subject, "check", fault, f"{written.instruction} ({checked.reason})")
+        return FinishedSet(candidate, written, tags, checked)
+
+
+def _corrected(look: Look, decision: Decision) -> Look:
+    try:
+        return edited_look(look, decision.edit)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RefBenchError(f"{decision.where}: {where}: {first['msg']}") from error
+
+
+def read_edit(decision: Decision | None, candidate: Candidate) -> dict[str, Any]:
+    """What a person puts in place of the machine's, checked like it."""
+    fields = decision.edited("instruction", "tags") if decision else {}
+    found: dict[str, Any] = {}
+    if decision and "instruction" in fields:
+        found["instruction"] = line(fields["instruction"])
+        if wrong := instruction_fault(found["instruction"], candidate.references):
+            raise RefBenchError(f"{decision.where}: {wrong}")
+    if decision and "tags" in fields:
+        said = fields["tags"]
+        labels = said.replace(",", " ").split() if isinstance(said, str) else said
+        if not isinstance(labels, list) or any(label not in TAGS for label in labels):
+            raise RefBenchError(f"{decision.where}: tags are a list of {', '.join(TAGS)}")
+        found["tags"] = tuple(label for label in TAGS if label in labels)
+    return found

@@ -1,32 +1,29 @@
-"""The words that VLMs are given: text files beside the code."""
+"""What a VLM is asked about a picture: whether it is safe and suitable, and what it shows; and the categories and tags
+that follow from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import resources
 from typing import Any, Literal, TypeVar
 
+from refbench.builders.kit.replies import Prompts
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Reading, Scale, Text, YesNo
-from refbench.judges.prompts import filled
-from refbench.record import Record, content_key
+from refbench.record import Record
 
-NAMES = ("screen", "look", "write", "check")
-
-
-@cache
-def prompt(name: str) -> str:
-    return resources.files("refbench.builders.multibanana").joinpath(f"prompts/{name}.txt").read_text("utf-8").strip()
+PROMPTS = Prompts("refbench.builders.multibanana", ("screen", "look", "write", "check"))
 
 
-def prompts_key() -> str:
-    """Of the words as they are shipped: other words make another dataset."""
-    data = resources.files("refbench.builders.multibanana").joinpath("data/tasks.toml").read_text("utf-8")
-    return content_key([*map(prompt, NAMES), data])[:16]
+def read_contract(contract: Contract, reply: str) -> dict[str, Any] | Failure:
+    """What a reply says under each criterion, or the first of them that cannot be used."""
+    said = contract.read(reply)
+    for name, value in said.items():
+        if isinstance(value, Failure):
+            return value if value.kind == "refused" else Failure(kind=value.kind, detail=f"{name}: {value.detail}")
+    return dict(said)
 
 
-# The safety and suitability screen: what a VLM is asked to rule out, and how its reply is read.
+# --- the screen ----------------------------------------------------------------------------------------------
 
 HARMS = {
     "hate": "Hatred or contempt for a group of people, or its symbols",
@@ -54,20 +51,19 @@ SCREEN = Contract(
 
 
 def screen_prompt() -> str:
-    return filled(prompt("screen"), {"criteria": SCREEN.criteria_text(), "format": SCREEN.format_text()})
+    return PROMPTS("screen", criteria=SCREEN.criteria_text(), format=SCREEN.format_text())
 
 
 def read_screen(reply: str) -> tuple[str, str] | Failure:
     """The first thing that rules the picture out ("" when nothing does), and what was seen."""
-    said = SCREEN.read(reply)
-    for name, value in said.items():
-        if isinstance(value, Failure):
-            return value if value.kind == "refused" else Failure(kind=value.kind, detail=f"{name}: {value.detail}")
+    said = read_contract(SCREEN, reply)
+    if isinstance(said, Failure):
+        return said
     found = next((name for name in (*HARMS, *UNSUITABLE) if said[name] is True), "")
     return found.replace("_", " "), " ".join(str(said["reason"]).split())[:300]
 
 
-# Classification: what a VLM is asked about a picture, level by level, and the categories that follow from it.
+# --- the classification ---------------------------------------------------------------------------------------
 
 Gender = Literal["male", "female", "unclear"]
 Objects = Literal["none", "one", "many"]
@@ -162,15 +158,14 @@ LOOK = Contract(
 
 
 def look_prompt() -> str:
-    return filled(prompt("look"), {"criteria": LOOK.criteria_text(), "format": LOOK.format_text()})
+    return PROMPTS("look", criteria=LOOK.criteria_text(), format=LOOK.format_text())
 
 
 def read_look(reply: str) -> Look | Failure:
     """The look in a reply, or what is missing or wrong in it."""
-    said = LOOK.read(reply)
-    for name, value in said.items():
-        if isinstance(value, Failure):
-            return value if value.kind == "refused" else Failure(kind=value.kind, detail=f"{name}: {value.detail}")
+    said = read_contract(LOOK, reply)
+    if isinstance(said, Failure):
+        return said
     people = int(_number(said["people"]))
     one = people == 1
     if one and (absent := [name for name in _ONE_PERSON if said[name] is None]):
@@ -212,9 +207,6 @@ def _number(value: Reading) -> float:
 def edited_look(look: Look, edit: Mapping[str, Any]) -> Look:
     """The look with a person's corrections; raises pydantic's ValidationError where they make no sense."""
     return Look.model_validate({**look.model_dump(), **edit})
-
-
-# Difficulty tags of a set, from what its references show: the paper's four axes, and text in one language.
 
 
 def tags_of(looks: Sequence[Look]) -> tuple[str, ...]:

@@ -1,7 +1,5 @@
-"""The official layout on disk: task directories with references and prompts, types.json, from_where.csv.
-
-Only files that a build has written are ever removed: models' outputs lie in the same directories.
-"""
+"""What a build leaves: task directories with references and prompts, types.json and from_where.csv as the release has
+them, what is known of each set, and what the card says."""
 
 from __future__ import annotations
 
@@ -15,15 +13,14 @@ from typing import Any
 
 from refbench.benchmarks.multibanana.cases import FROM_WHERE, GROUPS, TAGS, TASKS, TYPES
 from refbench.builders import BuildReport
-from refbench.builders.kit import DroppedItems
 from refbench.builders.kit.card import Card, Sample
-from refbench.builders.kit.flow import Worked, hand_over, spread
+from refbench.builders.kit.flow import Work, counted, finish, one_of_each
 from refbench.builders.kit.folder import Shipment, as_json, as_lines, put_file
-from refbench.builders.kit.settings import Settings
-from refbench.builders.multibanana.classify import CATEGORIES, prompts_key
+from refbench.builders.multibanana import MultiBananaSettings
+from refbench.builders.multibanana.classify import CATEGORIES
 from refbench.builders.multibanana.filters import Eyes
-from refbench.builders.multibanana.making import FinishedSet, Makers, picture_id
-from refbench.builders.multibanana.tasks import Member
+from refbench.builders.multibanana.tasks import Member, recipes_text
+from refbench.builders.multibanana.writing import FinishedSet
 
 
 def data_folder(out: Path, split: str) -> Path:
@@ -87,12 +84,10 @@ def set_rows(sets: Mapping[str, Sequence[FinishedSet]]) -> list[dict[str, Any]]:
 def picture_rows(pool: Sequence[Member]) -> list[dict[str, Any]]:
     """What people can correct about the pictures."""
     return [
-        {"id": picture_id(one.picture), **one.look.model_dump(mode="json"), "categories": sorted(one.categories)}
+        {"id": one.picture.review_id, **one.look.model_dump(mode="json"), "categories": sorted(one.categories)}
         for one in sorted(pool, key=lambda one: one.picture.name)
     ]
 
-
-# What a build leaves: the dataset, its card, what was dropped, what is known of each set, the file to decide in.
 
 _ABOUT = (
     "Sets of reference pictures with an instruction each, in the layout of MultiBanana (arXiv 2511.22989): one "
@@ -105,86 +100,74 @@ _ABOUT = (
 class Made:
     """What the work came to."""
 
-    worked: Worked[FinishedSet]
+    sets: dict[str, list[FinishedSet]]
+    """Of each split."""
     there: int = 0
     """Pictures in the source that can be opened, look-alikes apart."""
     looked: int = 0
     pool: list[Member] = field(default_factory=list)
-    sets: dict[str, list[FinishedSet]] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     short: dict[str, int] = field(default_factory=dict)
     """Categories that filling was to bring to a number and has not, with the pictures they have."""
-    fill_to: int = 0
     painter: str = ""
 
 
-def ship(
-    out: Path, settings: Settings, made: Made, eyes: Eyes, makers: Makers, *, asked: int, cost: float | None
-) -> BuildReport:
+def ship(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> BuildReport:
     """Write everything, and say what was written."""
+    out, name = work.settings.out, work.settings.source.resolve().name
     write_dataset(out, made.sets)
     rows = set_rows(made.sets)
     put_file(out / "sets.jsonl", as_lines(rows))
-    name = settings.source.resolve().name
     card = Card(
         title=f"A MultiBanana of {name}",
         about=_ABOUT,
         counts=_counts(made),
-        settings=_said(settings, made, eyes, makers.dropped),
+        settings=_described(work, made, eyes),
         provenance=_provenance(name, made),
         missing=made.missing,
-        notes=_notes(settings, made, eyes),
+        notes=_notes(work, made, eyes),
         samples=[
             Sample(one.id, one.written.instruction, [member.picture.path for member in one.candidate.references])
-            for one in spread(made.worked.items, lambda one: one.candidate.task.group)
+            for one in one_of_each(work.items, lambda one: one.candidate.task.group)
         ],
     )
-    return hand_over(
-        out,
-        "multibanana",
-        settings,
-        card,
-        made.worked,
-        {split: len(finished) for split, finished in made.sets.items()},
-        makers.dropped,
-        makers.review,
-        [*rows, *set_rows({"": makers.offered}), *picture_rows(made.pool)],
-        copies=sum(".build" in one.picture.path.parts and not one.picture.made_by for one in made.pool),
-        asked=asked,
-        cost=cost,
-    )
+    to_review = [*rows, *set_rows({"": list(work.offered.values())}), *picture_rows(made.pool)]
+    copies = sum(one.picture.copied and not one.picture.made_by for one in made.pool)
+    return finish(work, card, made.sets, to_review, copies)
 
 
 def _counts(made: Made) -> dict[str, int]:
     sets = [one for finished in made.sets.values() for one in finished]
-    found = {"pictures that were looked at": made.looked, "pictures that passed": len(made.pool), "sets": len(sets)}
-    found |= {f"sets in {split}": len(finished) for split, finished in made.sets.items() if split}
     groups = Counter(one.candidate.task.group for one in sets)
-    found |= {f"sets, {name}": groups[name] for name in GROUPS}
     tasks = Counter(one.candidate.task.name for one in sets)
-    found |= {f"task {name}": tasks[name] for name in TASKS}
     tags = Counter(tag for one in sets for tag in one.tags)
-    found |= {f"tag {label}": tags[label] for label in TAGS}
-    found |= {f"pictures for {name}": sum(name in one.categories for one in made.pool) for name in CATEGORIES}
-    return found
+    return {
+        "pictures that were looked at": made.looked,
+        "pictures that passed": len(made.pool),
+        **counted("sets", made.sets),
+        **{f"sets, {name}": groups[name] for name in GROUPS},
+        **{f"task {name}": tasks[name] for name in TASKS},
+        **{f"tag {label}": tags[label] for label in TAGS},
+        **{f"pictures for {name}": sum(name in one.categories for one in made.pool) for name in CATEGORIES},
+    }
 
 
-def _said(settings: Settings, made: Made, eyes: Eyes, dropped: DroppedItems) -> dict[str, str]:
+def _described(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> dict[str, str]:
     """Who worked on it, and the filters with what each has left out."""
-    found = settings.told(prompts_key())
+    found = work.described(recipes_text())
     if made.painter:
-        found["filled by"] = f"{made.painter}, up to {made.fill_to} pictures of a category"
+        found["filled by"] = f"{made.painter}, up to {work.settings.fill_to} pictures of a category"
     reasons = Counter[str]()
     for stage in ("filters", "check"):
-        reasons.update(dropped.counts().get(stage, {}))
+        reasons.update(work.dropped.counts().get(stage, {}))
     for name, one in eyes.filters.items():
         spoken = name.replace("_", " ")
         outside = (f"{spoken} below", f"{spoken} above")
         left = sum(number for reason, number in reasons.items() if reason.startswith(outside))
         who = f", by {eyes.chosen[name]}" if name in eyes.chosen else ""
         said = "not run" if name in eyes.missing else one.words() + who
-        counted = one.use and name not in eyes.missing and name != "object"
-        found[f"filter {spoken}"] = f"{said}: {left:,} left out" if counted else said
+        counts = one.use and name not in eyes.missing and name != "object"
+        found[f"filter {spoken}"] = f"{said}: {left:,} left out" if counts else said
     return found
 
 
@@ -196,15 +179,16 @@ def _provenance(name: str, made: Made) -> list[str]:
     return [*lines, "from_where.csv says it of every reference, with the prompt of those that were painted"]
 
 
-def _notes(settings: Settings, made: Made, eyes: Eyes) -> list[str]:
+def _notes(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> list[str]:
     notes = [f"the filter {name.replace('_', ' ')} was not run: {why}." for name, why in eyes.missing.items()]
     if eyes.chosen.get("object_mask") == "u2netp":
         notes.append("masks are the salient part of each box (u2netp), not those of a segmenter that takes boxes.")
-    notes += settings.kinship(
+    notes += work.kinship(
         "the same model ({model}) wrote and checked: it does not see its own blind spots; give --checker."
     )
     if made.looked < made.there:
         notes.append(f"{made.looked:,} of {made.there:,} pictures were looked at: enough for the sets wanted.")
-    notes += [f"{name} was to have {made.fill_to} pictures and has {has}." for name, has in made.short.items()]
+    enough = work.settings.fill_to
+    notes += [f"{name} was to have {enough} pictures and has {has}." for name, has in made.short.items()]
     notes.append("difficulty tags follow from the classification of the references; nobody has looked at them.")
     return notes

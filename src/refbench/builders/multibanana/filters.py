@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from refbench.builders.kit.documents import read_toml
 from refbench.builders.kit.store import Store
-from refbench.builders.multibanana.pictures import PlainPicture
+from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.networks import load_network, networks, why_not
@@ -96,13 +97,7 @@ def load_filters(path: Path | None = None) -> Filters:
     found = {name: Filter.model_validate(said) for name, said in tomllib.loads(shipped).items()}
     if path is None:
         return found
-    try:
-        given = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise RefBenchError(f"--filters {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"--filters {path} is not valid TOML: {error}") from error
-    for name, said in given.items():
+    for name, said in read_toml(path, "--filters").items():
         if name not in found or not isinstance(said, dict):
             raise RefBenchError(f"--filters {path}: {name} is no table of a filter: there are {', '.join(found)}")
         try:
@@ -187,7 +182,7 @@ def open_eyes(filters: Filters, device: str = "cpu") -> Eyes:
 
 
 def figures(
-    pictures: Sequence[PlainPicture], eyes: Eyes, store: Store, show: Callable[[str], None] = lambda line: None
+    pictures: Sequence[PoolPicture], eyes: Eyes, store: Store, show: Callable[[str], None] = lambda line: None
 ) -> dict[str, Seen]:
     """The figures of each picture by its hash; those in the store are taken from there."""
     keys = {one.sha256: content_key([eyes.key, one.sha256]) for one in pictures}
@@ -203,9 +198,9 @@ def figures(
     return {one.sha256: Seen.model_validate(store.get(keys[one.sha256])) for one in pictures}
 
 
-def look(picture: PlainPicture, eyes: Eyes) -> Seen:
+def look(picture: PoolPicture, eyes: Eyes) -> Seen:
     """The figures of one picture."""
-    size = max(picture.width, picture.height)
+    size = max(picture.size)
     if not eyes.chosen:
         return Seen(size=size)
     pixels = decode(picture.path.read_bytes())

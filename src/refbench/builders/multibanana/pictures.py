@@ -1,43 +1,40 @@
-"""The pictures of a build: the user's and those made to fill gaps, one of each looks, as plain files."""
+"""The pictures of a build: the user's, and those that a model paints, each once, for categories that have too few."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from refbench.builders.kit import DroppedItems
 from refbench.builders.kit.draws import pick
-from refbench.builders.kit.pictures import distinct_pictures, plain_picture
+from refbench.builders.kit.dropped import DroppedItems, Subject
+from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, no_pictures, plain_picture
+from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
-from refbench.calls import Budget, BudgetSpentError
+from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.chat.build import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
+from refbench.models.build import ModelSetup, make_model
 from refbench.models.model import Commission
 from refbench.models.wrappers.shared import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
-from refbench.pictures.collection import SAME_LOOKS, Collection, Found, Skipped, look
+from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key
 from refbench.runs.disk import disk_error, write_whole
+from refbench.specs import Spec
 
 
 @dataclass(frozen=True)
-class PlainPicture:
-    """A picture that can be shown and shipped as it is. `sha256` is that of the file it comes from."""
+class PoolPicture(SourcePicture):
+    """A picture that references may be taken from: the user's, or painted to fill a gap."""
 
-    name: str
-    sha256: str
-    path: Path
-    extension: str
-    width: int
-    height: int
-    looks: int
     made_by: str = ""
     """The model that painted it; empty for a picture of the user's."""
     made_from: str = ""
@@ -58,36 +55,42 @@ class PlainPicture:
         """What its replies are filed under."""
         return f"picture {self.sha256[:16]}"
 
+    @property
+    def review_id(self) -> str:
+        """What it is called in a review file, so that no set is called the same."""
+        return f"picture:{self.name}"
 
-def user_pictures(collection: Collection, work: Path, dropped: DroppedItems) -> list[PlainPicture]:
-    """The usable pictures of a collection, the largest of those that look alike; the rest goes on record."""
-    found: list[PlainPicture] = []
-    for one in sorted(distinct_pictures(collection, dropped), key=lambda one: one.name):
-        plain = plainly(collection.root, one, work, one.name)
-        if isinstance(plain, Failure):
-            dropped.add("pictures", "picture", one.name, "unreadable", plain.detail)
+    @property
+    def subject(self) -> Subject:
+        return Subject("picture", self.name, self.shown)
+
+
+def user_pictures(source: Path, folder: Path, dropped: DroppedItems) -> list[PoolPicture]:
+    """The usable pictures below the source, the largest of those that look alike; the rest goes on record."""
+    pictures: list[PoolPicture] = []
+    for one in sorted(distinct_pictures(source, dropped), key=lambda one: one.name):
+        picture = _pool_picture(source, one, folder)
+        if isinstance(picture, Failure):
+            dropped.add("pictures", "picture", one.name, "unreadable", picture.detail)
         else:
-            found.append(plain)
-    return found
+            pictures.append(picture)
+    if not pictures:
+        raise no_pictures(source, dropped)
+    return pictures
 
 
-def plainly(
-    root: Path, one: Found, work: Path, name: str, made_by: str = "", made_from: str = ""
-) -> PlainPicture | Failure:
+def _pool_picture(root: Path, found: Found, folder: Path) -> PoolPicture | Failure:
     """The file itself, or a plain RGB copy of it in the work folder."""
-    plain = plain_picture(root, one.name, one.sha256[:20], work / "pictures")
-    if isinstance(plain, Failure):
-        return plain
-    width, height = plain.size
-    return PlainPicture(name, one.sha256, plain.path, plain.extension, width, height, one.looks, made_by, made_from)
+    plain = plain_picture(root, found, found.sha256[:20], folder / "pictures")
+    return plain if isinstance(plain, Failure) else PoolPicture(**vars(plain))
 
 
-def lookalike(looks: int, others: Sequence[PlainPicture]) -> PlainPicture | None:
+def lookalike(looks: int, others: Sequence[PoolPicture]) -> PoolPicture | None:
     """A picture among the others that looks the same."""
     return next((one for one in others if (one.looks ^ looks).bit_count() <= SAME_LOOKS), None)
 
 
-# Filling: pictures painted for categories that have too few, from grids of attributes; each is paid for once.
+# --- pictures to fill gaps ------------------------------------------------------------------------------------
 
 SIZE = (1024, 1024)
 _SPENT = "spent"
@@ -109,8 +112,7 @@ class Wish:
 @cache
 def grids() -> Mapping[str, Mapping[str, Any]]:
     """By category: the prompt and the words for its places."""
-    text = resources.files("refbench.builders.multibanana").joinpath("data/grids.toml").read_text("utf-8")
-    said = tomllib.loads(text)
+    said = tomllib.loads(package_text("refbench.builders.multibanana", "data/grids.toml"))
     shared = said.pop("shared")
     return {name: {**shared, **grid} for name, grid in said.items()}
 
@@ -135,6 +137,32 @@ def wishes(counts: Mapping[str, int], enough: int, seed: int) -> list[Wish]:
     return found
 
 
+@contextlib.asynccontextmanager
+async def opened_painter(
+    spec: str | None, painter: ImageModel | None, transport: Transport, work: Path
+) -> AsyncIterator[ImageModel | None]:
+    """The model that fills gaps, made before anything is asked: what is wrong with its spec is said at once."""
+    model = painter or (_made(spec, transport, work) if spec else None)
+    try:
+        yield model
+    finally:
+        if model is not None:
+            await model.close()
+
+
+def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
+    spec = Spec.parse(fill, "--fill")
+    leaf = spec.innermost
+    if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
+        raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
+    try:
+        model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
+    except RefBenchError as error:  # models are told of as --model everywhere else
+        raise RefBenchError(str(error).replace("--model", "--fill")) from error
+    assert isinstance(model, ImageModel)
+    return model
+
+
 @dataclass(frozen=True)
 class Painting:
     """The model that fills, and what it has painted before."""
@@ -152,7 +180,7 @@ class Painting:
                 "spec"
             )
 
-    async def paint(self, wish: Wish) -> PlainPicture | Failure:
+    async def paint(self, wish: Wish) -> PoolPicture | Failure:
         """The picture: on disk already, or painted now. A failure that another try could mend is not kept."""
         key = content_key([dict(self.model.canonical()), wish.prompt, self.seed, SIZE])[:20]
         known = self.store.get(key)
@@ -165,7 +193,11 @@ class Painting:
         found = await asyncio.to_thread(look, self.work / "fill", known["file"])
         if isinstance(found, Skipped):
             return Failure(kind="unreadable_picture", detail=f"{found.kind}: {found.reason}")
-        return await asyncio.to_thread(self._plain, found, wish)
+        picture = await asyncio.to_thread(_pool_picture, self.work / "fill", found, self.work)
+        if isinstance(picture, Failure):
+            return picture
+        name = f"generated/{found.name}"
+        return replace(picture, name=name, made_by=self.model.name, made_from=wish.prompt)
 
     async def _painted(self, key: str, wish: Wish) -> dict[str, Any] | Failure:
         worst = self.model.traits.price or 0.0
@@ -197,9 +229,6 @@ class Painting:
                 raise disk_error(error, self.work) from error
         self.store.put(key, record)
         return record
-
-    def _plain(self, found: Found, wish: Wish) -> PlainPicture | Failure:
-        return plainly(self.work / "fill", found, self.work, f"generated/{found.name}", self.model.name, wish.prompt)
 
 
 def spent_on(store: Store) -> float:

@@ -10,12 +10,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from refbench.benchmarks.multibanana.cases import TASKS, Task
 from refbench.builders.kit.draws import draw, shuffled
+from refbench.builders.kit.dropped import Subject
+from refbench.builders.kit.replies import package_text
 from refbench.builders.multibanana.classify import Look
-from refbench.builders.multibanana.pictures import PlainPicture
+from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.record import Record, content_key
 
 _NUMBER = 1_000_000
@@ -36,7 +37,7 @@ class Recipe(Record):
 class Member:
     """A picture of the pool: what it shows and what it may be there for."""
 
-    picture: PlainPicture
+    picture: PoolPicture
     look: Look
     categories: frozenset[str]
 
@@ -57,6 +58,11 @@ class Candidate:
         return f"{int(content_key(said)[:12], 16) % _NUMBER:06d}"
 
     @property
+    def subject(self) -> Subject:
+        shown = next((one.picture.shown for one in self.references if one.picture.shown), "")
+        return Subject("set", self.id, shown)
+
+    @property
     def id(self) -> str:
         return f"{self.task.name}/{self.number}"
 
@@ -64,8 +70,11 @@ class Candidate:
 @cache
 def recipes() -> Mapping[str, Recipe]:
     """By the name of a task, or of its structure where it stands for several numbers of references."""
-    text = resources.files("refbench.builders.multibanana").joinpath("data/tasks.toml").read_text("utf-8")
-    return {name: Recipe.model_validate(said) for name, said in tomllib.loads(text).items()}
+    return {name: Recipe.model_validate(said) for name, said in tomllib.loads(recipes_text()).items()}
+
+
+def recipes_text() -> str:
+    return package_text("refbench.builders.multibanana", "data/tasks.toml")
 
 
 def recipe_of(task: Task) -> Recipe:
@@ -128,15 +137,6 @@ def possible(pool: Sequence[Member]) -> tuple[list[Task], dict[str, str]]:
     """The tasks of which a set can be made, and why the others cannot."""
     reasons = {name: why_not(task, pool) for name, task in TASKS.items()}
     return [task for name, task in TASKS.items() if not reasons[name]], {n: why for n, why in reasons.items() if why}
-
-
-def quotas(size: int, tasks: Sequence[Task], seed: int) -> dict[str, int]:
-    """Sets for each task: the same number, and the remainder to tasks of the seed's choice."""
-    if not tasks:
-        return {}
-    each, rest = divmod(size, len(tasks))
-    more = {task.name for task in shuffled(tasks, seed, "remainder")[:rest]}
-    return {task.name: each + (task.name in more) for task in tasks}
 
 
 _SAID = {"tone": "one tone", "light": "a clear light", "style": "a drawn or painted style", "text": "words"}

@@ -1,17 +1,18 @@
-"""Writing: what the writer is asked for a set, and the instruction in its reply, checked to the letter."""
+"""Sets written and checked: what the writer is asked for, and the instruction in its reply, checked to the letter; then
+whether it makes sense, would only give broken pictures, or asks for next to nothing."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from refbench.builders.kit.replies import line, told
-from refbench.builders.multibanana.classify import prompt
+from refbench.builders.kit.replies import line, numbered, read_object, unusable
+from refbench.builders.multibanana.classify import PROMPTS, read_contract
 from refbench.builders.multibanana.filters import Filters
 from refbench.builders.multibanana.tasks import Candidate, Member, recipe_of
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
-from refbench.judges.prompts import filled
 from refbench.models.wrappers.vlm import is_refusal
 from refbench.record import Record
 
@@ -35,33 +36,27 @@ def write_request(candidate: Candidate) -> list[str | Path]:
     """The references by their names, then the task."""
     recipe = recipe_of(candidate.task)
     count = len(candidate.references)
-    names = ", ".join(f"Image {k}" for k in range(1, count + 1))
     decide = []
     if recipe.modified:
         decide.append('- "modified": the number of the reference whose content is changed.')
     if recipe.giver:
         decide.append('- "giver": the number of the reference that gives what is taken over.')
-    text = filled(
-        prompt("write"),
-        {
-            "count": "one reference" if count == 1 else f"{count} references",
-            "names": names,
-            "says": recipe.says,
-            "decide": "\n".join(decide) or "- how everything comes together.",
-            "examples": "\n".join(f"- {example}" for example in recipe.examples),
-            "keys": ", ".join(f'"{key}"' for key in _keys(candidate)),
-        },
+    text = PROMPTS(
+        "write",
+        count="one reference" if count == 1 else f"{count} references",
+        names=_names(candidate),
+        says=recipe.says,
+        decide="\n".join(decide) or "- how everything comes together.",
+        examples="\n".join(f"- {example}" for example in recipe.examples),
+        keys=", ".join(f'"{key}"' for key in _keys(candidate)),
     )
-    shown: list[str | Path] = []
-    for number, member in enumerate(candidate.references, 1):
-        shown += [f"Image {number}:", member.picture.path]
-    return [*shown, text]
+    return [*_shown(candidate), text]
 
 
 def read_written(reply: str, candidate: Candidate) -> Written | Failure:
     """The instruction and the decisions, or what is wrong with them. Nothing is mended here."""
     recipe = recipe_of(candidate.task)
-    said = told(reply, _keys(candidate))
+    said = read_object(reply, _keys(candidate))
     if isinstance(said, Failure):
         return said
     chosen: dict[str, int] = {}
@@ -70,12 +65,12 @@ def read_written(reply: str, candidate: Candidate) -> Written | Failure:
             continue
         number = _reference(said[key])
         if number is None or not 1 <= number <= len(candidate.references):
-            return Failure(kind="unparsable", detail=f'"{key}" is not the number of a reference')
+            return unusable(f'"{key}" is not the number of a reference')
         if not candidate.references[number - 1].fits(wanted):
-            return Failure(kind="unparsable", detail=f'"{key}" is Image {number}, which does not show such a thing')
+            return unusable(f'"{key}" is Image {number}, which does not show such a thing')
         chosen[key] = number
     if len(chosen) == 2 and chosen["modified"] == chosen["giver"]:
-        return Failure(kind="unparsable", detail='"modified" and "giver" are the same reference')
+        return unusable('"modified" and "giver" are the same reference')
     text = line(said["instruction"])
     if wrong := instruction_fault(text, candidate.references):
         return Failure(kind="refused" if wrong == _REFUSES else "unparsable", detail=wrong)
@@ -110,6 +105,14 @@ def instruction_fault(text: str, references: tuple[Member, ...]) -> str:
     return ""
 
 
+def _names(candidate: Candidate) -> str:
+    return ", ".join(f"Image {number}" for number in range(1, len(candidate.references) + 1))
+
+
+def _shown(candidate: Candidate) -> list[str | Path]:
+    return numbered("Image {}:", [member.picture.path for member in candidate.references])
+
+
 def _keys(candidate: Candidate) -> list[str]:
     recipe = recipe_of(candidate.task)
     chosen = ["modified"] * recipe.modified + ["giver"] * bool(recipe.giver)
@@ -124,7 +127,7 @@ def _reference(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-# Checking: whether a written set makes sense, would only give broken pictures, or asks for next to nothing.
+# --- the check -----------------------------------------------------------------------------------------------
 
 
 class Checked(Record):
@@ -171,19 +174,30 @@ CHECK = Contract(
 
 
 def check_request(candidate: Candidate, instruction: str) -> list[str | Path]:
-    names = ", ".join(f"Image {k}" for k in range(1, len(candidate.references) + 1))
-    values = {"names": names, "instruction": instruction}
-    values |= {"criteria": CHECK.criteria_text(), "format": CHECK.format_text()}
-    shown: list[str | Path] = []
-    for number, member in enumerate(candidate.references, 1):
-        shown += [f"Image {number}:", member.picture.path]
-    return [*shown, filled(prompt("check"), values)]
+    contract = {"criteria": CHECK.criteria_text(), "format": CHECK.format_text()}
+    text = PROMPTS("check", names=_names(candidate), instruction=instruction, **contract)
+    return [*_shown(candidate), text]
 
 
 def read_check(reply: str) -> Checked | Failure:
-    said = CHECK.read(reply)
-    for name, value in said.items():
-        if isinstance(value, Failure):
-            return value if value.kind == "refused" else Failure(kind=value.kind, detail=f"{name}: {value.detail}")
-    marks = {**said, "reason": " ".join(str(said["reason"]).split())[:500]}
-    return Checked.model_validate(marks)
+    said = read_contract(CHECK, reply)
+    if isinstance(said, Failure):
+        return said
+    return Checked.model_validate({**said, "reason": " ".join(str(said["reason"]).split())[:500]})
+
+
+@dataclass(frozen=True)
+class FinishedSet:
+    """A set as it is shipped."""
+
+    candidate: Candidate
+    written: Written
+    tags: tuple[str, ...]
+    checked: Checked | None
+    """None where a person decided."""
+    problem: str = ""
+    """What the checker has against it: then it is not shipped, but offered for review."""
+
+    @property
+    def id(self) -> str:
+        return self.candidate.id

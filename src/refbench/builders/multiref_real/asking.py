@@ -1,22 +1,20 @@
-"""Machine checks of rewritten instructions: the form, every input mentioned, nothing that is not there."""
+"""What is asked of writer and checker about a request, how their replies become instructions and verdicts, and what
+makes an instruction unfit to ship."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks.multiref.cases import CATEGORIES, Category
-from refbench.builders.kit.replies import line, told, words
-from refbench.builders.kit.sources import Plain
-from refbench.builders.multiref_real.item import Sought
+from refbench.builders.kit.pictures import SourcePicture
+from refbench.builders.kit.replies import Prompts, line, numbered, read_object, reads, text_fault, unusable
+from refbench.builders.multiref_real.item import EditRequest, Item
 from refbench.failure import Failure
-from refbench.judges.prompts import filled
 from refbench.models.wrappers.vlm import is_refusal
-from refbench.record import content_key
 
 LIMITS = (7, 300)
 """Words of an instruction, tokens among them."""
@@ -36,11 +34,8 @@ def instruction_fault(text: str, inputs: int) -> tuple[str, str] | None:
         return "unusable reply", "there is no instruction"
     if is_refusal(text):
         return "refused", "it declines instead of instructing"
-    count = len(words(text))
-    if not LIMITS[0] <= count <= LIMITS[1]:
-        return "length", f"the instruction has {count} words, not {LIMITS[0]} to {LIMITS[1]}"
-    if not text.isprintable():
-        return "unprintable", "the instruction has characters that cannot be shown"
+    if fault := text_fault(text, *LIMITS):
+        return fault
     wanted = [f"<image{number}>" for number in range(1, inputs + 1)]
     if strange := [token for token in _BRACKETS.findall(text) if token not in wanted]:
         return "unknown token", f"{strange[0][:40]} is none of the pictures {', '.join(wanted)}"
@@ -55,11 +50,7 @@ def instruction_fault(text: str, inputs: int) -> tuple[str, str] | None:
     return None
 
 
-# What is asked of writer and checker about a request, and how their replies become instructions and verdicts.
-
-TOKENS = {"choose": 2000, "rewrite": 1500, "accept": 2000, "category": 500}
-"""Most that a reply may have; `?max_tokens=` in a spec overrides it."""
-_PROMPTS = ("rewrite", "again", "choose", "accept", "category")
+PROMPTS = Prompts("refbench.builders.multiref_real", ("rewrite", "again", "choose", "accept", "category"))
 MARKS = ("clarity", "fidelity", "quality")
 _WHOLE = {
     "coherent": "instruction not coherent",
@@ -85,39 +76,30 @@ class Verdict:
         return ": ".join(part for part in (", ".join(self.against), self.reason) if part)
 
 
-def prompts_key() -> str:
-    """Of the words as they are shipped: other words make another dataset."""
-    return content_key([_prompt(name) for name in _PROMPTS])[:16]
-
-
-def shown(sought: Sought, outputs: Sequence[Plain], text: str) -> list[str | Path]:
+def _shown(request: EditRequest, outputs: Sequence[SourcePicture], text: str) -> list[str | Path]:
     """The inputs by their tokens, the outputs, then the text."""
-    parts: list[str | Path] = []
-    for number, picture in enumerate(sought.inputs, 1):
-        parts += [f"<image{number}>:", picture.path]
-    for number, picture in enumerate(outputs, 1):
-        parts += [f"Result {number}:" if len(outputs) > 1 else "The result:", picture.path]
-    return [*parts, text]
+    label = "Result {}:" if len(outputs) > 1 else "The result:"
+    inputs = numbered("<image{}>:", [picture.path for picture in request.inputs])
+    return [*inputs, *numbered(label, [picture.path for picture in outputs]), text]
 
 
 # --- one of several outputs ----------------------------------------------------------------------------------
 
 
-def choose_prompt(sought: Sought) -> str:
-    return filled(_prompt("choose"), {**_facts(sought), "count": str(len(sought.outputs))})
+def choose_parts(request: EditRequest) -> list[str | Path]:
+    text = PROMPTS("choose", **_facts(request), count=str(len(request.outputs)))
+    return _shown(request, request.outputs, text)
 
 
-def read_choice(reply: str, count: int) -> tuple[tuple[int, ...], ...] | Failure:
+@reads("results")
+def read_choice(said: dict[str, Any], count: int) -> tuple[tuple[int, ...], ...] | Failure:
     """Clarity, fidelity and quality of each output."""
-    said = told(reply, ("results",))
-    if isinstance(said, Failure):
-        return said
     entries = said["results"] if isinstance(said["results"], list) else []
     if [entry.get("result") if isinstance(entry, Mapping) else None for entry in entries] != list(range(1, count + 1)):
-        return Failure(kind="unparsable", detail=f"not one entry for each of the {count} results, in order")
+        return unusable(f"not one entry for each of the {count} results, in order")
     marks = tuple(tuple(entry.get(name) for name in MARKS) for entry in entries)
     if any(type(mark) is not int or not 1 <= mark <= 5 for row in marks for mark in row):
-        return Failure(kind="unparsable", detail=f"{', '.join(MARKS)} are not all whole numbers from 1 to 5")
+        return unusable(f"{', '.join(MARKS)} are not all whole numbers from 1 to 5")
     return marks
 
 
@@ -129,20 +111,19 @@ def best(marks: Sequence[Sequence[int]]) -> int:
 # --- the instruction -----------------------------------------------------------------------------------------
 
 
-def rewrite_prompt(sought: Sought, before: str = "", complaint: str = "") -> str:
-    text = filled(_prompt("rewrite"), _facts(sought))
-    if not before:
-        return text
-    return f"{text}\n\n{filled(_prompt('again'), {'instruction': before, 'complaint': complaint})}"
+def rewrite_parts(item: Item, complaint: str = "") -> list[str | Path]:
+    """What is asked for the instruction; once more where there is a complaint about the one that it has."""
+    text = PROMPTS("rewrite", **_facts(item.request))
+    if complaint:
+        text += "\n\n" + PROMPTS("again", instruction=item.instruction, complaint=complaint)
+    return _shown(item.request, [item.output], text)
 
 
-def read_rewrite(reply: str, sought: Sought, drafts: list[tuple[str, str, str]]) -> str | Failure:
+@reads("instruction")
+def read_rewrite(said: dict[str, Any], inputs: int, drafts: list[tuple[str, str, str]]) -> str | Failure:
     """The instruction. One that is at fault is put on the drafts with its fault: a person may mend it."""
-    said = told(reply, ("instruction",))
-    if isinstance(said, Failure):
-        return said
     text = line(said["instruction"])
-    if fault := instruction_fault(text, len(sought.inputs)):
+    if fault := instruction_fault(text, inputs):
         drafts.append((text, *fault))
         return Failure(kind="refused" if fault[0] == "refused" else "unparsable", detail=fault[1])
     return text
@@ -151,27 +132,26 @@ def read_rewrite(reply: str, sought: Sought, drafts: list[tuple[str, str, str]])
 # --- acceptance ----------------------------------------------------------------------------------------------
 
 
-def accept_prompt(sought: Sought, instruction: str) -> str:
-    return filled(_prompt("accept"), {**_facts(sought), "instruction": instruction})
+def accept_parts(item: Item) -> list[str | Path]:
+    text = PROMPTS("accept", **_facts(item.request), instruction=item.instruction)
+    return _shown(item.request, [item.output], text)
 
 
-def read_verdict(reply: str, inputs: int) -> Verdict | Failure:
+@reads("pictures", *_WHOLE)
+def read_verdict(said: dict[str, Any], inputs: int) -> Verdict | Failure:
     """Every answer must be there; one that is neither Yes nor No makes all be asked for again."""
-    said = told(reply, ("pictures", *_WHOLE))
-    if isinstance(said, Failure):
-        return said
     entries = said["pictures"] if isinstance(said["pictures"], list) else []
     wanted = [f"image{number}" for number in range(1, inputs + 1)]
     names = [line(entry.get("picture")).strip("<>") if isinstance(entry, Mapping) else "" for entry in entries]
     if names != wanted:
-        return Failure(kind="unparsable", detail=f"not one entry for each picture {', '.join(wanted)}, in order")
+        return unusable(f"not one entry for each picture {', '.join(wanted)}, in order")
     asked: list[tuple[str, str, Any]] = [(name, kind, said[name]) for name, kind in _WHOLE.items()]
     asked += [(name, kind, entry.get(name)) for entry in entries for name, kind in _EACH.items()]
     against: list[str] = []
     for name, kind, answer in asked:
         verdict = line(answer).casefold()
         if verdict not in ("yes", "no"):
-            return Failure(kind="unparsable", detail=f'"{name}" is not "Yes" or "No"')
+            return unusable(f'"{name}" is not "Yes" or "No"')
         if verdict == "no":
             against.append(kind)
     return Verdict(tuple(dict.fromkeys(against)), line(said.get("reason"))[:400])
@@ -180,16 +160,15 @@ def read_verdict(reply: str, inputs: int) -> Verdict | Failure:
 # --- the taxonomy --------------------------------------------------------------------------------------------
 
 
-def category_prompt(sought: Sought, instruction: str) -> str:
-    return filled(_prompt("category"), {"count": str(len(sought.inputs)), "instruction": instruction})
+def category_parts(item: Item) -> list[str | Path]:
+    return [PROMPTS("category", count=str(len(item.request.inputs)), instruction=item.instruction)]
 
 
 def read_category(reply: str) -> Category | Failure:
-    said = told(reply, ("category",))
+    said = read_object(reply, ("category",))
     if isinstance(said, Failure):
         return said
-    found = category_of(said["category"])
-    return found or Failure(kind="unparsable", detail='"category" is no whole number from 1 to 5')
+    return category_of(said["category"]) or unusable('"category" is no whole number from 1 to 5')
 
 
 def category_of(value: Any) -> Category | None:
@@ -200,10 +179,6 @@ def category_of(value: Any) -> Category | None:
     return next((name for name, (place, _, _) in CATEGORIES.items() if place == number), None)
 
 
-def _facts(sought: Sought) -> dict[str, str]:
-    tokens = [f"<image{number}>" for number in range(1, len(sought.inputs) + 1)]
-    return {"request": sought.request, "tokens": ", ".join(tokens)}
-
-
-def _prompt(name: str) -> str:
-    return resources.files("refbench.builders.multiref_real").joinpath(f"prompts/{name}.txt").read_text("utf-8").strip()
+def _facts(request: EditRequest) -> dict[str, str]:
+    tokens = [f"<image{number}>" for number in range(1, len(request.inputs) + 1)]
+    return {"request": request.text, "tokens": ", ".join(tokens)}

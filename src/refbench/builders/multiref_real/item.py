@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refbench.benchmarks.multiref.cases import Category
-from refbench.builders.kit.sources import Plain
+from refbench.builders.kit.dropped import Subject
+from refbench.builders.kit.pictures import SourcePicture
 
 INPUTS = (2, 6)
 """Pictures before, as the paper has them."""
@@ -13,14 +14,14 @@ MOST_OUTPUTS = 8
 
 
 @dataclass(frozen=True)
-class Sought:
+class EditRequest:
     """One request of the source: what somebody asked for, with the pictures before and those that others made of it."""
 
     id: int
     where: str
-    request: str
-    inputs: tuple[Plain, ...]
-    outputs: tuple[Plain, ...]
+    text: str
+    inputs: tuple[SourcePicture, ...]
+    outputs: tuple[SourcePicture, ...]
     split: str = ""
 
     @property
@@ -28,14 +29,26 @@ class Sought:
         """What dropped.jsonl and the review call it."""
         return str(self.id)
 
+    @property
+    def hashes(self) -> frozenset[str]:
+        return frozenset(picture.sha256 for picture in self.inputs)
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("request", self.name, self.inputs[0].name)
+
 
 @dataclass(frozen=True)
 class Item:
     """One entry of the dataset."""
 
-    sought: Sought
-    output: Plain
+    request: EditRequest
+    output: SourcePicture
     instruction: str
     category: Category | None = None
     problem: str = ""
     """What is against it: then it is not shipped, but offered for review."""
+
+    @property
+    def pictures(self) -> tuple[SourcePicture, ...]:
+        return (*self.request.inputs, self.output)

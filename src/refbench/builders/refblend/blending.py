@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from refbench.builders.kit import Decision, DroppedItems, Review
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
+from refbench.builders.kit.review import Decision, Review
 from refbench.builders.refblend.instructions import Templates, compose
 from refbench.builders.refblend.plan import Offer, Plan, Planned
 from refbench.builders.refblend.references import Candidate, References, Thresholds
@@ -34,7 +35,7 @@ _EDITABLE = ("instruction", "caption", "enhanced")
 class Pools:
     """The other pictures of the same group, as candidates by number, without a list for every picture.
 
-    Built from picture to group. A picture is no candidate for itself; the order of the input does not matter.
+    Built from picture to group. A picture is never its own candidate; the order of the input does not matter.
     """
 
     def __init__(self, groups: Mapping[str, str]) -> None:
@@ -112,7 +113,7 @@ class Blending:
     vlms: Mapping[str, VLM]
     reviewed: list[dict[str, Any]] = field(default_factory=list)
     failed: dict[str, Failure] = field(default_factory=dict)
-    """Pictures of which a VLM could not be asked, by hash."""
+    """Pictures that a VLM could not be asked about, by hash."""
 
     async def samples(self, plan: Plan, progress: Callable[[int], None] = lambda done: None) -> AsyncIterator[Finished]:
         """The samples that are kept, in the order of the plan whoever answers first."""

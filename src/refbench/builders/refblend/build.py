@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from refbench.builders.kit import DroppedItems, Review
-from refbench.builders.kit.folder import offer_review
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
+from refbench.builders.kit.review import Review, offer_review
 from refbench.builders.refblend.blending import Blending, Material, offers, pools_of
 from refbench.builders.refblend.captions import named_objects, written_captions
 from refbench.builders.refblend.extraction import VERSION
@@ -191,7 +191,7 @@ class _Build:
         return wanted if wanted in ("source", "objects") else "vlm"
 
     async def make_captions(self) -> None:
-        """A picture without a caption is no failure, unless somebody was asked for it and gave none."""
+        """A picture without a caption has not failed, unless a VLM was asked for it and gave none."""
         pictures = self.sources.pictures
         if self.caption_source == "vlm":
             assert self.interviews is not None

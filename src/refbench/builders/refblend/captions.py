@@ -10,6 +10,7 @@ from pathlib import Path
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.refblend.instructions import usable_caption
 from refbench.builders.refblend.sources import SourcePicture
+from refbench.builders.refblend.types import joined
 from refbench.chat import ChatText
 from refbench.chat.vlm import VLM
 from refbench.extractors.caption import caption_request, read_caption
@@ -30,14 +31,14 @@ async def written_captions(
     text = next(part.text for part in caption_request("", subject=True).parts if isinstance(part, ChatText))
     for start in range(0, len(pictures), _AT_ONCE):
         batch = pictures[start : start + _AT_ONCE]
-        said = await asyncio.gather(
+        captions = await asyncio.gather(
             *(
                 interviews.ask(vlm, picture.id, "caption", [text, Path(picture.path)], _read, max_tokens=300)
                 for picture in batch
             )
         )
         progress(start + len(batch))
-        for picture, caption in zip(batch, said, strict=True):
+        for picture, caption in zip(batch, captions, strict=True):
             yield picture, caption
 
 
@@ -51,8 +52,7 @@ def named_objects(labels: Sequence[str]) -> str | Failure:
     kinds = list(Counter(labels).items())[:_MOST_KINDS]
     if not kinds:
         return Failure(kind="no_detection", detail="no object was seen for certain")
-    said = [_counted(name, count) for name, count in kinds]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    return joined([_counted(name, count) for name, count in kinds])
 
 
 def _counted(name: str, count: int) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 
 from refbench.builders.refblend.tables import Box, Person
 from refbench.extractors import EXTRACTORS, Extracted
-from refbench.extractors.asking import ask
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK
 from refbench.extractors.bbox import draw_box
 from refbench.extractors.pose import VISIBLE, draw_coco, find_people
 from refbench.failure import Failure
+from refbench.networks import Feature, load_network
 from refbench.pictures import Pixels, decode, facts_of
 from refbench.record import Record
 from refbench.runs.disk import disk_error
@@ -31,12 +30,10 @@ VERSION = 1
 """Bumped when the same picture would give another reference."""
 SURE = 0.5
 """Score from which an object is worth naming; 72 of 123 photographs and renderings have one."""
-_INK = 200
-"""Grey below which a pixel of a sketch is part of a line."""
+_INK = 200  # grey below which a pixel of a sketch is part of a line
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """One reference to make. `key` names its files and its record."""
 
     key: str
@@ -45,8 +42,7 @@ class Wanted:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PictureRow:
+class PictureRow(NamedTuple):
     """A picture and what is wanted of it; `key` is the hash of its content."""
 
     key: str
@@ -106,7 +102,7 @@ class Extraction:
 
     def _make(self, wanted: Wanted, pixels: Pixels, row: PictureRow) -> Made | Failure:
         if wanted.extractor == "objects":
-            seen = ask(OBJECTS_NETWORK, pixels, self._device)
+            seen: Feature | Failure = load_network(OBJECTS_NETWORK, self._device)([pixels])[0]
             if isinstance(seen, Failure):
                 return seen
             return Made(labels=tuple(str(n) for n, s in zip(seen["labels"], seen["scores"], strict=True) if s >= SURE))
@@ -121,10 +117,10 @@ class Extraction:
         self, wanted: Wanted, pixels: Pixels, row: PictureRow
     ) -> list[tuple[Extracted, Mapping[str, float]]] | Failure:
         if wanted.extractor in ("people", "pose", "each_pose"):
-            found = np.array(row.people) if row.people else find_people(pixels, self._device)
-            if isinstance(found, Failure):
-                return found
-            groups = found[:, None] if wanted.extractor == "each_pose" else found[None]
+            seen = np.array(row.people) if row.people else find_people(pixels, self._device)
+            if isinstance(seen, Failure):
+                return seen
+            groups = seen[:, None] if wanted.extractor == "each_pose" else seen[None]
             return [
                 (Extracted(draw_coco(group, pixels.shape, wanted.seed)), {"joints": _joints(group)}) for group in groups
             ]

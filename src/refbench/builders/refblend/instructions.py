@@ -16,7 +16,7 @@ from refbench.builders.kit.draws import pick, shuffled
 from refbench.builders.refblend.plan import Planned
 from refbench.builders.refblend.rules import Rules
 from refbench.builders.refblend.samples import Given, Sample
-from refbench.builders.refblend.types import Type
+from refbench.builders.refblend.types import Type, joined
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
 
@@ -43,7 +43,7 @@ def load_templates(rules: Rules, path: Path | None = None) -> Templates:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RefBenchError(f"{path} cannot be read as a file of templates: {error}") from error
-    found: dict[Type, list[str]] = {}
+    by_type: dict[Type, list[str]] = {}
     kind: Type | None = None
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
@@ -53,18 +53,18 @@ def load_templates(rules: Rules, path: Path | None = None) -> Templates:
             kind = type_of(line.strip("[]"))
             if kind is None or kind == "caption":
                 raise RefBenchError(f"{where}: {line} is no type that has templates")
-            found.setdefault(kind, [])
+            by_type.setdefault(kind, [])
             continue
         if kind is None:
             raise RefBenchError(f"{where}: a line [type] has to come before the first template")
-        found[kind].append(_template(line, kind, where))
-        spoken = [each.casefold().rstrip(". ") for each in found[kind]]
+        by_type[kind].append(_template(line, kind, where))
+        spoken = [each.casefold().rstrip(". ") for each in by_type[kind]]
         if spoken.count(spoken[-1]) > 1:  # as one of the released subject templates is
             raise RefBenchError(f"{where}: the same template stands above already: {line}")
-    missing = [each for each in rules.use if each != "caption" and not found.get(each)]
+    missing = [each for each in rules.use if each != "caption" and not by_type.get(each)]
     if missing:
         raise RefBenchError(f"{path} has no template for {', '.join(missing)}: add a section [{missing[0]}]")
-    return {each: tuple(phrases) for each, phrases in found.items()}
+    return {each: tuple(phrases) for each, phrases in by_type.items()}
 
 
 def _template(line: str, kind: Type, where: str) -> str:
@@ -92,28 +92,28 @@ def compose(
     Order and phrases belong to the seed and the sample's id. Fails where a caption is needed and cannot be used.
     """
     chosen = dict(zip(planned.types, planned.instances, strict=True))
-    said = usable_caption(caption) if "caption" in chosen else None
-    if isinstance(said, Failure):
-        return said
+    usable = usable_caption(caption) if "caption" in chosen else None
+    if isinstance(usable, Failure):
+        return usable
     order = shuffled([kind for kind in planned.types if kind != "caption"], seed, planned.id, "order")
     phrases, references = [LEAD], []
     for kind in order:
         tokens = rules.types[kind].tokens(len(chosen[kind]))
         named = [f"<{token}>" for token in tokens]
         phrase = templates[kind][pick(len(templates[kind]), seed, planned.id, kind)]
-        phrases.append(phrase.format(_and(named)))
+        phrases.append(phrase.format(joined(named)))
         references += [
             Given(type=kind, instance=number, token=token, path=path_of(kind, number))
             for token, number in zip(tokens, chosen[kind], strict=True)
         ]
-    if said is not None:
+    if usable is not None:
         references.append(Given(type="caption", instance=chosen["caption"][0]))
-        phrases.append(CAPTION_LEAD + said)
+        phrases.append(CAPTION_LEAD + usable)
     return Sample(
         id=planned.id,
         picture=planned.picture,
         references=tuple(references),
-        caption=said,
+        caption=usable,
         instruction=_ended(" ".join(phrases)),
     )
 
@@ -130,10 +130,6 @@ def usable_caption(caption: str | None) -> str | Failure:
     if TOKEN.search(text):
         return Failure(kind="unparsable", detail=f"the caption has angle brackets in it: {text[:200]}")
     return text
-
-
-def _and(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _ended(text: str) -> str:

@@ -10,12 +10,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ValidationError
 
-from refbench.builders.kit.toml import read_toml
+from refbench.builders.kit.documents import read_toml
 from refbench.record import Record, RefBenchError
 
 _FOLDER = Path(__file__).with_name("data") / "layouts"
-FIELDS = ("picture", "caption", "subject", "style", "people", "boxes", "boxes_xywh", "licence")
-"""What a source may say of a picture; `boxes` are x1 y1 x2 y2, `boxes_xywh` x y width height, in pixels."""
 _IN_PATHS = ("caption", "subject", "style", "licence")
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -28,7 +26,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "boxes_xywh": ("boxes_xywh", "bbox_xywh"),
     "licence": ("licence", "license"),
 }
-"""Names of columns that are understood without being told, best first."""
+"""What a source may say of a picture, with the names of columns that are understood without being told, best first;
+`boxes` are x1 y1 x2 y2, `boxes_xywh` x y width height, in pixels."""
 
 
 def _pattern(text: str) -> str:
@@ -42,8 +41,8 @@ def _pattern(text: str) -> str:
 
 
 def _columns(given: Mapping[str, str]) -> Mapping[str, str]:
-    if unknown := sorted(set(given) - set(FIELDS)):
-        raise ValueError(f"{unknown[0]} is not among {', '.join(FIELDS)}")
+    if unknown := sorted(set(given) - set(SPELLINGS)):
+        raise ValueError(f"{unknown[0]} is not among {', '.join(SPELLINGS)}")
     return given
 
 
@@ -74,8 +73,8 @@ class Layout(Record):
         """What the path of a picture says of it; None where it is not a picture of this layout."""
         if not self.path:
             return {}
-        found = re.search(self.path, name)
-        return None if found is None else {key: value for key, value in found.groupdict().items() if value}
+        match = re.search(self.path, name)
+        return None if match is None else {key: value for key, value in match.groupdict().items() if value}
 
 
 def layouts() -> dict[str, Layout]:

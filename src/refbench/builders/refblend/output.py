@@ -12,9 +12,10 @@ import numpy as np
 import orjson
 
 from refbench import __version__
-from refbench.builders.kit import DroppedItems
 from refbench.builders.kit.card import Card, write_card
+from refbench.builders.kit.documents import read_json
 from refbench.builders.kit.draws import draw
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.formats import write_parquet, write_shards
 from refbench.builders.refblend.plan import Quota
@@ -188,15 +189,12 @@ def statistics(
 def read_statistics(folder: Path) -> dict[str, Any]:
     """The statistics that a build has written."""
     path = folder / STATISTICS
-    try:
-        found = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise RefBenchError(f"{folder} holds no {STATISTICS}: give the --out of refbench blend build") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is damaged ({error}): run the build again") from error
-    if not isinstance(found, dict):
+    if not path.is_file():
+        raise RefBenchError(f"{folder} holds no {STATISTICS}: give the --out of refbench blend build")
+    numbers = read_json(path)
+    if not isinstance(numbers, dict):
         raise RefBenchError(f"{path} is damaged: run the build again")
-    return found
+    return numbers
 
 
 def chosen(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:

@@ -1,4 +1,8 @@
-"""Which candidates a sample takes of each of its types: how many choices there are, and different ones drawn."""
+"""The plan: which picture gives which sets of references, to wanted proportions or exhaustively.
+
+Pure arithmetic on what the pictures offer: it depends on the offers, the rules and the seed, not on their order, nor on
+who works on what. What cannot be met is told set by set; nothing takes its place.
+"""
 
 from __future__ import annotations
 
@@ -20,135 +24,11 @@ from refbench.record import Record, RefBenchError
 Choice: TypeAlias = tuple[tuple[int, ...], ...]
 """For each type the numbers of the candidates taken, rising, from 0."""
 
+Counts = NDArray[np.int64]
 MANY = 1_000_000
 """More choices than this are not counted: no picture gives that many samples to one set."""
 _TRIES = 8
-
-
-def count_choices(candidates: int, most: int) -> int:
-    """In how many ways at least 1 and at most `most` of the candidates can be taken, at most MANY."""
-    found = 0
-    for size in range(1, min(candidates, most) + 1):
-        found += comb(candidates, size)
-        if found >= MANY:
-            return MANY
-    return found
-
-
-def draw_choices(offered: Sequence[tuple[int, int]], wanted: int, seed: int, *names: object) -> list[Choice]:
-    """`wanted` different choices; `offered` has candidates and the most that may be taken, type by type.
-
-    How many are taken is drawn before which: otherwise nearly all samples would have as many as they may.
-    """
-    found: dict[Choice, None] = {}
-    for number in range(wanted):
-        for attempt in range(_TRIES):
-            choice = tuple(
-                _drawn(candidates, most, seed, *names, number, attempt, place)
-                for place, (candidates, most) in enumerate(offered)
-            )
-            if choice not in found:
-                break
-        else:  # nearly all are taken: the first that is left
-            choice = next(each for each in _all_choices(offered) if each not in found)
-        found[choice] = None
-    return list(found)
-
-
-def _drawn(candidates: int, most: int, seed: int, *names: object) -> tuple[int, ...]:
-    if candidates == 1:
-        return (0,)
-    most = min(candidates, most)
-    size = 1 if most == 1 else 1 + pick(most, seed, *names, "size")
-    taken: set[int] = set()
-    number = 0
-    while len(taken) < size:
-        taken.add(pick(candidates, seed, *names, number))
-        number += 1
-    return tuple(sorted(taken))
-
-
-def _all_choices(offered: Sequence[tuple[int, int]]) -> Iterator[Choice]:
-    """One after another; itertools.product would first make a list of every type's."""
-    if not offered:
-        yield ()
-        return
-    (candidates, most), *rest = offered
-    for size in range(1, min(candidates, most) + 1):
-        for first in combinations(range(candidates), size):
-            for others in _all_choices(rest):
-                yield (first, *others)
-
-
-# Samples dealt out over pictures as evenly as their offers allow. Knows numbers only, no types and no files.
-
-Counts = NDArray[np.int64]
 _SWEEPS, _PATIENCE = 30, 3
-
-
-def rounded(shares: Sequence[float], total: int) -> list[int]:
-    """Whole numbers in these proportions with this sum, each within 1 of the exact one (largest remainders)."""
-    whole = sum(shares)
-    exact = [share * total / whole for share in shares] if whole > 0 else [0.0] * len(shares)
-    found = [int(value) for value in exact]
-    missing = total - sum(found) if whole > 0 else 0
-    by_remainder = sorted(range(len(found)), key=lambda place: (found[place] - exact[place], place))
-    for place in by_remainder[:missing]:
-        found[place] += 1
-    return found
-
-
-def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
-    """How much each picture gets of `amount`, at most its room, so that the loads end as level as they can.
-
-    As water finds its level; what does not fill the last level goes to the pictures with the lowest `luck`.
-    """
-    amount = min(amount, int(room.sum()))
-    low, high = int(load.min()), int((load + room).max())
-    while low < high:  # the lowest level that holds the amount
-        level = (low + high) // 2
-        low, high = (low, level) if int(np.clip(level - load, 0, room).sum()) >= amount else (level + 1, high)
-    found: Counts = np.clip(low - 1 - load, 0, room)
-    open_places = np.flatnonzero((load + found < low) & (found < room))
-    chosen = np.lexsort((luck[open_places],))[: amount - int(found.sum())]
-    found[open_places[chosen]] += 1
-    return found
-
-
-def dealt(
-    amounts: Sequence[int], rooms: Callable[[int], Counts], luck: Callable[[int, int], Words], pictures: int
-) -> list[Counts]:
-    """For every set, how many samples each picture gives to it; `rooms(set)` is how many it can give.
-
-    The sets are poured one after another, those with the fewest pictures first, and then poured again in turn until
-    the sum of squared loads falls no more. Each set has its own bounds, so that this leads to the most level loads.
-    """
-    given: list[Counts] = [np.zeros(pictures, np.int64) for _ in amounts]
-    if not pictures:
-        return given
-    load: Counts = np.zeros(pictures, np.int64)
-    order = sorted(range(len(amounts)), key=lambda each: (int(np.count_nonzero(rooms(each))), each))
-    best, waited = np.inf, 0
-    for sweep in range(_SWEEPS):
-        for each in order:
-            if not amounts[each]:
-                continue
-            load -= given[each]
-            given[each] = poured(load, rooms(each), amounts[each], luck(each, sweep))
-            load += given[each]
-        unevenness = float((load.astype(np.float64) ** 2).sum())
-        waited = 0 if unevenness < best else waited + 1
-        best = min(best, unevenness)
-        if waited >= _PATIENCE:
-            break
-    return given
-
-
-# The plan: which picture gives which sets of references, to wanted proportions or exhaustively.
-#
-# Pure arithmetic on what the pictures offer: it depends on the offers, the rules and the seed, not on their order,
-# nor on
-# who works on what. What cannot be met is told set by set; nothing takes its place.
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +198,12 @@ def _table(offers: Iterable[Offer]) -> tuple[list[str], NDArray[np.int64]]:
 
 def _choices(counts: NDArray[np.int64], types: TypeSet, most: Mapping[Type, int]) -> Counts:
     """How many different samples of the set each picture can give, at most MANY."""
-    found: Counts = np.ones(len(counts), np.int64)
+    choices: Counts = np.ones(len(counts), np.int64)
     for kind in types:
         values, place = np.unique(counts[:, _PLACE[kind]], return_inverse=True)
-        ways = np.array([_ways(int(value), most.get(kind, 1)) for value in values], np.int64)
-        found = np.minimum(found * ways[place], MANY) if len(values) else found
-    return found
-
-
-_ways = lru_cache(maxsize=4096)(count_choices)
+        ways = np.array([count_choices(int(value), most.get(kind, 1)) for value in values], np.int64)
+        choices = np.minimum(choices * ways[place], MANY) if len(values) else choices
+    return choices
 
 
 def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet, float] | None) -> list[float]:
@@ -334,7 +211,122 @@ def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet,
     for types, share in shares.items():
         if types not in sets and share:
             raise RefBenchError(f"{name_of(types)} is wanted, but {rules.name} forbids it: see refbench blend explain")
-    found = [float(shares.get(types, 0.0)) for types in sets]
-    if not sum(found) > 0:
+    weights = [float(shares.get(types, 0.0)) for types in sets]
+    if not sum(weights) > 0:
         raise RefBenchError(f"no set that {rules.name} allows has a proportion: give some, or plan exhaustively")
-    return found
+    return weights
+
+
+def rounded(shares: Sequence[float], total: int) -> list[int]:
+    """Whole numbers in these proportions with this sum, each within 1 of the exact one (largest remainders)."""
+    whole = sum(shares)
+    if not whole > 0:
+        return [0] * len(shares)
+    exact = [share * total / whole for share in shares]
+    numbers = [int(value) for value in exact]
+    by_remainder = sorted(range(len(numbers)), key=lambda place: (numbers[place] - exact[place], place))
+    for place in by_remainder[: total - sum(numbers)]:
+        numbers[place] += 1
+    return numbers
+
+
+def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
+    """How much each picture gets of `amount`, at most its room, so that the loads end as level as they can.
+
+    As water finds its level; what does not fill the last level goes to the pictures with the lowest `luck`.
+    """
+    amount = min(amount, int(room.sum()))
+    low, high = int(load.min()), int((load + room).max())
+    while low < high:  # the lowest level that holds the amount
+        level = (low + high) // 2
+        low, high = (low, level) if int(np.clip(level - load, 0, room).sum()) >= amount else (level + 1, high)
+    taken: Counts = np.clip(low - 1 - load, 0, room)
+    open_places = np.flatnonzero((load + taken < low) & (taken < room))
+    chosen = np.lexsort((luck[open_places],))[: amount - int(taken.sum())]
+    taken[open_places[chosen]] += 1
+    return taken
+
+
+def dealt(
+    amounts: Sequence[int], rooms: Callable[[int], Counts], luck: Callable[[int, int], Words], pictures: int
+) -> list[Counts]:
+    """For every set, how many samples each picture gives to it; `rooms(set)` is how many it can give.
+
+    The sets are poured one after another, those with the fewest pictures first, and then poured again in turn until
+    the sum of squared loads falls no more. Each set has its own bounds, so that this leads to the most level loads.
+    """
+    given: list[Counts] = [np.zeros(pictures, np.int64) for _ in amounts]
+    if not pictures:
+        return given
+    load: Counts = np.zeros(pictures, np.int64)
+    order = sorted(range(len(amounts)), key=lambda each: (int(np.count_nonzero(rooms(each))), each))
+    best, waited = np.inf, 0
+    for sweep in range(_SWEEPS):
+        for each in order:
+            if not amounts[each]:
+                continue
+            load -= given[each]
+            given[each] = poured(load, rooms(each), amounts[each], luck(each, sweep))
+            load += given[each]
+        unevenness = float((load.astype(np.float64) ** 2).sum())
+        waited = 0 if unevenness < best else waited + 1
+        best = min(best, unevenness)
+        if waited >= _PATIENCE:
+            break
+    return given
+
+
+@lru_cache(maxsize=4096)
+def count_choices(candidates: int, most: int) -> int:
+    """In how many ways at least 1 and at most `most` of the candidates can be taken, at most MANY."""
+    count = 0
+    for size in range(1, min(candidates, most) + 1):
+        count += comb(candidates, size)
+        if count >= MANY:
+            return MANY
+    return count
+
+
+def draw_choices(offered: Sequence[tuple[int, int]], wanted: int, seed: int, *names: object) -> list[Choice]:
+    """`wanted` different choices; `offered` has candidates and the most that may be taken, type by type.
+
+    How many are taken is drawn before which: otherwise nearly all samples would have as many as they may.
+    """
+    found: dict[Choice, None] = {}
+    for number in range(wanted):
+        for attempt in range(_TRIES):
+            choice = tuple(
+                _drawn(candidates, most, seed, *names, number, attempt, place)
+                for place, (candidates, most) in enumerate(offered)
+            )
+            if choice not in found:
+                break
+        else:  # nearly all are taken: the first that is left
+            choice = next(each for each in _all_choices(offered) if each not in found)
+        found[choice] = None
+    return list(found)
+
+
+def _drawn(candidates: int, most: int, seed: int, *names: object) -> tuple[int, ...]:
+    if candidates == 1:
+        return (0,)
+    most = min(candidates, most)
+    size = 1 if most == 1 else 1 + pick(most, seed, *names, "size")
+    taken: set[int] = set()
+    number = 0
+    while len(taken) < size:
+        taken.add(pick(candidates, seed, *names, number))
+        number += 1
+    return tuple(sorted(taken))
+
+
+def _all_choices(offered: Sequence[tuple[int, int]]) -> Iterator[Choice]:
+    """One after another; itertools.product would first make a list of every type's."""
+    if not offered:
+        yield ()
+        return
+    (candidates, most), *rest = offered
+    for size in range(1, min(candidates, most) + 1):
+        for first in combinations(range(candidates), size):
+            for others in _all_choices(rest):
+                yield (first, *others)

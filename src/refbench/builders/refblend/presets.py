@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from refbench.benchmarks.multiref.cases import type_of_token
-from refbench.builders.kit.toml import read_toml
-from refbench.builders.refblend.rules import SIZES, Cell, Group, Need, Rules, TypeRule, verdict
+from refbench.builders.kit.documents import read_toml
+from refbench.builders.refblend.rules import Cell, Group, Need, Rules, TypeRule, verdict
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
 from refbench.record import RefBenchError
 
@@ -70,7 +70,7 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
             raise RefBenchError(f"{path}: {key}: no such key, {f'did you mean {near[0]}?' if near else 'remove it'}")
     base = _base(path, said.get("extends"), (*above, path.resolve()))
     file = _File(path, said)
-    types = file.types(base.types if base else {})
+    types = file.types(base.types)
     needs, sources = file.needs(), file.sources()
     allow, deny = file.sets("allow"), file.sets("deny")
     both = sorted(set(allow) & set(deny))
@@ -78,18 +78,16 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
         raise RefBenchError(f"{path}: allow, deny: {name_of(both[0])} is on both lists: remove it from one")
     rules = Rules(
         name=path.stem,
-        about=file.text("about", base.about if base else ""),
-        sizes=file.sizes(base.sizes if base else SIZES),
-        use=set_of(
-            read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use if base else TYPES), "use")
-        ),
+        about=file.text("about", base.about),
+        sizes=file.sizes(base.sizes),
+        use=set_of(read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use), "use")),
         types=types,
-        matrix=file.matrix() if "matrix" in said or base is None else base.matrix,
-        needs={kind: need for kind, need in {**(base.needs if base else {}), **needs}.items() if need.of},
-        sources={name: what for name, what in {**(base.sources if base else {}), **sources}.items() if what},
-        allow=_listed(base.allow if base else (), allow, deny),
-        deny=_listed(base.deny if base else (), deny, allow),
-        proportions=base.proportions if base else {},
+        matrix=file.matrix() if "matrix" in said or not base.matrix else base.matrix,
+        needs={kind: need for kind, need in {**base.needs, **needs}.items() if need.of},
+        sources={name: what for name, what in {**base.sources, **sources}.items() if what},
+        allow=_listed(base.allow, allow, deny),
+        deny=_listed(base.deny, deny, allow),
+        proportions=base.proportions,
     )
     for kind in TYPES:
         if rules.matrix[kind][kind] == "possible" and not types[kind].numbered:
@@ -97,9 +95,9 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     return rules if "proportions" not in said else rules.model_copy(update={"proportions": file.proportions(rules)})
 
 
-def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules | None:
+def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules:
     if extends is None:
-        return None
+        return Rules(name="", types={}, matrix={})
     if not isinstance(extends, str):
         raise RefBenchError(f"{path}: extends: give the name of a preset or a file")
     if extends in presets():
@@ -124,10 +122,10 @@ class _File:
         return RefBenchError(f"{self.path}: {key}: {what}")
 
     def table(self, key: str) -> Mapping[str, Any]:
-        found = self.said.get(key, {})
-        if not isinstance(found, dict):
+        value = self.said.get(key, {})
+        if not isinstance(value, dict):
             raise self.wrong(key, "give a table")
-        return found
+        return value
 
     def words(self, value: Any, key: str) -> list[str]:
         if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
@@ -135,10 +133,10 @@ class _File:
         return list(value)
 
     def text(self, key: str, default: str) -> str:
-        found = self.said.get(key, default)
-        if not isinstance(found, str):
+        value = self.said.get(key, default)
+        if not isinstance(value, str):
             raise self.wrong(key, "give a text")
-        return found
+        return value
 
     def sizes(self, default: tuple[int, ...]) -> tuple[int, ...]:
         found = self.said.get("sizes", list(default))
@@ -148,25 +146,25 @@ class _File:
         return tuple(sorted(set(found)))
 
     def types(self, inherited: Mapping[Type, TypeRule]) -> dict[Type, TypeRule]:
-        found = dict(inherited)
+        by_type = dict(inherited)
         for word, own in self.table("types").items():
             kind = read_type(word, f"{self.path}: types")
             key = f"types.{word}"
             if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
                 raise self.wrong(key, "give a table of texts")
-            merged = {**(found[kind].model_dump() if kind in found else {}), **own}
+            merged = {**(by_type[kind].model_dump() if kind in by_type else {}), **own}
             unknown = sorted(set(merged) - set(TypeRule.model_fields))
             missing = [name for name in ("group", "path_key") if not merged.get(name)]
             if unknown or missing:
                 raise self.wrong(f"{key}.{[*unknown, *missing][0]}", "no such key" if unknown else "is missing")
             if merged["group"] not in get_args(Group):
                 raise self.wrong(f"{key}.group", f"give one of {', '.join(get_args(Group))}")
-            found[kind] = TypeRule(**merged)
-            self._check_placeholders(kind, found[kind])
+            by_type[kind] = TypeRule(**merged)
+            self._check_placeholders(kind, by_type[kind])
         for kind in TYPES:
-            if kind not in found:
+            if kind not in by_type:
                 raise self.wrong(f"types.{kind}", "is missing: add it, or extend a preset")
-        return found
+        return by_type
 
     def _check_placeholders(self, kind: Type, rule: TypeRule) -> None:
         """MultiRef-Bench tells the type of a reference by its placeholder: another name would be lost on reading."""
@@ -190,23 +188,23 @@ class _File:
         columns = [read_type(word, where) for word in str(table.pop("columns", "")).split()]
         if sorted(columns) != sorted(TYPES):
             raise RefBenchError(f"{where}: name each of the ten types once: {' '.join(TYPES)}")
-        found: dict[Type, dict[Type, Cell]] = {}
+        cells: dict[Type, dict[Type, Cell]] = {}
         for word, row in table.items():
             kind, signs = read_type(word, f"{self.path}: matrix"), row.split()
             if len(signs) != len(columns) or not set(signs) <= set(_CELLS):
                 raise self.wrong(f"matrix.{word}", f"give {len(columns)} signs: v possible, x impossible, - undefined")
-            found[kind] = {column: _CELLS[sign] for column, sign in zip(columns, signs, strict=True)}
-        missing = [kind for kind in TYPES if kind not in found]
+            cells[kind] = {column: _CELLS[sign] for column, sign in zip(columns, signs, strict=True)}
+        missing = [kind for kind in TYPES if kind not in cells]
         if missing:
             raise self.wrong(f"matrix.{missing[0]}", "the row is missing")
         for kind, other in combinations(TYPES, 2):
-            if found[kind][other] != found[other][kind]:
-                both = f"{found[kind][other]} here and {found[other][kind]} in the row {other}"
+            if cells[kind][other] != cells[other][kind]:
+                both = f"{cells[kind][other]} here and {cells[other][kind]} in the row {other}"
                 raise self.wrong(f"matrix.{kind}", f"the pair with {other} is {both}: make them equal")
-        return found
+        return cells
 
     def needs(self) -> dict[Type, Need]:
-        found = {}
+        by_type = {}
         for word, need in self.table("needs").items():
             kind, key = read_type(word, f"{self.path}: needs"), f"needs.{word}"
             if not isinstance(need, dict) or len(need) != 1 or not set(need) <= {"any", "all"}:
@@ -215,8 +213,8 @@ class _File:
             of = set_of(read_type(each, f"{self.path}: {key}") for each in self.words(words, key))
             if kind in of:
                 raise self.wrong(key, "a type cannot need itself")
-            found[kind] = Need(mode=mode, of=of)
-        return found
+            by_type[kind] = Need(mode=mode, of=of)
+        return by_type
 
     def sources(self) -> dict[str, TypeSet]:
         return {
@@ -239,17 +237,17 @@ class _File:
         return set_of(types)
 
     def proportions(self, rules: Rules) -> dict[TypeSet, float]:
-        found: dict[TypeSet, float] = {}
+        shares: dict[TypeSet, float] = {}
         for name, share in self.table("proportions").items():
             key = f'proportions."{name}"'
             types = self._set(read_set(name, f"{self.path}: {key}"), key)
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < math.inf:
                 raise self.wrong(key, "give a number, 0 or more")
-            if types in found:
+            if types in shares:
                 raise self.wrong(key, "the set is named twice")
             if not verdict(rules, types).allowed:
                 raise self.wrong(key, "the rules forbid this set: allow it, or remove its proportion")
-            found[types] = float(share)
-        if found and not sum(found.values()) > 0:
+            shares[types] = float(share)
+        if shares and not sum(shares.values()) > 0:
             raise self.wrong("proportions", "all are 0: give at least one set a share")
-        return found
+        return shares

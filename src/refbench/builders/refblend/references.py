@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.builders.kit import DroppedItems
+from refbench.builders.kit.documents import read_toml
 from refbench.builders.kit.draws import draw
+from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
-from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
 from refbench.builders.refblend.sources import SourcePicture
 from refbench.builders.refblend.types import Type, read_type
@@ -46,15 +46,15 @@ Thresholds: TypeAlias = Mapping[Type, Mapping[str, Limits]]
 
 def load_thresholds(path: Path | None = None) -> Thresholds:
     """The shipped thresholds, with those of a user's TOML file in their place, fact by fact; `{}` takes one away."""
-    found = _read(_SHIPPED)
+    limits = _read(_SHIPPED)
     if path is not None:
         for kind, facts in _read(path).items():
             for fact in facts:
-                if fact not in found.get(kind, {}):
-                    known = ", ".join(found.get(kind, {})) or "nothing"
+                if fact not in limits.get(kind, {}):
+                    known = ", ".join(limits.get(kind, {})) or "nothing"
                     raise RefBenchError(f"{path}: {kind}.{fact} is not measured: of {kind} there is {known}")
-            found[kind] = {**found.get(kind, {}), **facts}
-    return found
+            limits[kind] = {**limits.get(kind, {}), **facts}
+    return limits
 
 
 def too_poor(kind: Type, facts: Mapping[str, float], thresholds: Thresholds) -> tuple[str, str] | None:
@@ -80,13 +80,13 @@ def _read(path: Path) -> dict[Type, Mapping[str, Limits]]:
 def _limits(path: Path, word: str, facts: Any) -> dict[str, Limits]:
     if not isinstance(facts, dict):
         raise RefBenchError(f"{path}: {word}: give a table of facts")
-    found = {}
+    limits = {}
     for fact, ends in facts.items():
         right = isinstance(ends, dict) and set(ends) <= {"least", "most"}
         if not right or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends.values()):
             raise RefBenchError(f"{path}: {word}.{fact}: give least, most or both, as numbers")
-        found[fact] = Limits(**ends)
-    return found
+        limits[fact] = Limits(**ends)
+    return limits
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class References:
     async def make(
         self, pictures: Sequence[SourcePicture], executor: Executor, progress: Callable[[int], None] = lambda done: None
     ) -> dict[str, Failure]:
-        """Make what is missing. Returns the pictures of which nothing could be made, by hash, with the reason."""
+        """Make what is missing. Returns the pictures that failed as a whole, by hash, with the reason."""
         failed: dict[str, Failure] = {}
         task = Task(
             name="references",
@@ -253,7 +253,7 @@ class References:
         self, picture: SourcePicture, thresholds: Thresholds, dropped: DroppedItems | None = None
     ) -> dict[Type, tuple[Candidate, ...]]:
         """The references that a picture offers, by type; those that failed or are too poor go on record."""
-        found: dict[Type, tuple[Candidate, ...]] = {}
+        offered: dict[Type, tuple[Candidate, ...]] = {}
         for kind, wanted in self.wanted(picture).items():
             made = self._of(wanted)
             if isinstance(made, Failure):
@@ -269,8 +269,8 @@ class References:
                     name = f"{picture.name}{f' ({number + 1})' if len(made.drawn) > 1 else ''}"
                     dropped.add("thresholds", kind, name, *poor, picture.name)
             if good:
-                found[kind] = tuple(good)
-        return found
+                offered[kind] = tuple(good)
+        return offered
 
     def objects(self, picture: SourcePicture) -> tuple[str, ...] | Failure:
         """Names of what is seen in the picture."""

@@ -1,9 +1,14 @@
-"""Personas: whose voice an instruction is rewritten in; from a user's file, or a small list of ours."""
+"""Rewriting: an instruction in the voice of a persona by a VLM, taken only when it still asks for the same.
+
+The released code states the same conditions in its prompt and never checks them. Here a reply that breaks one is asked
+for once more; then the original stays, and the sample says why. Personas come from a user's file, or a list of ours.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,11 @@ from refbench.record import RefBenchError, clean_text
 
 _SHIPPED = Path(__file__).with_name("data") / "personas.txt"
 _LONGEST = 1000
+_SPACING = "\n\t\u200c\u200d"
+"""Not printable by Unicode's account, but what lines, Persian and emoji are made with."""
+_QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "‘": "’"}
+_ARTICLE = re.compile(r"^(?:an?|the|one|some)\s+", re.IGNORECASE)
+_HEAD_ENDS = re.compile(r"[,;:.(]|\s(?:who|whose|that|which|with|from|in|at|on|for|of|by|and|to)\s", re.IGNORECASE)
 
 
 def load_personas(path: Path | None = None) -> tuple[str, ...]:
@@ -34,62 +44,45 @@ def load_personas(path: Path | None = None) -> tuple[str, ...]:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RefBenchError(f"{path} cannot be read as a file of personas: {error}") from error
-    found: dict[str, None] = {}
-    for where, said in _said(path, text):
-        persona = " ".join(clean_text(said).split())
+    personas: dict[str, None] = {}
+    for where, item in _items(path, text):
+        written = item.get("persona") if isinstance(item, dict) else item
+        if not isinstance(written, str):
+            raise RefBenchError(f'{where}: give a text, or an object with a text under "persona"')
+        persona = " ".join(clean_text(written).split())
         if len(persona) > _LONGEST:
             raise RefBenchError(f"{where}: a persona has at most {_LONGEST} characters, this one {len(persona)}")
         if persona:
-            found[persona] = None
-    if not found:
+            personas[persona] = None
+    if not personas:
         raise RefBenchError(f"{path} holds no persona: write one a line")
-    return tuple(found)
+    return tuple(personas)
 
 
-def _said(path: Path, text: str) -> list[tuple[str, str]]:
+def _items(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+    """The texts or objects of the file, each with its place in it."""
     if text.lstrip().startswith("["):
-        items = _json(text, str(path))
-        return [(f"{path}, entry {number}", _persona(item, f"{path}, entry {number}")) for number, item in items]
-    found = []
+        for number, item in enumerate(_json(text, str(path)), 1):
+            yield f"{path}, entry {number}", item
+        return
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         where = f"{path}, line {number}"
         if line.startswith("{"):
-            found.append((where, _persona(_json(f"[{line}]", where)[0][1], where)))
+            yield where, _json(line, where)
         elif line and not line.startswith("#"):
-            found.append((where, line))
-    return found
+            yield where, line
 
 
-def _json(text: str, where: str) -> list[tuple[int, Any]]:
+def _json(text: str, where: str) -> Any:
     try:
-        return list(enumerate(orjson.loads(text), 1))
+        return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise RefBenchError(f"{where} is not valid JSON: {error}") from error
-
-
-def _persona(item: Any, where: str) -> str:
-    said = item.get("persona") if isinstance(item, dict) else item
-    if not isinstance(said, str):
-        raise RefBenchError(f'{where}: give a text, or an object with a text under "persona"')
-    return said
 
 
 def persona_for(personas: tuple[str, ...], sample_id: str, seed: int = 0) -> str:
     """The persona that belongs to the seed and the sample."""
     return personas[pick(len(personas), seed, sample_id, "persona")]
-
-
-# Rewriting: an instruction in the voice of a persona by a VLM, taken only when it still asks for the same.
-#
-# The released code states the same conditions in its prompt and never checks them. Here a reply that breaks one is
-# asked
-# for once more; then the original stays, and the sample says why.
-
-_SPACING = "\n\t\u200c\u200d"
-"""Not printable by Unicode's account, but what lines, Persian and emoji are made with."""
-_QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»", "„": "“", "‘": "’"}
-_ARTICLE = re.compile(r"^(?:an?|the|one|some)\s+", re.IGNORECASE)
-_HEAD_ENDS = re.compile(r"[,;:.(]|\s(?:who|whose|that|which|with|from|in|at|on|for|of|by|and|to)\s", re.IGNORECASE)
 
 
 async def rewrite(interviews: Interviews, vlm: VLM, sample: Sample, persona: str) -> Sample:
@@ -138,11 +131,11 @@ def fault(original: str, rewritten: str, persona: str) -> str:
         not c.isprintable() and c not in _SPACING + original for c in rewritten
     ):
         return "it has characters that cannot be shown"
-    wanted, found = Counter(TOKEN.findall(original)), Counter(TOKEN.findall(rewritten))
-    if wanted != found:
-        lost, added = sorted((wanted - found).elements()), sorted((found - wanted).elements())
-        said = [f"it lacks {', '.join(lost)}"] * bool(lost) + [f"it adds {', '.join(added)[:200]}"] * bool(added)
-        return " and ".join(said)
+    wanted, there = Counter(TOKEN.findall(original)), Counter(TOKEN.findall(rewritten))
+    if wanted != there:
+        lost, added = sorted((wanted - there).elements()), sorted((there - wanted).elements())
+        faults = [f"it lacks {', '.join(lost)}"] * bool(lost) + [f"it adds {', '.join(added)[:200]}"] * bool(added)
+        return " and ".join(faults)
     before, mark, caption = rewritten.partition(CAPTION_MARK)
     if (mark, caption) != original.partition(CAPTION_MARK)[1:]:
         return "what follows caption: is not the same" if mark else "it has lost the caption"

@@ -1,4 +1,5 @@
-"""Rules: which types of references may come together in one sample, as data, and the verdict on a set of types.
+"""Rules: which types of references may come together in one sample, as data, and the verdict on a set of types, with
+its reasons in plain sentences.
 
 Nothing of any paper is in the code: types, matrix, dependencies, sources and exceptions come from TOML (presets.py).
 """
@@ -7,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, set_of
+from refbench.builders.refblend.types import TYPES, Type, TypeSet, joined, name_of, set_of
 from refbench.record import Record
 
 Cell = Literal["possible", "impossible", "undefined"]
@@ -27,9 +27,9 @@ class TypeRule(Record):
     path_key: str
     """Its key under `conditions` of the official JSON."""
     placeholder: str = ""
-    """Without the angle brackets; "" for what is said in words, the caption."""
+    """Without the angle brackets; empty for the caption, which is given in words."""
     numbered: str = ""
-    """The placeholder of each of several references, with `{n}` for its number from 1; "" where one is all there is."""
+    """The placeholder of each of several references, `{n}` being its number from 1; empty for types that come once."""
 
     def tokens(self, count: int) -> tuple[str, ...]:
         """The placeholders of so many references of this type."""
@@ -83,16 +83,14 @@ class Rules(Record):
 Kind = Literal["size", "unused", "pair", "need", "deny", "source"]
 
 
-@dataclass(frozen=True)
-class Objection:
+class Objection(NamedTuple):
     """One thing that speaks against a set: a pair, a type without what it needs, or the set as a whole."""
 
     kind: Kind
     types: TypeSet
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a set is allowed, what speaks against it, and the sources that offer it."""
 
     types: TypeSet
@@ -110,27 +108,27 @@ class Verdict:
 def verdict(rules: Rules, types: Iterable[Type]) -> Verdict:
     """Everything that the rules say about a set, not only the first objection."""
     asked = set_of(types)
-    found = [Objection("size", asked)] if len(asked) not in rules.sizes else []
-    found += [Objection("unused", (kind,)) for kind in asked if kind not in rules.use]
-    found += [Objection("pair", (a, b)) for a, b in combinations(asked, 2) if rules.matrix[a][b] != "possible"]
-    found += [
+    objections = [Objection("size", asked)] if len(asked) not in rules.sizes else []
+    objections += [Objection("unused", (kind,)) for kind in asked if kind not in rules.use]
+    objections += [Objection("pair", (a, b)) for a, b in combinations(asked, 2) if rules.matrix[a][b] != "possible"]
+    objections += [
         Objection("need", (kind,)) for kind in asked if kind in rules.needs and not rules.needs[kind].met_by(asked)
     ]
     if asked in rules.deny:
-        found.append(Objection("deny", asked))
+        objections.append(Objection("deny", asked))
     sources = tuple(name for name, offered in rules.sources.items() if set(asked) <= set(offered))
     if rules.sources and not sources:
-        found.append(Objection("source", asked))
-    return Verdict(asked, tuple(found), asked in rules.allow, sources)
+        objections.append(Objection("source", asked))
+    return Verdict(asked, tuple(objections), asked in rules.allow, sources)
 
 
 def allowed_sets(rules: Rules) -> tuple[TypeSet, ...]:
     """Every set that the rules allow, small ones first, then by name."""
     return tuple(
-        found
+        types
         for size in sorted(rules.sizes)
-        for found in combinations(sorted(rules.use), size)
-        if verdict(rules, found).allowed
+        for types in combinations(sorted(rules.use), size)
+        if verdict(rules, types).allowed
     )
 
 
@@ -139,21 +137,18 @@ def share_of(rules: Rules, allowed: Iterable[TypeSet]) -> Mapping[TypeSet, float
     return {one: rules.proportions.get(one, 0.0) if rules.proportions else 1.0 for one in allowed}
 
 
-# Why a set of types is allowed or forbidden, in plain sentences.
-
-
 def explain(rules: Rules, types: Sequence[Type]) -> tuple[bool, list[str]]:
     """Whether the types may come together, and why; a type that is named twice stands for two references of it."""
-    found = verdict(rules, types)
+    judged = verdict(rules, types)
     repeated = sorted(kind for kind, count in Counter(types).items() if count > 1)
     single = [kind for kind in repeated if not rules.several(kind)]
-    allowed = found.allowed and not single
+    allowed = judged.allowed and not single
     sentences = [_several(rules, kind) for kind in repeated]
-    against = [_sentence(rules, objection) for objection in found.objections]
-    if found.excepted and against:
+    against = [_sentence(rules, objection) for objection in judged.objections]
+    if judged.excepted and against:
         sentences += [f"The list of exceptions of {rules.name} allows it, although:", *against]
     else:
-        sentences += against or ([] if single else _in_favour(rules, found))
+        sentences += against or ([] if single else _in_favour(rules, judged))
     head = (
         f"{name_of(types)} is {'allowed' if allowed else 'forbidden'} by {rules.name} ({rules.about or 'own rules'})."
     )
@@ -163,7 +158,7 @@ def explain(rules: Rules, types: Sequence[Type]) -> tuple[bool, list[str]]:
 def _sentence(rules: Rules, objection: Objection) -> str:
     types = objection.types
     if objection.kind == "size":
-        sizes = _either([str(size) for size in rules.sizes])
+        sizes = joined([str(size) for size in rules.sizes], "or")
         return f"It has {len(types)} type{'s' * (len(types) != 1)}; samples have {sizes}."
     if objection.kind == "unused":
         return f"{types[0]} is not among the types in use."
@@ -198,16 +193,16 @@ def _pair(rules: Rules, first: Type, second: Type) -> str:
     return f"{first} and {second} exclude each other: {why}."
 
 
-def _in_favour(rules: Rules, found: Verdict) -> list[str]:
-    types = found.types
+def _in_favour(rules: Rules, judged: Verdict) -> list[str]:
+    types = judged.types
     pairs = len(types) * (len(types) - 1) // 2
     sentences = [f"{'Its pair is' if pairs == 1 else f'All {pairs} pairs are'} possible in the matrix."]
     for kind in types:
         if kind in rules.needs:
             there = [other for other in rules.needs[kind].of if other in types]
             sentences.append(f"{kind} needs {_needed(rules.needs[kind])}, and the set has {' and '.join(there)}.")
-    if found.sources:
-        sentences.append(f"Offered by {', '.join(found.sources)}.")
+    if judged.sources:
+        sentences.append(f"Offered by {', '.join(judged.sources)}.")
     share = rules.proportions.get(types)
     if share is not None:
         sentences.append(f"Its proportion is {share:g} of {sum(rules.proportions.values()):g}.")
@@ -223,8 +218,4 @@ def _several(rules: Rules, kind: Type) -> str:
 
 
 def _needed(need: Need) -> str:
-    return _either(need.of) if need.mode == "any" else " and ".join(need.of)
-
-
-def _either(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    return joined(need.of, "or") if need.mode == "any" else " and ".join(need.of)

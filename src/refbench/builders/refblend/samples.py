@@ -1,7 +1,6 @@
-"""Sample: one finished multi-reference sample, as the official JSON, Parquet and WebDataset writers take it.
+"""Samples: in words, finished for the writers of all formats, and in a file that is read one at a time.
 
-The planner says which references (`plan.Planned`), `instructions.compose` puts them into words; what a sample has to
-do with files (split, judge's marks, review) is not here.
+The planner says which references (`plan.Planned`), `instructions.compose` puts them into words.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import orjson
 from refbench.builders.refblend.rules import Rules
 from refbench.builders.refblend.split import Side
 from refbench.builders.refblend.tables import Box
-from refbench.builders.refblend.types import Type, TypeSet, set_of
+from refbench.builders.refblend.types import Type
 from refbench.failure import Failure
 from refbench.record import Record
 from refbench.runs.disk import whole_file
@@ -60,10 +59,6 @@ class Sample(Record):
         return tuple(dict.fromkeys(given.type for given in self.references))
 
     @property
-    def combination(self) -> TypeSet:
-        return set_of(self.types)
-
-    @property
     def image_path_mapping(self) -> Mapping[str, str]:
         """Placeholder without brackets to path, as the official JSON has it."""
         return {given.token: given.path for given in self.references if given.token}
@@ -81,7 +76,7 @@ class Finished(Record):
     """What its source calls the picture."""
     licence: str = ""
     extractors: Mapping[str, str] = {}
-    """What made each of its references: `sketch_dodge` is no `sketch`, although both are sketches to a reader."""
+    """What made each of its references: sketches come from `sketch` or `sketch_dodge`, which draw differently."""
     boxes: tuple[Box, ...] = ()
     marks: Mapping[str, int] = {}
     review: str = ""
@@ -90,8 +85,8 @@ class Finished(Record):
     """Where each reference was made, below the folder of the build's work; other pictures are originals."""
 
     def entry(self, rules: Rules) -> dict[str, Any]:
-        """The sample as the released files have it (with `mask_path` and `pose_path` as texts), and what is ours
-        beside; MultiRef-Bench reads it."""
+        """The sample as MultiRef-Bench reads it: in the form of the released files (with `mask_path` and `pose_path` as
+        texts), and with further keys of RefBlend."""
         sample = self.sample
         conditions: dict[str, Any] = {}
         for kind in sample.types:

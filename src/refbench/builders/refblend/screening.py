@@ -49,9 +49,9 @@ class Rubric:
 def rubric(kind: Type) -> Rubric:
     """The rubric of a type, from its file: a line `what:`, then a line for each axis."""
     lines = [line.partition(":") for line in _own(f"{kind}.txt").splitlines() if line.strip()]
-    said = {name.strip(): text.strip() for name, _, text in lines}
-    what = said.pop("what")
-    criteria = tuple(Criterion(name, Scale(1, 5, whole=True), text) for name, text in said.items())
+    axes = {name.strip(): text.strip() for name, _, text in lines}
+    what = axes.pop("what")
+    criteria = tuple(Criterion(name, Scale(1, 5, whole=True), text) for name, text in axes.items())
     return Rubric(kind, what, Contract("json_object", criteria))
 
 
@@ -69,19 +69,19 @@ async def marks_of(
     shown = ["The original picture:", original, *(["The reference:"] if isinstance(last, Path) else []), last]
 
     def read(reply: str) -> Marks | Failure:
-        found: dict[str, int] = {}
+        marks: dict[str, int] = {}
         for axis, mark in asked.contract.read(reply).items():
             if isinstance(mark, Failure):
                 return mark
             assert isinstance(mark, float)
-            found[axis_name(kind, axis)] = int(mark)
-        return found
+            marks[axis_name(kind, axis)] = int(mark)
+        return marks
 
     return await interviews.ask(vlm, about, f"marks {kind}", [asked.text, *shown], read, max_tokens=1000)
 
 
 def too_low(marks: Marks) -> str:
-    """The first axis below the lowest mark that is kept, with the mark; "" where there is none."""
+    """The first axis below the lowest mark that is kept, with the mark; empty when all are kept."""
     return next((f"{axis} {mark}" for axis, mark in marks.items() if mark < LOWEST), "")
 
 

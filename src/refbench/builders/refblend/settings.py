@@ -54,7 +54,7 @@ class Settings:
     """How many types a set has, for example 2,3"""
     samples: int | str | None = None
     """How many samples; as many as pictures by default, all for every allowed set"""
-    several: tuple[str, ...] = ()
+    several: tuple[str, ...] | None = None
     """TYPE=N: up to N references of a type in a sample: subject=2, pose=2"""
     limit: int | None = None
     """Only the first N pictures, by name, or rows of the table"""
@@ -133,13 +133,13 @@ class Settings:
     @cached_property
     def most_of_type(self) -> Mapping[Type, int]:
         """The most references of a type in a sample, for types of which there may be several."""
-        found = {}
-        for text in self.several:
+        numbers = {}
+        for text in self.several or ():
             kind, _, most = text.partition("=")
             if not most.isascii() or not most.isdecimal():
                 raise RefBenchError(f"--several {text}: write it as TYPE=N, for example subject=2")
-            found[read_type(kind, f"--several {text}")] = int(most)
-        return found
+            numbers[read_type(kind, f"--several {text}")] = int(most)
+        return numbers
 
     @property
     def source_layout(self) -> Layout:

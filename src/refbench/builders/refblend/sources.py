@@ -14,7 +14,7 @@ from pathlib import Path
 
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.layouts import Layout
-from refbench.builders.refblend.tables import TABLES, Box, Label, Person, coco_labels, dataset_files, labels
+from refbench.builders.refblend.tables import TABLES, Annotations, Label, coco_labels, dataset_files, labels
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
@@ -23,11 +23,11 @@ from refbench.runs.disk import whole_file
 
 _BATCH = 256
 _CAPTION = 2000
-"""Bytes of a text file beside a picture; a longer one is no caption."""
+"""Most bytes of a text file beside a picture that is taken for its caption."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourcePicture:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePicture(Annotations):
     """A picture that can be used. `name` is what its source calls it."""
 
     name: str
@@ -37,12 +37,6 @@ class SourcePicture:
     height: int
     format: str
     looks: int
-    caption: str | None = None
-    subject: str | None = None
-    style: str | None = None
-    people: tuple[Person, ...] = ()
-    boxes: tuple[Box, ...] = ()
-    licence: str = ""
 
     @property
     def id(self) -> str:
@@ -102,10 +96,10 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
 
 def _tables(folder: Path, layout: Layout) -> list[Path]:
     if layout.table:
-        found = sorted(folder.glob(layout.table))
-        if not found:
+        tables = sorted(folder.glob(layout.table))
+        if not tables:
             raise RefBenchError(f"{folder} holds no {layout.table}, which its layout wants: check --layout")
-        return found
+        return tables
     if (folder / "dataset_info.json").is_file() or (folder / "dataset_dict.json").is_file():
         return dataset_files(folder)
     # A copy of a repository of pictures in Parquet files; where there are picture files, these are meant.
@@ -178,11 +172,11 @@ def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | 
 
 def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> SourcePicture:
     path = root / found.name
-    said = layout.says(found.name) or {}
+    in_path = layout.says(found.name) or {}
     inside = label is not None and isinstance(label.picture, bytes)
 
     def pick(field: str) -> str | None:
-        return (getattr(label, field) if label else None) or said.get(field)
+        return (getattr(label, field) if label else None) or in_path.get(field)
 
     return SourcePicture(
         name=label.where if inside and label else found.name,

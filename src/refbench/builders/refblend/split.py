@@ -6,12 +6,11 @@ ever seen in training, not even as the reference of another one.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from refbench.builders.kit.draws import draw
+from refbench.builders.kit.split import clusters, drawn_for_test
 from refbench.builders.refblend.sources import SourcePicture
 from refbench.pictures.collection import SAME_LOOKS, lookalikes
 
@@ -33,26 +32,13 @@ def _groups(looks: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(group) for group in lookalikes(looks))
 
 
-def clusters(pictures: Sequence[SourcePicture]) -> list[int]:
-    """The number of each picture's cluster: near-duplicates and pictures of one subject, and whatever these lead to."""
-    looks = alike(pictures)
-    head = list(range(len(pictures)))
-
-    def top(place: int) -> int:
-        while head[place] != place:
-            head[place] = head[head[place]]
-            place = head[place]
-        return place
-
-    first: dict[tuple[str, object], int] = {}
-    for place, picture in enumerate(pictures):
-        names: list[tuple[str, object]] = [("looks", looks[place])]
-        if picture.subject is not None:
-            names.append(("subject", picture.subject))
-        for name in names:
-            one, other = top(first.setdefault(name, place)), top(place)
-            head[max(one, other)] = min(one, other)
-    return [top(place) for place in range(len(pictures))]
+def hanging_together(pictures: Sequence[SourcePicture]) -> list[list[str]]:
+    """The hashes of near-duplicates and of pictures of one subject, and of whatever these lead to, together."""
+    groups: dict[str, list[tuple[str, object]]] = {}
+    for picture, look in zip(pictures, alike(pictures), strict=True):
+        subject = [] if picture.subject is None else [("subject", picture.subject)]
+        groups[picture.sha256] = [("looks", look), *subject]
+    return clusters(groups)
 
 
 def sides(
@@ -62,17 +48,6 @@ def sides(
 
     The share is one of the `useful` pictures (by file), those that can be targets; of all where nothing is said.
     """
-    cluster = clusters(pictures)
-    members: dict[int, list[str]] = {}
-    sizes: Counter[int] = Counter()
-    for place, picture in zip(cluster, pictures, strict=True):
-        members.setdefault(place, []).append(picture.sha256)
-        sizes[place] += useful is None or picture.file in useful
-    room = round(test_share * sum(sizes.values()))
-    found: dict[str, Side] = {}
-    # A cluster is drawn by its smallest hash: the order of the files does not matter.
-    for place in sorted(members, key=lambda place: draw(seed, "split", min(members[place]))):
-        side: Side = "test" if 0 < sizes[place] <= room else "train"
-        room -= sizes[place] if side == "test" else 0
-        found.update(dict.fromkeys(members[place], side))
-    return found
+    counted = {picture.sha256 for picture in pictures if useful is None or picture.file in useful}
+    tested = drawn_for_test(hanging_together(pictures), test_share, seed, lambda members: len(counted & set(members)))
+    return {picture.sha256: "test" if picture.sha256 in tested else "train" for picture in pictures}

@@ -16,24 +16,23 @@ from typing import Any
 import numpy as np
 import orjson
 
+from refbench.builders.kit.documents import read_json
 from refbench.builders.refblend.layouts import SPELLINGS, Layout
 from refbench.record import RefBenchError, clean_text
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")
 _JOINTS, _MOST = 17, 1000
-"""COCO's joints; more people or boxes than this are no annotation of a picture."""
+"""COCO's joints; and the most people or boxes that are taken for the annotation of a picture."""
 csv.field_size_limit(1 << 27)
 
 Person = tuple[tuple[float, float, float], ...]
 Box = tuple[float, float, float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
-    """What a row says of a picture. `picture` is a path as written, or the bytes themselves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """What a source says of a picture."""
 
-    where: str
-    picture: str | bytes | None = None
     caption: str | None = None
     subject: str | None = None
     style: str | None = None
@@ -41,6 +40,14 @@ class Label:
     """x, y and visibility (0 is not seen) of COCO's 17 joints, in pixels."""
     boxes: tuple[Box, ...] = ()
     licence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label(Annotations):
+    """A row about a picture. `picture` is a path as written, or the bytes themselves."""
+
+    where: str
+    picture: str | bytes | None = None
     wrong: tuple[str, ...] = ()
     """What could not be read, field by field."""
 
@@ -52,19 +59,19 @@ def labels(path: Path, layout: Layout, root: Path) -> Iterator[Label]:
         if isinstance(row, Mapping):
             yield _label(f"{name}, {place}", row, layout)
         else:
-            yield Label(f"{name}, {place}", wrong=("it is no JSON object",))
+            yield Label(where=f"{name}, {place}", wrong=("it is no JSON object",))
 
 
 def coco_labels(path: Path) -> Iterator[Label]:
     """The pictures of an annotation file in COCO's form, with the keypoints and boxes of all their people."""
-    said = _json(path)
-    if not isinstance(said, dict) or not isinstance(said.get("images"), list):
+    content = read_json(path)
+    if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise RefBenchError(f"{path} is not in COCO's form: it has no list of images")
     of_picture: dict[Any, list[Mapping[str, Any]]] = {}
-    for one in said.get("annotations") or ():
+    for one in content.get("annotations") or ():
         if isinstance(one, Mapping):
             of_picture.setdefault(one.get("image_id"), []).append(one)
-    for image in said["images"]:
+    for image in content["images"]:
         if not isinstance(image, Mapping) or not isinstance(image.get("file_name"), str):
             continue
         mine = of_picture.get(image.get("id"), [])
@@ -91,20 +98,19 @@ def _label(where: str, row: Mapping[str, Any], layout: Layout) -> Label:
     if not isinstance(picture, str | bytes) or not picture:
         wrong.append("it names no picture")
         picture = None
-    people = _people(values["people"], wrong)
     boxes = _boxes(values["boxes"], wrong) or tuple(
         (x, y, x + width, y + height) for x, y, width, height in _boxes(values["boxes_xywh"], wrong, corners=False)
     )
     return Label(
-        where,
-        picture.strip() if isinstance(picture, str) else picture,
-        _text(values["caption"]),
-        _text(values["subject"]),
-        _text(values["style"]),
-        people,
-        boxes,
-        _text(values["licence"]) or "",
-        tuple(wrong),
+        where=where,
+        picture=picture.strip() if isinstance(picture, str) else picture,
+        caption=_text(values["caption"]),
+        subject=_text(values["subject"]),
+        style=_text(values["style"]),
+        people=_people(values["people"], wrong),
+        boxes=boxes,
+        licence=_text(values["licence"]) or "",
+        wrong=tuple(wrong),
     )
 
 
@@ -124,25 +130,25 @@ def _text(value: Any) -> str | None:
 
 
 def _people(value: Any, wrong: list[str]) -> tuple[Person, ...]:
-    found = _numbers(value)
-    if found is None:
+    numbers = _numbers(value)
+    if numbers is None:
         return ()
-    if found.size % (_JOINTS * 3) or not found.size or len(found.ravel()) > _MOST * _JOINTS * 3:
+    if numbers.size % (_JOINTS * 3) or not numbers.size or len(numbers.ravel()) > _MOST * _JOINTS * 3:
         wrong.append(f"keypoints: x, y and visibility of {_JOINTS} joints are wanted for each person")
         return ()
     return tuple(
-        tuple((float(x), float(y), float(v)) for x, y, v in person) for person in found.reshape(-1, _JOINTS, 3)
+        tuple((float(x), float(y), float(v)) for x, y, v in person) for person in numbers.reshape(-1, _JOINTS, 3)
     )
 
 
 def _boxes(value: Any, wrong: list[str], *, corners: bool = True) -> tuple[Box, ...]:
-    found = _numbers(value)
-    if found is None:
+    values = _numbers(value)
+    if values is None:
         return ()
-    if found.size % 4 or not found.size or found.size > _MOST * 4:
+    if values.size % 4 or not values.size or values.size > _MOST * 4:
         wrong.append("boxes: four numbers are wanted for each")
         return ()
-    rows = [(float(a), float(b), float(c), float(d)) for a, b, c, d in found.reshape(-1, 4)]
+    rows = [(float(a), float(b), float(c), float(d)) for a, b, c, d in values.reshape(-1, 4)]
     good = tuple((a, b, c, d) for a, b, c, d in rows if (c > a and d > b if corners else c > 0 and d > 0))
     if len(good) < len(rows):
         wrong.append(f"boxes: {len(rows) - len(good)} of {len(rows)} have no area")
@@ -150,7 +156,7 @@ def _boxes(value: Any, wrong: list[str], *, corners: bool = True) -> tuple[Box, 
 
 
 def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """Nested lists of numbers, or their JSON; None where there is nothing, an odd size where it is no such thing."""
+    """The numbers of nested lists or of their JSON. None when there is nothing; a single 0 when it cannot be read."""
     if isinstance(value, str):
         try:
             value = orjson.loads(value)
@@ -159,10 +165,10 @@ def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     if value is None or (isinstance(value, list | tuple) and not value):
         return None
     try:
-        found = np.asarray(value, np.float64)
+        array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         return np.zeros(1)
-    return found if np.isfinite(found).all() and np.abs(found).max(initial=0) < 1e6 else np.zeros(1)
+    return array if np.isfinite(array).all() and np.abs(array).max(initial=0) < 1e6 else np.zeros(1)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
@@ -171,12 +177,12 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     if suffix in (".parquet", ".arrow"):
         yield from ((f"row {number}", row) for number, row in enumerate(_arrow_rows(path, suffix), 1))
     elif suffix == ".json":
-        said = _json(path)
-        if isinstance(said, dict):
-            said = next((part for part in said.values() if isinstance(part, list)), None)
-        if not isinstance(said, list):
+        content = read_json(path)
+        if isinstance(content, dict):
+            content = next((part for part in content.values() if isinstance(part, list)), None)
+        if not isinstance(content, list):
             raise RefBenchError(f"{path} is no list of rows: give objects in a list")
-        yield from ((f"entry {number}", row) for number, row in enumerate(said, 1))
+        yield from ((f"entry {number}", row) for number, row in enumerate(content, 1))
     else:
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
@@ -192,20 +198,11 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _object(line: str) -> Any:
-    """None for a line that is no JSON: one damaged row is not worth the other ten million."""
+    """Returns None for a line that is not valid JSON: one damaged row is not worth the other ten million."""
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-
-
-def _json(path: Path) -> Any:
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON: {error}") from error
 
 
 def _arrow_rows(path: Path, suffix: str) -> Iterator[Any]:

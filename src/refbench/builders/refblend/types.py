@@ -1,15 +1,15 @@
-"""Sets of reference types: how they are spelled, ordered and named. The ten types are MultiRef-Bench's."""
+"""Reference types and sets of them: how they are spelled, ordered and named. The ten types are MultiRef-Bench's."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from refbench.benchmarks.multiref.cases import TYPES, Type, type_of
 from refbench.record import RefBenchError
 
-__all__ = ["TYPES", "Type", "TypeSet", "name_of", "read_set", "read_type", "set_of"]
+__all__ = ["TYPES", "Type", "TypeSet", "joined", "name_of", "read_set", "read_type", "set_of"]
 
 TypeSet: TypeAlias = tuple[Type, ...]
 """Different types in alphabetical order, so that equal sets are equal tuples."""
@@ -25,13 +25,13 @@ def name_of(types: Iterable[Type]) -> str:
 
 
 def read_type(word: str, where: str) -> Type:
-    """The type that a word means, also in the spellings of the released files; `where` is named when there is none."""
-    found = type_of(word)
-    if found is None:
+    """The type that a word means, also in the spellings of the released files; an error names `where` it stands."""
+    kind = type_of(word)
+    if kind is None:
         near = difflib.get_close_matches(word.strip().casefold(), TYPES, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(TYPES))}"
         raise RefBenchError(f"{where}: {word.strip()!r} is no reference type: {hint}")
-    return found
+    return kind
 
 
 def read_set(text: str, where: str) -> tuple[Type, ...]:
@@ -40,3 +40,8 @@ def read_set(text: str, where: str) -> tuple[Type, ...]:
     if not words:
         raise RefBenchError(f"{where}: name reference types joined by +, for example canny+caption")
     return tuple(sorted(read_type(word, where) for word in words))
+
+
+def joined(words: Sequence[str], last: str = "and") -> str:
+    """`one`, `one and two`, `one, two and three`."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -22,7 +22,7 @@ from refbench.models.model import Commission, ImageModel, Painted
 from refbench.models.process.workers import environments
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
-from refbench.runs.blobs import Blobs
+from refbench.runs.disk import Blobs
 from refbench.specs import Spec, model_options
 
 
@@ -102,7 +102,7 @@ class Cluster:
     """Which models and judges run on the nodes, and how they share the GPUs."""
 
     def __init__(self, executor: RayExecutor, out: Path) -> None:
-        self._executor = executor
+        self.executor = executor
         self._blobs = str((out / "blobs").absolute())
         self._gpus = sum(int(node.gpus) for node in executor.nodes())
         self._users = 0
@@ -114,16 +114,16 @@ class Cluster:
 
     async def see(self, *paths: Path) -> None:
         """Refuse nodes that do not see these: their pictures would be missing there and nowhere else."""
-        await self._executor.connect(paths)
+        await self.executor.connect(paths)
 
     def layout(self) -> Layout:
         """How metrics are measured here."""
-        return spread_over(len(self._executor.nodes()), self.share())
+        return spread_over(len(self.executor.nodes()), self.share())
 
     def share(self) -> Resources:
         """The GPUs of one user: whole ones each while there are enough, else parts of one. None: one worker a node."""
         if not self._gpus:
-            return Resources(workers=max(1, len(self._executor.nodes())))
+            return Resources(workers=max(1, len(self.executor.nodes())))
         if self._users <= self._gpus:
             return Resources(workers=self._gpus // max(1, self._users), gpus=1)
         return Resources(workers=1, gpus=1 / math.ceil(self._users / self._gpus))
@@ -132,10 +132,10 @@ class Cluster:
         """A model of the kinds `python` and `diffusers` on the nodes; any other as it is, on the driver."""
         if spec.kind == "python":
             there = spec.model_copy(update={"options": {k: v for k, v in spec.options.items() if k not in _PLACES}})
-            return RemoteModel(make(spec), there, self._executor, lambda: _of_python(spec), self._blobs)
+            return RemoteModel(make(spec), there, self.executor, lambda: _of_python(spec), self._blobs)
         if spec.kind == "diffusers":
             placed = self._on_device(spec)
-            return RemoteModel(make(placed), placed, self._executor, self._shared_by(placed), self._blobs)
+            return RemoteModel(make(placed), placed, self.executor, self._shared_by(placed), self._blobs)
         return make(spec)
 
     def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM:
@@ -143,7 +143,7 @@ class Cluster:
         if spec.kind != "local":
             return make(spec)
         placed = self._on_device(spec)
-        self._judges.append(RemoteVLM(make(placed), placed, self._executor, self._shared_by(placed)))
+        self._judges.append(RemoteVLM(make(placed), placed, self.executor, self._shared_by(placed)))
         return self._judges[-1]
 
     async def close(self) -> None:

@@ -1,13 +1,13 @@
-"""The worker's side of a task, the same in a thread, a process or on a cluster: make the object, measure a chunk."""
+"""The worker's side of a task, the same in a thread, a process or on a cluster: make the object, compute a chunk; and
+what a worker process runs."""
 
 from __future__ import annotations
 
+import base64
 import importlib
 import os
 import pickle
 import signal
-import struct
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -78,28 +78,20 @@ def _takes_the_device_along(error: BaseException) -> bool:
     return "CUDA error" in str(error) or "HIP error" in str(error)
 
 
-# What a worker process runs: rows in on one pipe, values out on another, until the pipe ends or the parent does.
+def main() -> None:
+    """What a worker process runs, until its input ends: a line in, a line out, both pickles in base64.
 
-LENGTH = struct.Struct("!Q")
-"""In front of every message, both ways."""
-
-_PR_SET_PDEATHSIG = 1
-
-
-def main(parent: int) -> None:
-    """Serve the process that started this one. The first message is the Task, all others are lists of rows.
-
-    An answer is (True, values) or (False, the sentence of a RefBenchError).
+    The first message is the Task, all others are lists of rows. An answer is (True, values) or (False, the sentence of
+    a RefBenchError).
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
-    _die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     requests, replies = _own_pipes()
     call: Call | None = None
     try:
-        while (message := _read(requests)) is not None:
+        while (line := requests.readline()).endswith(b"\n"):
             answer: tuple[bool, Any]
             try:
-                content = unpacked(message)
+                content = unpacked(base64.b64decode(line))
                 if call is None:
                     call = make(content)
                     answer = (True, [])
@@ -107,8 +99,7 @@ def main(parent: int) -> None:
                     answer = (True, measure(call, content))
             except RefBenchError as error:
                 answer = (False, str(error))
-            reply = packed(answer)
-            replies.write(LENGTH.pack(len(reply)) + reply)
+            replies.write(base64.b64encode(packed(answer)) + b"\n")
             replies.flush()
     except BrokenPipeError:
         return
@@ -125,25 +116,6 @@ def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
     os.dup2(nothing, 0)
     os.close(nothing)
     return requests, replies
-
-
-def _die_with(parent: int) -> None:
-    """No orphan survives a killed parent: at once on Linux, elsewhere after the chunk, when the pipe ends."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before it could be asked for
-        os._exit(1)
-
-
-def _read(requests: BinaryIO) -> bytes | None:
-    head = requests.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    message = requests.read(length)
-    return message if len(message) == length else None
 
 
 def unpacked(message: bytes) -> Any:

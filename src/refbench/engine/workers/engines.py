@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -12,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refbench.engine.workers.executor import EmbeddedExecutor
-from refbench.engine.workers.task import Executor
 from refbench.machine import scratch_of
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
     from refbench.engine.ray.models import Cluster
+    from refbench.engine.workers.task import Executor
 
 ENGINES = ("embedded", "ray")
 
@@ -37,6 +35,8 @@ def make_executor(engine: str, address: str | None, shared: Path, visible: Seque
     """The executor of that name; `close` it when all is done. `shared` is where workers of all nodes write."""
     need_engine(engine, address)
     if engine == "embedded":
+        from refbench.engine.workers.executor import EmbeddedExecutor
+
         return EmbeddedExecutor()
     from refbench.engine.ray.executor import RayExecutor
 
@@ -44,35 +44,36 @@ def make_executor(engine: str, address: str | None, shared: Path, visible: Seque
 
 
 @dataclass(frozen=True)
-class Engine:
-    """The executor of a run, where models keep what lasts a moment, and where local models and judges are: None on
-    this machine."""
+class StartedEngine:
+    """Where models keep what lasts a moment, and where local models and judges are: None on this machine."""
 
-    executor: Executor
     scratch: Path
     cluster: Cluster | None = None
 
+    def executor(self) -> Executor:
+        """What metrics are measured by."""
+        return self.cluster.executor if self.cluster is not None else make_executor("embedded", None, self.scratch)
+
 
 @asynccontextmanager
-async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[Engine]:
+async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[StartedEngine]:
     """The engine, connected and checked before anything is paid for; closed at the end."""
-    executor = make_executor(engine, address, out)
-    scratch = contextlib.ExitStack()
-    try:
-        folder = scratch.enter_context(scratch_of(out))
+    need_engine(engine, address)
+    with scratch_of(out) as scratch:
         if engine == "embedded":
-            yield Engine(executor, folder)
-        else:
-            from refbench.engine.ray.executor import RayExecutor
-            from refbench.engine.ray.models import Cluster
+            yield StartedEngine(scratch)
+            return
+        from refbench.engine.ray.executor import RayExecutor
+        from refbench.engine.ray.models import Cluster
 
-            assert isinstance(executor, RayExecutor)
+        executor = make_executor(engine, address, out)
+        assert isinstance(executor, RayExecutor)
+        try:
             await executor.connect()
             cluster = Cluster(executor, out)
             try:
-                yield Engine(executor, folder, cluster)
+                yield StartedEngine(scratch, cluster)
             finally:
                 await cluster.close()
-    finally:
-        await asyncio.to_thread(executor.close)
-        scratch.close()
+        finally:
+            await asyncio.to_thread(executor.close)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from refbench.engine.workers.task import Resources
+from refbench.machine import cores
 from refbench.metrics import register_from
 from refbench.metrics.measure import Job, Measurement, Measurer
 from refbench.networks import network_info
@@ -50,7 +50,7 @@ def spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) ->
             "resources": Resources(workers=_AT_A_GPU * len(devices)),
         }
     large = any("torch" in network_info(name).needs for name in networks)
-    workers = 1 if large else min(_MOST_PROCESSES, os.cpu_count() or 1)
+    workers = 1 if large else min(_MOST_PROCESSES, cores())
     return {
         "chunk": _CHUNK,
         "flush": _FLUSH,
@@ -95,7 +95,7 @@ class MeasureWorker:
         if device == "cpu":
             self._measurer = Measurer(dtype=dtype)
         else:
-            self._measurer = Measurer(device, dtype, batch=_GPU_BATCH, decoders=os.cpu_count() or 1)
+            self._measurer = Measurer(device, dtype, batch=_GPU_BATCH, decoders=cores())
 
     def __call__(self, rows: Sequence[MeasureRow]) -> list[list[Measurement]]:
         measured = iter(self._measurer([job for row in rows for job in row.jobs]))

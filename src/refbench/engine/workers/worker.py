@@ -5,33 +5,26 @@ Both block and are called from a thread, one call at a time; `stop` alone may co
 
 from __future__ import annotations
 
+import base64
 import json
-import os
+import math
 import pickle
-import select
-import selectors
-import signal
-import subprocess
 import sys
 import threading
-import time
 from typing import Any, Protocol
 
-from refbench.engine.workers.child import LENGTH, Call, make, measure, said
+from refbench.calls.process import Exit, Process
+from refbench.engine.workers.child import Call, make, measure, said
 from refbench.engine.workers.task import Row, Task
-from refbench.failure import Failure, redact
+from refbench.failure import Failure
 from refbench.machine import THREADS
 from refbench.record import RefBenchError
 
 # A fresh interpreter finds what this one finds, also in notebooks and in scripts without an `if __name__` guard.
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from refbench.engine.workers.child import main; main(int(sys.argv[2]))"
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from refbench.engine.workers.child import main; main()"
 )
-_TICK_S = 0.5  # how soon a death is seen when a grandchild keeps the pipes open
 _GRACE_S = 5.0  # for exit handlers, when all is done
-_TAIL = 4096  # bytes of stderr kept
-_TOLD = 400  # characters of them in a Failure
 
 
 class Worker(Protocol):
@@ -104,36 +97,34 @@ class ProcessWorker:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._child: _Child | None = None
-        self._stopped = False
-        self._starting = threading.Lock()
+        self._process: Process | None = None
+        self._stopped = threading.Event()
 
     def run(self, rows: list[Row]) -> list[Any] | Failure:
-        if self._child is not None and self._child.dead:  # while it was idle: no row is to blame
+        if self._process is not None and self._process.dead:  # while it was idle: no row is to blame
             self._end()
-        if self._child is None:
+        if self._process is None:
             self._load()
         return self._ask(rows, self._task.timeout)
 
     def stop(self) -> None:
-        with self._starting:
-            self._stopped = True
-            if self._child is not None:
-                self._child.process.kill()
+        self._stopped.set()
 
     def close(self) -> None:
         self._end(_GRACE_S)
 
     def _load(self) -> None:
         how = ""
+        path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         for _ in range(2):  # a death while loading may be another's fault too, but only once
-            with self._starting:
-                if self._stopped:
-                    raise RefBenchError(f"task {self._task.name} was stopped")
-                try:
-                    self._child = _Child(self._task.threads)
-                except OSError as error:
-                    raise RefBenchError(f"task {self._task.name}: no worker process can be started: {error}") from error
+            if self._stopped.is_set():
+                raise RefBenchError(f"task {self._task.name} was stopped")
+            try:
+                self._process = Process(
+                    [sys.executable, "-u", "-c", _START, path], {THREADS: str(self._task.threads)}, asked=True
+                )
+            except OSError as error:
+                raise RefBenchError(f"task {self._task.name}: no worker process can be started: {error}") from error
             answer = self._ask(self._task, None)
             if not isinstance(answer, Failure):
                 return
@@ -141,126 +132,25 @@ class ProcessWorker:
         raise RefBenchError(f"task {self._task.name}: {self._task.factory} cannot be made: {how}")
 
     def _ask(self, content: Any, timeout: float | None) -> list[Any] | Failure:
-        assert self._child is not None
-        reply = self._child.exchange(message_of(self._task, content), timeout)
-        if isinstance(reply, Failure):
-            self._end()
-            return reply
-        values: list[Any] = answer_in(reply)
-        return values
+        """The answer to one line with one line; or what became of the process instead."""
+        process = self._process
+        assert process is not None
+        replies: list[bytes] = []
 
-    def _end(self, grace: float = 0.0) -> None:
-        with self._starting:
-            child, self._child = self._child, None
-        if child is not None:
-            child.end(grace)
-
-
-class _Child:
-    """A started process and its three pipes, all served by the one thread that waits for an answer."""
-
-    def __init__(self, threads: int) -> None:
-        path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", _START, path, str(os.getpid())],
-            bufsize=0,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env={**os.environ, THREADS: str(threads)},
-        )
-        assert self.process.stdin
-        assert self.process.stdout
-        assert self.process.stderr
-        self._pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
-        os.set_blocking(self.process.stderr.fileno(), False)
-        self._tail = bytearray()
-
-    @property
-    def dead(self) -> bool:
-        return self.process.poll() is not None
-
-    def exchange(self, message: bytes, timeout: float | None) -> bytes | Failure:
-        """The reply to a message, or what became of the process instead."""
-        requests, replies, errors = (pipe.fileno() for pipe in self._pipes)
-        unsent, received = memoryview(LENGTH.pack(len(message)) + message), bytearray()
-        self._tail.clear()  # of earlier rows
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with selectors.DefaultSelector() as ready:
-            ready.register(requests, selectors.EVENT_WRITE)
-            ready.register(replies, selectors.EVENT_READ)
-            ready.register(errors, selectors.EVENT_READ)
-            while not _whole(received):
-                left = _TICK_S if deadline is None else min(_TICK_S, deadline - time.monotonic())
-                if left <= 0:
-                    return Failure(kind="timeout", detail=f"no answer within {timeout:g} s{self._told()}")
-                events = ready.select(left)
-                if not events and self.dead:
-                    return self._death()
-                for key, _ in events:
-                    if key.fd == replies:
-                        data = os.read(replies, 1 << 20)
-                        if not data:
-                            return self._death()
-                        received += data
-                    elif key.fd == errors:
-                        if not self._listen():
-                            ready.unregister(errors)
-                    else:
-                        try:  # no more than a pipe surely takes, or the write would block
-                            unsent = unsent[os.write(requests, unsent[: select.PIPE_BUF]) :]
-                        except BrokenPipeError:
-                            unsent = unsent[:0]
-                        if not unsent:
-                            ready.unregister(requests)
-        return bytes(received[LENGTH.size :])
-
-    def end(self, grace: float) -> None:
-        """End the process: by itself within `grace` seconds, else killed."""
-        for pipe in self._pipes:
-            pipe.close()
-        if not grace:
-            self.process.kill()
-        try:
-            self.process.wait(grace or None)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def _listen(self) -> bool:
-        """Keep the end of what the process says on stderr; False when it cannot say more."""
-        try:
-            data = os.read(self._pipes[2].fileno(), 1 << 16)
-        except BlockingIOError:
+        def take(line: bytes) -> bool:
+            replies.append(line)
             return True
-        self._tail += data
-        del self._tail[:-_TAIL]
-        return bool(data)
 
-    def _death(self) -> Failure:
-        try:
-            code = self.process.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:  # it lives, but nobody can talk to it; `end` follows
-            how = "closed its pipes"
-        else:
-            how = f"ended with exit status {code}" if code >= 0 else f"ended with signal {-code} ({_named(-code)})"
-        return Failure(kind="worker_died", detail=f"the worker {how}{self._told()}")
+        message = base64.b64encode(message_of(self._task, content)) + b"\n"
+        ended = process.exchange(message, take, math.inf if timeout is None else timeout, self._stopped.is_set)
+        if ended == "answered":
+            values: list[Any] = answer_in(base64.b64decode(replies[0]))
+            return values
+        how = self._end()
+        if ended == "timeout":
+            return Failure(kind="timeout", detail=f"no answer within {timeout:g} s{process.told()}")
+        return Failure(kind="worker_died", detail=f"the worker {how}{process.told()}")
 
-    def _told(self) -> str:
-        """The last words on stderr, cut after keys are taken out of them: half a key would not look like one."""
-        self._listen()
-        text = " ".join(redact(self._tail.decode("utf-8", "replace")).split())
-        return f"; its last words: {text[-_TOLD:]}" if text else ""
-
-
-def _whole(received: bytearray) -> bool:
-    if len(received) < LENGTH.size:
-        return False
-    return len(received) >= LENGTH.size + int(LENGTH.unpack_from(received)[0])
-
-
-def _named(number: int) -> str:
-    if number == signal.SIGKILL:
-        return "Killed, perhaps for want of memory"
-    return signal.strsignal(number) or "unknown"
+    def _end(self, grace: float = 0.0) -> Exit | None:
+        process, self._process = self._process, None
+        return process.end(grace) if process is not None else None

@@ -1,17 +1,25 @@
-"""The planner's side of an agent: what it is asked after a step, and what is read from its reply."""
+"""An agent: a model paints, a VLM looks and writes the next prompt, for a fixed number of steps.
+
+| method | the model is shown | the VLM gives |
+|---|---|---|
+| ipr | the prompt, all references | a new prompt |
+| cafg | the prompt and a note, all references, its last result | a new prompt |
+| sra | the prompt and a note, the references it did not reflect, its last result | those references, a new prompt |
+"""
 
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
+from refbench.machine import scratch_folder
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, Traits, takes_role
 from refbench.models.wrappers.shared import (
+    Wrapper,
     asked_of,
     broken_off,
     inside,
@@ -96,15 +104,6 @@ def _unquoted(text: str) -> str:
     return text
 
 
-# An agent: a model paints, a VLM looks and writes the next prompt, for a fixed number of steps.
-#
-# | method | the model is shown | the VLM gives |
-# |---|---|---|
-# | ipr | the prompt, all references | a new prompt |
-# | cafg | the prompt and a note, all references, its last result | a new prompt |
-# | sra | the prompt and a note, the references it did not reflect, its last result | those references, a new prompt |
-
-
 @dataclass(frozen=True)
 class Method:
     """How an agent goes on from a result."""
@@ -132,16 +131,15 @@ class _Thought:
     seconds: float | None = None
 
 
-class Agent:
+class Agent(Wrapper):
     """The model and the planner in a loop. The result is the last step's, the steps before it are kept beside it."""
 
     def __init__(self, spec: Spec, planner: VLM, model: ImageModel, folder: Path) -> None:
-        self.name = spec.name
+        super().__init__(spec, model)
         self.kind = spec.kind
         self.method = METHODS[spec.kind]
         self.steps = model_options(spec)["steps"]
         self.planner = planner
-        self.model = model
         self._folder = folder
         self.traits = _traits(model.traits, self.method, self.steps)
 
@@ -151,9 +149,8 @@ class Agent:
         return {**own, "words": words, **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{self.kind}-", dir=self._folder) as folder:
-            return await self._steps(commission, seed, Path(folder))
+        with scratch_folder(self._folder) as folder:
+            return await self._steps(commission, seed, folder)
 
     async def _steps(self, commission: Commission, seed: int, folder: Path) -> Painted:
         plan = Plan(commission.instruction, tuple(range(len(commission.pictures))))
@@ -228,9 +225,6 @@ class Agent:
                 return _Thought(stop, notes, cost, seconds)
             return _Thought(plan, notes, cost, seconds)
         return _Thought(read, notes, cost, seconds)
-
-    async def close(self) -> None:
-        await self.model.close()
 
 
 def _traits(inner: Traits, method: Method, steps: int) -> Traits:

@@ -121,8 +121,8 @@ def _pictured(details: Any) -> int | None:
 
 GEMINI_IMAGES = WireFormat(
     kind="gemini",
-    account=lambda spec, options: account_of(spec, options, GEMINI),
     settings=("size", "text", "seed", "extra"),
+    account=lambda spec, options: account_of(spec, options, GEMINI),
     defaults=_defaults,
     shape=_shape,
     read=_read,

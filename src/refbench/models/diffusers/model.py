@@ -5,30 +5,18 @@ What a pipeline takes is in pipelines.py, how it is loaded and asked in the file
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from refbench.models.diffusers.loading import Source, find, package
+from refbench.calls.pool import Job
+from refbench.calls.weights import LoadedWeights, default_dtype
+from refbench.models.diffusers.loading import DIFFUSERS, Source, find
 from refbench.models.diffusers.painting import Manner, Order, Painter
 from refbench.models.diffusers.pipelines import Shape, settings
 from refbench.models.model import Commission, Painted, Traits
 from refbench.models.presets import preset_options
 from refbench.record import RefBenchError
 from refbench.specs import Options, Spec, family_of, model_options
-
-_GATHER_S = 0.05
-
-
-@dataclass
-class _Waiting:
-    """An order in the queue, whose picture somebody waits for until `gone`."""
-
-    order: Order
-    painted: Future[Painted] = field(default_factory=Future)
-    gone: bool = False
 
 
 class DiffusersModel:
@@ -61,12 +49,9 @@ class DiffusersModel:
             size=self._manner.size,
             price=0.0,
         )
-        self._painter: Painter | None = None
-        self._unusable = ""
-        self._closed = False
-        self._queue: list[_Waiting] = []
-        self._changed = threading.Condition()
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refbench-diffusers")
+        self._loaded: LoadedWeights[Painter, Order, Painted] = LoadedWeights(
+            where, lambda: Painter(self._found, self._manner), _paint, batch=self._batch
+        )
 
     @property
     def tested(self) -> bool:
@@ -90,69 +75,23 @@ class DiffusersModel:
         return {key: str(value) for key, value in said.items() if value is not None}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        waiting = _Waiting(Order(commission, seed, self._draws))
-        waiting.order = replace(waiting.order, gone=lambda: waiting.gone or self._closed)
-        with self._changed:
-            if self._closed:
-                raise RefBenchError(f"--model {self.name} was closed")
-            self._queue.append(waiting)
-            self._changed.notify()
-            self._worker.submit(self._work)
-        try:
-            return await asyncio.wrap_future(waiting.painted)
-        except asyncio.CancelledError:
-            waiting.gone = True  # the pipeline stops at its next step
-            raise
+        return await self._loaded.ask(Order(commission, seed, self._draws))
 
     async def close(self) -> None:
         """Stop at the next step, and give the worker and the memory back."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        await asyncio.to_thread(self._worker.shutdown)
-        cuda = self._painter is not None and self._found.source.device.startswith("cuda")
-        self._painter = None
-        if cuda:
-            package("torch").cuda.empty_cache()
+        was_loaded = self._loaded.weights is not None
+        await self._loaded.close()
+        if was_loaded:
+            DIFFUSERS.free_memory(self._found.source.device)
 
-    def _work(self) -> None:
-        """In the worker, once for each order: take a batch, which may leave nothing for the calls behind."""
-        with self._changed:
-            if self._batch > 1 and self._queue:
-                self._changed.wait_for(lambda: self._closed or len(self._queue) >= self._batch, _GATHER_S)
-            batch = self._queue[: self._batch]
-            del self._queue[: self._batch]
-        batch = [one for one in batch if one.painted.set_running_or_notify_cancel()]
-        if not batch:
-            return
-        try:
-            painted = self._ready().paint([one.order for one in batch])
-            if self._closed:
-                raise RefBenchError(f"--model {self.name} was closed while it painted")
-        except Exception as error:  # noqa: BLE001 - carried to those who asked
-            for one in batch:
-                one.painted.set_exception(error)
-        else:
-            for one, result in zip(batch, painted, strict=True):
-                one.painted.set_result(result)
 
-    def _ready(self) -> Painter:
-        """The painter, loaded at the first request. What cannot be loaded is not tried again."""
-        if self._unusable or self._closed:
-            raise RefBenchError(self._unusable or f"--model {self.name} was closed")
-        if self._painter is None:
-            try:
-                self._painter = Painter(self._found, self._manner)
-            except RefBenchError as error:
-                self._unusable = str(error)
-                raise
-        return self._painter
+def _paint(painter: Painter, jobs: list[Job[Order, Painted]]) -> list[Painted]:
+    # A pipeline stops at its next step when nobody waits for what it paints.
+    return painter.paint([replace(job.request, gone=job.abandoned.is_set) for job in jobs])
 
 
 def _source(repository: str, options: Options, where: str) -> Source:
-    device = options["device"]
-    if device == "auto":
-        device = "cuda:0" if package("torch").cuda.is_available() else "cpu"
+    device = DIFFUSERS.device(options["device"])
     if options["offload"] != "none" and device == "cpu":
         raise RefBenchError(f"{where}: offload={options['offload']} needs a GPU, and {device} is none")
     return Source(
@@ -160,7 +99,7 @@ def _source(repository: str, options: Options, where: str) -> Source:
         revision=options["revision"],
         variant=options["variant"],
         device=device,
-        dtype=options["dtype"] or ("bf16" if device.startswith("cuda") else "fp32"),
+        dtype=options["dtype"] or default_dtype(device),
         offload=options["offload"],
         safety=options["safety"] == "on",
     )

@@ -1,4 +1,6 @@
-"""A request made ready for a pipeline of diffusers: pictures decoded, instruction worded, size and noise decided."""
+"""A loaded pipeline of diffusers and what it makes of requests: pictures decoded, instruction worded, size and noise
+decided, painted in batches. Runs in one worker thread and knows no event loop.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from refbench.calls.weights import HalvedBatches
 from refbench.failure import Failure
 from refbench.machine import use_threads
-from refbench.models.diffusers.loading import Found, load, package
+from refbench.models.diffusers.loading import DIFFUSERS, Found, load
 from refbench.models.diffusers.pipelines import Plain, Shape, arranged
 from refbench.models.model import Commission, Painted
-from refbench.pictures import Pixels, decode, encode
+from refbench.pictures import Pixels, encode, read_pixels
 
 _TOKEN = re.compile(r"<image(\d+)>")
 _SEEDS = 2**32
@@ -130,12 +133,9 @@ def tagged(tag: str | None, instruction: str, count: int) -> str:
 
 
 def _image(path: Path, max_side: int | None) -> Image.Image | Failure:
-    try:
-        pixels = decode(path.read_bytes())
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
+    pixels = read_pixels(path)
     if isinstance(pixels, Failure):
-        return Failure(kind=pixels.kind, detail=f"{path.name}: {pixels.detail}")
+        return pixels
     image = Image.fromarray(pixels)
     longest = max(image.size)
     if max_side is None or longest <= max_side:
@@ -152,9 +152,6 @@ def pixels_of(image: Any) -> Pixels | None:
     if not np.isfinite(values).all():
         return None
     return (values * 255).round().clip(0, 255).astype(np.uint8)
-
-
-# A loaded pipeline of diffusers and what it makes of requests. Runs in one worker thread and knows no event loop.
 
 
 @dataclass(frozen=True)
@@ -179,14 +176,14 @@ class Painter:
         self._manner = manner
         self._device = found.source.device
         self._dtype = found.source.dtype
-        self._torch = package("torch")
+        self._torch = DIFFUSERS.load("torch")
         use_threads()
         self._pipeline: Any = load(found)
-        self._most: int | None = None
-        """The largest batch that is tried, once a larger one did not fit in memory."""
+        self._began = 0.0
+        self._batches = HalvedBatches(DIFFUSERS, self._device, self._together, self._failed)
         told = {
             "pipeline": self.shape.name if self.shape.entry.tested else f"{self.shape.name} (untested)",
-            "diffusers": str(package("diffusers").__version__),
+            "diffusers": str(DIFFUSERS.load("diffusers").__version__),
             "torch": str(self._torch.__version__),
             "device": self._device_name(),
             "dtype": self._dtype,
@@ -208,7 +205,7 @@ class Painter:
                 groups.setdefault(key, []).append((place, unit))
         made: dict[int, list[_Made]] = {place: [] for place in found}
         for group in groups.values():
-            for (place, _), one in zip(group, self._some([unit for _, unit in group]), strict=True):
+            for (place, _), one in zip(group, self._batches.run([unit for _, unit in group]), strict=True):
                 made[place].append(one)
         return [
             Painted(failure=units) if isinstance(units, Failure) else self._painted(orders[place], made[place])
@@ -241,34 +238,20 @@ class Painter:
         config = getattr(getattr(self._pipeline, "image_processor", None), "config", None)
         return int(getattr(config, "vae_scale_factor", 0) or getattr(self._pipeline, "vae_scale_factor", 8))
 
-    def _some(self, units: list[Ready]) -> list[_Made]:
-        """Paint together, or in halves when that fails: for want of memory, or because of one of them."""
-        began = time.perf_counter()
-        if self._most is None or len(units) <= self._most:
-            try:
-                pictures = self._call(units)
-            except _NobodyWaitsError:
-                stopped = Failure(kind="timeout", detail="stopped between two steps: nobody waited any more")
-                return [_Made(None, stopped, time.perf_counter() - began) for _ in units]
-            except Exception as error:  # noqa: BLE001 - any trouble of one request is told as that request's failure
-                full = self._is_full(error)
-                told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            else:
-                seconds = time.perf_counter() - began
-                return [_Made(*self._finished(picture), seconds, len(units)) for picture in pictures]
-            # Only here, outside the handler, has the traceback let go of the tensors of the failed try.
-            if full and self._device.startswith("cuda"):
-                self._torch.cuda.empty_cache()
-            if len(units) == 1:
-                if full:
-                    told = (
-                        f"a single picture does not fit in the memory of {self._device}: write offload=model ({told})"
-                    )
-                return [_Made(None, Failure(kind="api_error", detail=told), time.perf_counter() - began)]
-            if full:
-                self._most = len(units) // 2
-        half = (len(units) + 1) // 2
-        return self._some(units[:half]) + self._some(units[half:])
+    def _together(self, units: list[Ready]) -> list[_Made]:
+        self._began = time.perf_counter()
+        try:
+            pictures = self._call(units)
+        except _NobodyWaitsError:
+            stopped = Failure(kind="timeout", detail="stopped between two steps: nobody waited any more")
+            return [_Made(None, stopped, time.perf_counter() - self._began) for _ in units]
+        seconds = time.perf_counter() - self._began
+        return [_Made(*self._finished(picture), seconds, len(units)) for picture in pictures]
+
+    def _failed(self, unit: Ready, why: str, full: bool) -> _Made:
+        if full:
+            why = f"a single picture does not fit in the memory of {self._device}: write offload=model ({why})"
+        return _Made(None, Failure(kind="api_error", detail=why), time.perf_counter() - self._began)
 
     def _call(self, units: list[Ready]) -> list[Any]:
         """One call of the pipeline: a picture, or None for what its safety checker blacked out, of each unit."""
@@ -315,10 +298,6 @@ class Painter:
             told = f"not a picture: numbers overflowed in {self._dtype}, write dtype=fp32 or dtype=bf16"
             return None, Failure(kind="unreadable_picture", detail=told)
         return encode(pixels), None
-
-    def _is_full(self, error: Exception) -> bool:
-        told = str(error).casefold()
-        return isinstance(error, MemoryError | self._torch.OutOfMemoryError) or "can't allocate memory" in told
 
     def _device_name(self) -> str:
         if self._device.startswith("cuda"):

@@ -1,4 +1,7 @@
-"""A command line with places for a request: split once, filled argument by argument, never seen by a shell."""
+"""`command:`: a program that paints, started for every case or kept alive as a worker that is asked in JSON lines.
+
+Its command line is split once and filled argument by argument; no shell ever sees an instruction.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from refbench.models.model import Commission, Painted, traits_of
 from refbench.models.process.workers import (
     LinesWorker,
     PaintJob,
+    PooledModel,
     environments,
     is_reply,
     lines_workers,
@@ -126,17 +130,13 @@ def _check(arguments: tuple[str, ...], name: str) -> None:
         raise RefBenchError(f"--model {name}: the command has no {{instruction}}, so it cannot know what to paint")
 
 
-# `command:`: a program that paints, started for every case or kept alive as a worker that is asked in JSON lines.
-
-
-class CommandModel:
+class CommandModel(PooledModel):
     """`command:python make.py {instruction} {output}`, or `command:python worker.py?mode=worker`."""
 
     def __init__(self, spec: Spec, scratch: Path | None = None) -> None:
         options = model_options(spec)
         self.name = spec.name
         self.scratch = scratch
-        """Where requests and results lie meanwhile; None for the system's folder."""
         self.traits = traits_of(options, family_of(spec.name))
         self._format = options["format"]
         worker = options["mode"] == "worker"
@@ -149,18 +149,7 @@ class CommandModel:
         places: list[LinesWorker | Mapping[str, str]] = [*environments(spec)]
         if worker:
             places = [*lines_workers(spec, self._line.arguments, {})]
-        self._pool: Pool[LinesWorker | Mapping[str, str], tuple[Commission, int], Painted] = Pool(
-            places, self._work, end=_end
-        )
-
-    def canonical(self) -> Mapping[str, str]:
-        return self._identity
-
-    async def generate(self, commission: Commission, seed: int) -> Painted:
-        return await self._pool.ask((commission, seed))
-
-    async def close(self) -> None:
-        await self._pool.close()
+        self._pool = Pool(places, self._work, end=_end)
 
     def _work(self, place: LinesWorker | Mapping[str, str], jobs: list[PaintJob]) -> list[Painted]:
         (job,) = jobs

@@ -7,7 +7,7 @@ import json
 import pickle
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,16 @@ from refbench.calls.functions import digest, end_loop, error_text, how_to_call, 
 from refbench.calls.pool import LateError, Pool
 from refbench.failure import Failure
 from refbench.machine import THREADS, scratch_folder, threads
-from refbench.models.model import Commission, Painted, Traits, traits_of
+from refbench.models.model import Commission, Painted, Traits, priced, traits_of
 from refbench.models.process.python_worker import ANSWERS, REQUESTS, failed, paint
-from refbench.models.process.workers import LinesWorker, PaintJob, lines_workers, removed_meanwhile, settings
+from refbench.models.process.workers import (
+    LinesWorker,
+    PaintJob,
+    PooledModel,
+    lines_workers,
+    removed_meanwhile,
+    settings,
+)
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of, model_options
@@ -30,7 +37,7 @@ _START = (
 )
 
 
-class FunctionModel:
+class FunctionModel(PooledModel):
     """Any callable of this process: `generate(request, seed)`, sync or async; with `batch` one that takes lists.
 
     A sync one runs in `parallel` threads, one by default. It cannot be stopped: after `timeout` its thread is left to
@@ -54,23 +61,15 @@ class FunctionModel:
         self._batch = batch
         self._timeout = timeout
         self._identity = {"kind": "function", **identity_of(call, version)}
-        self._pool: Pool[None, tuple[Commission, int], Painted] = Pool(
-            [None] * parallel, self._work, end=lambda _: end_loop(), batch=batch or 1, patience=1.0
-        )
-
-    def canonical(self) -> Mapping[str, str]:
-        return self._identity
+        self._pool = Pool([None] * parallel, self._work, end=lambda _: end_loop(), batch=batch or 1, patience=1.0)
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         if self._is_async and self._batch is None:
-            return await self._on_the_loop(commission, seed)
+            return priced(await self._on_the_loop(commission, seed), self.traits)
         try:
-            return await self._pool.ask((commission, seed), self._timeout)
+            return priced(await self._pool.ask((commission, seed), self._timeout), self.traits)
         except LateError:
             return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s"))
-
-    async def close(self) -> None:
-        await self._pool.close()
 
     def _work(self, place: None, jobs: list[PaintJob]) -> list[Painted]:
         try:
@@ -96,14 +95,13 @@ class FunctionModel:
         return painted(value, commission.n_pictures, seconds=time.perf_counter() - start)
 
 
-class PythonModel:
+class PythonModel(PooledModel):
     """`python:package.module:factory` or `python:./file.py:factory`, made once in each worker process."""
 
     def __init__(self, spec: Spec, scratch: Path | None = None) -> None:
         options = model_options(spec)
         self.name = spec.name
         self.scratch = scratch
-        """Where requests lie while they are painted; None for the system's folder."""
         self.traits = traits_of(options, family_of(spec.name))
         source = source_file(spec.what, f"--model {spec.name}")
         batch = options["batch"]
@@ -111,21 +109,12 @@ class PythonModel:
         path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         version = {"version": options["version"]} if options["version"] else {"source": digest(source)}
         self._identity = {"kind": "python", "what": spec.what, **settings(spec), **version}
-        self._pool: Pool[LinesWorker, tuple[Commission, int], Painted] = Pool(
+        self._pool = Pool(
             lines_workers(spec, [sys.executable, "-u", "-c", _START, path, given], {THREADS: str(threads())}),
             lambda worker, jobs: _in_process(worker, jobs, self.scratch),
             end=LinesWorker.close,
             batch=batch or 1,
         )
-
-    def canonical(self) -> Mapping[str, str]:
-        return self._identity
-
-    async def generate(self, commission: Commission, seed: int) -> Painted:
-        return await self._pool.ask((commission, seed))
-
-    async def close(self) -> None:
-        await self._pool.close()
 
 
 def _in_process(worker: LinesWorker, jobs: list[PaintJob], scratch: Path | None) -> list[Painted]:

@@ -17,10 +17,10 @@ from typing import Any, TypeAlias, get_args
 
 import orjson
 
-from refbench.calls.pool import Job
+from refbench.calls.pool import Job, Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure, FailureKind
-from refbench.models.model import Commission, Painted
+from refbench.models.model import Commission, Painted, Traits, priced
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options
@@ -35,6 +35,26 @@ _SILENT = frozenset(
 
 PaintJob: TypeAlias = Job[tuple[Commission, int], Painted]
 """A request and its seed on their way to a worker."""
+
+
+class PooledModel:
+    """An image model whose requests go through a pool of threads, one for each of its workers."""
+
+    name: str
+    traits: Traits
+    scratch: Path | None
+    """Where requests and results lie meanwhile; None for the system's folder."""
+    _identity: Mapping[str, str]
+    _pool: Pool[Any, tuple[Commission, int], Painted]
+
+    def canonical(self) -> Mapping[str, str]:
+        return self._identity
+
+    async def generate(self, commission: Commission, seed: int) -> Painted:
+        return priced(await self._pool.ask((commission, seed)), self.traits)
+
+    async def close(self) -> None:
+        await self._pool.close()
 
 
 class LinesWorker:

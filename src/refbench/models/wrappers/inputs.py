@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from refbench.models.model import Commission, ImageModel, Painted, unsupported
-from refbench.models.wrappers.shared import inside, is_reference, noted
+from refbench.models.wrappers.shared import Wrapper, inside, is_reference, noted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options
 
 
-class Ablate:
+class Ablate(Wrapper):
     """What is left out depends on the request and the ablation's own seed alone, so that all models miss the same."""
 
     def __init__(self, spec: Spec, model: ImageModel) -> None:
-        self.name = spec.name
-        self.model = model
-        self.traits = model.traits
+        super().__init__(spec, model)
         options = model_options(spec)
         self.shuffle, self.which, self.seed = options["shuffle"], options["which"], options["seed"]
         self.text = options["text"]
@@ -76,9 +74,6 @@ class Ablate:
             return references[self.which - 1 : self.which]
         return [references[int(draw.random() * len(references))]] if references else []
 
-    async def close(self) -> None:
-        await self.model.close()
-
 
 def _shuffled(places: list[int], draw: random.Random) -> list[int] | None:
     """Another order than the given one; None where there is none."""
@@ -98,16 +93,14 @@ def _nothing(why: str) -> Painted:
 # suffix: a sentence added to every instruction, as MultiBanana's priority variants do.
 
 
-class Suffix:
+class Suffix(Wrapper):
     """The model, told something more."""
 
     def __init__(self, spec: Spec, model: ImageModel) -> None:
-        self.name = spec.name
+        super().__init__(spec, model)
         self.text = (model_options(spec)["text"] or "").strip()
         if not self.text:
             raise RefBenchError(f"--model {spec.name}: suffix needs text=...")
-        self.model = model
-        self.traits = model.traits
 
     def canonical(self) -> Mapping[str, str]:
         return {"kind": "suffix", "text": self.text, **inside(self.model)}
@@ -115,6 +108,3 @@ class Suffix:
     async def generate(self, commission: Commission, seed: int) -> Painted:
         longer = f"{commission.instruction.rstrip()} {self.text}".strip()
         return await self.model.generate(replace(commission, instruction=longer), seed)
-
-    async def close(self) -> None:
-        await self.model.close()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.failure import Failure
+from refbench.machine import scratch_folder
 from refbench.models.collage import all_pixels, grid
 from refbench.models.model import (
     Commission,
@@ -20,7 +20,7 @@ from refbench.models.model import (
     takes_role,
     unsupported,
 )
-from refbench.models.wrappers.shared import BASES, inside, noted, wording, wording_key
+from refbench.models.wrappers.shared import BASES, Wrapper, inside, noted, wording, wording_key
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options
@@ -34,21 +34,19 @@ class Fitted:
     gathered: tuple[int, ...] = ()
 
 
-class Overflow:
+class Overflow(Wrapper):
     """The model, and a policy for requests with more pictures than it takes."""
 
     def __init__(self, spec: Spec, model: ImageModel, folder: Path) -> None:
-        self.name = spec.name
         self.policy = model_options(spec)["policy"]
-        self.model = model
+        able = {"max_references": None, "roles": None} if self.policy in ("truncate", "collage") else {}
+        super().__init__(spec, model, **able)
         self._folder = folder
         if self.policy == "collage" and model.traits.max_references == 0:
             raise RefBenchError(f"--model {spec.name}: {model.name} takes no pictures, so no collage: use rephrase")
-        able = {"max_references": None, "roles": None} if self.policy in ("truncate", "collage") else {}
-        self.traits: Traits = model.traits.model_copy(update=able)
 
     def canonical(self) -> Mapping[str, str]:
-        words = {"words": wording_key("refbench.models", "collage.txt")} if self.policy == "collage" else {}
+        words = {"words": wording_key("refbench.models.wrappers", "collage.txt")} if self.policy == "collage" else {}
         return {"kind": "overflow", "policy": self.policy, **words, **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
@@ -71,9 +69,8 @@ class Overflow:
         return noted(await self.model.generate(short, seed), notes)
 
     async def _collage(self, commission: Commission, fitted: Fitted, seed: int) -> Painted:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="collage-", dir=self._folder) as folder:
-            path = Path(folder) / "collage.png"
+        with scratch_folder(self._folder) as folder:
+            path = folder / "collage.png"
             failure = await asyncio.to_thread(_write, [commission.pictures[i].path for i in fitted.gathered], path)
             if failure is not None:
                 return Painted(failure=failure)
@@ -82,7 +79,7 @@ class Overflow:
             at = fitted.gathered[0]
             placed = sorted([*((i, commission.pictures[i]) for i in fitted.kept), (at, made)], key=lambda pair: pair[0])
             note = wording(
-                "refbench.models",
+                "refbench.models.wrappers",
                 "collage.txt",
                 place=str(1 + [i for i, _ in placed].index(at)),
                 numbers=", ".join(str(i + 1) for i in fitted.gathered),
@@ -95,9 +92,6 @@ class Overflow:
             painted = await self.model.generate(asked, seed)
         notes = {"overflow": f"collage: {_shown(fitted.kept)} as they are, {_shown(fitted.gathered)} in one"}
         return noted(painted, notes)
-
-    async def close(self) -> None:
-        await self.model.close()
 
 
 def truncated(pictures: tuple[Shown, ...], traits: Traits) -> Fitted:

@@ -6,7 +6,6 @@ MultiRef's compositional route.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,8 +13,9 @@ from pathlib import Path
 from refbench.chat.vlm import VLM
 from refbench.evidence import Evidence
 from refbench.failure import Failure
-from refbench.models.model import Commission, ImageModel, Painted, Step, Traits, not_native, pictures_too_many
-from refbench.models.wrappers.shared import asked_of, inside, known_sum, noted, wording, wording_key
+from refbench.machine import scratch_folder
+from refbench.models.model import Commission, ImageModel, Painted, Step, not_native, pictures_too_many
+from refbench.models.wrappers.shared import Wrapper, asked_of, inside, known_sum, noted, wording, wording_key
 from refbench.models.wrappers.vlm import REPEATS, ask, is_refusal, json_objects, reply_of, seconds_of
 from refbench.record import canonical_json
 from refbench.specs import Spec, model_options
@@ -33,7 +33,7 @@ class Rephrased:
     seconds: float | None = None
 
 
-class Rephrase:
+class Rephrase(Wrapper):
     """The model, asked in the VLM's words for what it cannot take (`when=unsupported`), or for all (`when=always`).
 
     Under `always` no picture reaches the model. Under `unsupported` they do where it can take them and only the number
@@ -41,25 +41,21 @@ class Rephrase:
     """
 
     def __init__(self, spec: Spec, vlm: VLM, model: ImageModel, folder: Path) -> None:
-        self.name = spec.name
+        super().__init__(spec, model, max_references=None, roles=None, max_pictures=None)
         self.when = model_options(spec)["when"]
         self.vlm = vlm
-        self.model = model
         self._folder = folder
-        able = {"max_references": None, "roles": None, "max_pictures": None}
-        self.traits: Traits = model.traits.model_copy(update=able)
 
     def canonical(self) -> Mapping[str, str]:
-        own = {"kind": "rephrase", "when": self.when, "words": wording_key("refbench.models", _WORDS)}
+        own = {"kind": "rephrase", "when": self.when, "words": wording_key("refbench.models.wrappers", _WORDS)}
         return {**own, "vlm": asked_of(self.vlm), **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         why = not_native(commission, self.model.traits)
         if self.when == "unsupported" and not why:
             return noted(await self.model.generate(commission, seed), {"rephrased": "no"})
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="rephrase-", dir=self._folder) as folder:
-            rephrased = await self._rephrased(commission, seed, Path(folder))
+        with scratch_folder(self._folder) as folder:
+            rephrased = await self._rephrased(commission, seed, folder)
         prompts = rephrased.prompts
         notes = {"rephrased": self.when, "rephrased_by": self.vlm.name, "rephrased_because": why or "always"}
         if rephrased.cost_usd is not None:
@@ -123,9 +119,6 @@ class Rephrase:
             provenance=made[-1].provenance,
         )
 
-    async def close(self) -> None:
-        await self.model.close()
-
 
 def read_prompts(reply: str, count: int) -> tuple[str, ...] | Failure:
     """The prompts in a reply: the last JSON object with as many as are asked for, none of them empty."""
@@ -147,7 +140,7 @@ def read_prompts(reply: str, count: int) -> tuple[str, ...] | Failure:
 def _question(commission: Commission) -> list[str | Path]:
     size = f"{commission.size[0]} x {commission.size[1]} pixels" if commission.size else "not fixed"
     text = wording(
-        "refbench.models",
+        "refbench.models.wrappers",
         _WORDS,
         instruction=commission.instruction,
         count=str(commission.n_pictures),

@@ -1,4 +1,4 @@
-"""What wrappers share: which pictures are references, what a model cannot take, options, records, costs."""
+"""What wrappers share: which pictures are references, texts that lie beside the code, records and costs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,24 @@ from typing import Any
 from refbench.chat import ChatRequest
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
-from refbench.models.model import ImageModel, Painted, Shown
+from refbench.models.model import ImageModel, Painted, Shown, Traits
 from refbench.record import canonical_json, content_key
+from refbench.specs import Spec
 
 BASES = ("previous", "source")
 """Roles of a picture that is worked on, most important first; `previous` is an agent's last result."""
+
+
+class Wrapper:
+    """A model around a model: its own name, and the traits of the model inside unless it can take more."""
+
+    def __init__(self, spec: Spec, model: ImageModel, **able: Any) -> None:
+        self.name = spec.name
+        self.model = model
+        self.traits: Traits = model.traits.model_copy(update=able)
+
+    async def close(self) -> None:
+        await self.model.close()
 
 
 def is_reference(shown: Shown) -> bool:

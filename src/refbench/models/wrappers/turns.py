@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from refbench.machine import scratch_folder
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, takes_role
 from refbench.models.wrappers.shared import (
+    Wrapper,
     broken_off,
     inside,
     is_reference,
@@ -25,12 +26,11 @@ from refbench.specs import Spec
 _WORDS = "turn.txt"
 
 
-class Turns:
+class Turns(Wrapper):
     """The model, shown one reference at a time; its own result stands in the source's place from the second turn on."""
 
     def __init__(self, spec: Spec, model: ImageModel, folder: Path) -> None:
-        self.name = spec.name
-        self.model = model
+        super().__init__(spec, model, max_references=None)
         self._folder = folder
         most = model.traits.max_references
         if most is not None and most < 2:
@@ -40,10 +40,9 @@ class Turns:
             )
         if not takes_role(model.traits, "source"):
             raise RefBenchError(f"--model {spec.name}: turns works on from a source, and {model.name} takes none")
-        self.traits = model.traits.model_copy(update={"max_references": None})
 
     def canonical(self) -> Mapping[str, str]:
-        return {"kind": "turns", "words": wording_key("refbench.models", _WORDS), **inside(self.model)}
+        return {"kind": "turns", "words": wording_key("refbench.models.wrappers", _WORDS), **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         references = [(n, shown) for n, shown in enumerate(commission.pictures, 1) if is_reference(shown)]
@@ -52,8 +51,7 @@ class Turns:
         base = tuple(shown for shown in commission.pictures if not is_reference(shown))
         mask = tuple(shown for shown in base if shown.role == "mask")
         steps: list[Step] = []
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="turns-", dir=self._folder) as folder:
+        with scratch_folder(self._folder) as folder:
             for turn, (number, reference) in enumerate(references, 1):
                 last = turn == len(references)
                 asked = replace(
@@ -81,17 +79,14 @@ class Turns:
                         provenance={**painted.provenance, **notes},
                     )
                 )
-                (path,) = keep(painted.pictures[:1], Path(folder), f"turn-{turn}")
+                (path,) = keep(painted.pictures[:1], folder, f"turn-{turn}")
                 base = (Shown(path, "source"), *mask)
         raise AssertionError("the last turn returns")
-
-    async def close(self) -> None:
-        await self.model.close()
 
 
 def _instruction(commission: Commission, turn: int, turns: int, number: int, role: str) -> str:
     return wording(
-        "refbench.models",
+        "refbench.models.wrappers",
         _WORDS,
         instruction=commission.instruction,
         turn=str(turn),

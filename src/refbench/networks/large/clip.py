@@ -44,19 +44,19 @@ class Clip:
 
     def texts(self, texts: Sequence[str]) -> list[Feature | Failure]:
         """Features of the texts; one without any words has none."""
-        found: list[Feature | Failure] = []
+        features: list[Feature | Failure] = []
         whole = [self._tokenizer(text, truncation=True, max_length=self._longest)["input_ids"] for text in texts]
         plain = [self._tokenizer(text, verbose=False)["input_ids"] for text in texts]
         vectors = self._vectors([*whole, *(ids[: self._longest] for ids in plain)])
         for n, text in enumerate(texts):
             vector, sliced = vectors[n], vectors[len(texts) + n]
             if not text.strip():
-                found.append(Failure(kind="undefined", detail="the text is empty"))
+                features.append(Failure(kind="undefined", detail="the text is empty"))
             elif isinstance(vector, Failure):
-                found.append(vector)
+                features.append(vector)
             else:
-                found.append({"vector": vector, "sliced": vector if isinstance(sliced, Failure) else sliced})
-        return found
+                features.append({"vector": vector, "sliced": vector if isinstance(sliced, Failure) else sliced})
+        return features
 
     def _vectors(self, sequences: Sequence[Sequence[int]]) -> list[NDArray[np.float32] | Failure]:
         """Vectors of token sequences; those of one length together, so that nothing is padded. Equal ones once."""

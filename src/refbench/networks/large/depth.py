@@ -113,16 +113,16 @@ class DptHybrid:
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         prepared = [prepare_midas(picture) for picture in pictures]
         raw = run_by_shape(self._place, prepared, self.depth)
-        found: list[Feature | Failure] = []
+        features: list[Feature | Failure] = []
         for row, picture in zip(raw, pictures, strict=True):
             whole = row if isinstance(row, Failure) else stretched(row)
             if isinstance(whole, Failure):
-                found.append(whole)
+                features.append(whole)
             else:
                 size = picture.shape[1], picture.shape[0]
                 resized = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
-                found.append({"map": np.asarray(resized, dtype=np.uint8)})
-        return found
+                features.append({"map": np.asarray(resized, dtype=np.uint8)})
+        return features
 
     def depth(self, pixels: Any) -> Any:
         """Depth of prepared pictures of any multiple of 64. transformers' own forward takes squares of 384 alone."""

@@ -112,8 +112,8 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether torch (on either kind of device) or Python ran out of memory."""
     if isinstance(error, MemoryError | package("torch").OutOfMemoryError):
         return True
-    said = str(error)
-    return isinstance(error, RuntimeError) and ("not enough memory" in said or "out of memory" in said)
+    message = str(error)
+    return isinstance(error, RuntimeError) and ("not enough memory" in message or "out of memory" in message)
 
 
 def free_cache(device: str) -> None:

@@ -90,7 +90,7 @@ def _trunk(state: Mapping[str, Any]) -> Any:
     first = state["backbone.conv1.weight"]
     patch = int(first.shape[-1])
     side = round((state["backbone.positional_embedding"].shape[0] - 1) ** 0.5)
-    layers = 1 + max((int(found[1]) for key in state if (found := _BLOCK.match(key))), default=-1)
+    layers = 1 + max((int(block[1]) for key in state if (block := _BLOCK.match(key))), default=-1)
     return package("transformers").CLIPVisionConfig(
         hidden_size=int(first.shape[0]),
         intermediate_size=int(first.shape[0]) * 4,
@@ -104,14 +104,14 @@ def _trunk(state: Mapping[str, Any]) -> Any:
 
 def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
     """The trunk's weights under the names of transformers; queries, keys and values lie in one matrix here."""
-    found = {new: state[old] for old, new in _NAMES.items() if old in state}
+    renamed = {new: state[old] for old, new in _NAMES.items() if old in state}
     for key, value in state.items():
         block = _BLOCK.match(key)
         if block is not None:
             layer = f"vision_model.encoder.layers.{block[1]}"
-            found[f"{layer}.{_IN_BLOCK[block[2]]}.{block[3]}"] = value
+            renamed[f"{layer}.{_IN_BLOCK[block[2]]}.{block[3]}"] = value
         elif key.endswith((".attn.in_proj_weight", ".attn.in_proj_bias")):
             layer = f"vision_model.encoder.layers.{key.split('.')[3]}"
             for part, piece in zip("qkv", value.chunk(3), strict=True):
-                found[f"{layer}.self_attn.{part}_proj.{key.rpartition('_')[2]}"] = piece.clone()
-    return found
+                renamed[f"{layer}.self_attn.{part}_proj.{key.rpartition('_')[2]}"] = piece.clone()
+    return renamed

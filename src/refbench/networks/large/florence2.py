@@ -39,8 +39,8 @@ class Florence2:
         config = checkpoint.config("Florence2Config")
         self._model = checkpoint.model("Florence2ForConditionalGeneration", config)
         self._how = checkpoint.preparation()
-        said = orjson.loads(checkpoint.file("preprocessor_config.json").read_bytes())
-        self._looks = [int(config.image_token_id)] * int(said["image_seq_length"])
+        config_of_pictures = orjson.loads(checkpoint.file("preprocessor_config.json").read_bytes())
+        self._looks = [int(config.image_token_id)] * int(config_of_pictures["image_seq_length"])
         self._tokenizer = package("tokenizers").Tokenizer.from_file(str(checkpoint.file("tokenizer.json")))
         text = config.text_config
         self._start, self._end = [int(text.bos_token_id)], [int(text.eos_token_id)]
@@ -77,17 +77,17 @@ class Florence2:
 
 
 def _generation(checkpoint: Checkpoint) -> Any:
-    said = orjson.loads(checkpoint.file("generation_config.json").read_bytes())
-    said |= {"num_beams": BEAMS, "max_new_tokens": MOST_TOKENS, "do_sample": False}
-    said.pop("max_length", None)
-    return package("transformers").GenerationConfig(**said)
+    settings = orjson.loads(checkpoint.file("generation_config.json").read_bytes())
+    settings |= {"num_beams": BEAMS, "max_new_tokens": MOST_TOKENS, "do_sample": False}
+    settings.pop("max_length", None)
+    return package("transformers").GenerationConfig(**settings)
 
 
 def _ignored_phrases(checkpoint: Checkpoint) -> frozenset[str]:
     """Phrases that are no things (pronouns, "the image"), as the repository lists them."""
     path = checkpoint.files.get("processor_config.json")
-    said = orjson.loads(path.read_bytes()) if path is not None else {}
-    grounding = (said.get("post_processor_config") or {}).get("phrase_grounding") or {}
+    config = orjson.loads(path.read_bytes()) if path is not None else {}
+    grounding = (config.get("post_processor_config") or {}).get("phrase_grounding") or {}
     return frozenset(grounding.get("banned_grounding_tokens", ()))
 
 

@@ -31,11 +31,11 @@ class PictureRoute:
     gives: str = "vector"
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found: list[Feature | Failure] = [refusal(picture, self.how) or {} for picture in pictures]
-        good = [n for n, refused in enumerate(found) if not isinstance(refused, Failure)]
+        features: list[Feature | Failure] = [refusal(picture, self.how) or {} for picture in pictures]
+        good = [n for n, refused in enumerate(features) if not isinstance(refused, Failure)]
         for n, row in zip(good, self.place.run([pictures[n] for n in good], self._batch), strict=True):
-            found[n] = row
-        return found
+            features[n] = row
+        return features
 
     def _batch(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         torch = package("torch")

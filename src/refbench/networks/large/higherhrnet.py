@@ -40,8 +40,8 @@ class _Person:
 def group(heat: NDArray[Any], tags: NDArray[Any]) -> tuple[Doubles, Doubles]:
     """People (n x 17 x 3: x, y in pixels of the maps, heat) and their scores, from heat (17 x height x width) and tags
     (17 x height x width x 2, of the picture and of its mirror image)."""
-    found = _matched(heat, tags)
-    people = np.array([person.joints for person in found], dtype=np.float64).reshape(-1, len(heat), 3)
+    persons = _matched(heat, tags)
+    people = np.array([person.joints for person in persons], dtype=np.float64).reshape(-1, len(heat), 3)
     for person in people:
         for joint, (x, y, score) in enumerate(person):
             if score > 0:
@@ -224,18 +224,18 @@ def people(maps: Floats, shape: tuple[int, ...]) -> Feature:
 
 def folded_convolutions(state: Mapping[str, Any]) -> dict[str, Any]:
     """Weight and bias of every convolution, the normalisation behind it multiplied in."""
-    found = {}
+    convolutions = {}
     for key, weight in state.items():
         if not key.endswith(".weight") or weight.ndim != 4:
             continue
         name = key.removesuffix(".weight")
         norm = _norm_of(name)
         if f"{norm}.running_var" not in state:
-            found[key], found[f"{name}.bias"] = weight, state[f"{name}.bias"]
+            convolutions[key], convolutions[f"{name}.bias"] = weight, state[f"{name}.bias"]
             continue
         transposed = name.startswith("deconv_layers") and name.endswith(".0.0.0")
-        found[key], found[f"{name}.bias"] = folded(weight, state, norm, _EPS, transposed=transposed)
-    return found
+        convolutions[key], convolutions[f"{name}.bias"] = folded(weight, state, norm, _EPS, transposed=transposed)
+    return convolutions
 
 
 def _norm_of(conv: str) -> str:

@@ -27,12 +27,12 @@ def inception_v3(paths: Paths, device: str = "cpu", dtype: str = "float32", batc
 
 def _folded(state: Mapping[str, Any]) -> dict[str, Any]:
     """Weight and bias of every convolution with its normalisation multiplied in."""
-    found = {}
+    convolutions = {}
     for key, weight in state.items():
         if key.endswith(".conv.weight"):
             name = key.removesuffix(".conv.weight")
-            found[f"{name}.weight"], found[f"{name}.bias"] = folded(weight, state, f"{name}.bn", _EPS)
-    return found
+            convolutions[f"{name}.weight"], convolutions[f"{name}.bias"] = folded(weight, state, f"{name}.bn", _EPS)
+    return convolutions
 
 
 class InceptionNetwork:

@@ -41,12 +41,12 @@ class Musiq:
         self.pictures = PictureRoute(checkpoint.place, how, MusiqNetwork(checkpoint), gives="score")
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found: list[Feature | Failure] = [{}] * len(pictures)
+        features: list[Feature | Failure] = [{}] * len(pictures)
         # Every size has its own number of patches: only pictures of one size go through together.
         for positions in by_size(pictures):
             for position, made in zip(positions, self.pictures([pictures[n] for n in positions]), strict=True):
-                found[position] = made
-        return found
+                features[position] = made
+        return features
 
 
 class MusiqNetwork:
@@ -93,15 +93,15 @@ class MusiqNetwork:
     def _scales(self, pictures: Any) -> list[Any]:
         """The picture at the two sizes (by the longer side, torch's plain bicubic) and as it is."""
         height, width = pictures.shape[-2:]
-        found = []
+        sizes = []
         for longer in _LONGER_SIDES:
             ratio = longer / max(height, width)
             size = max(round(height * ratio), 1), max(round(width * ratio), 1)
             interpolate = package("torch").nn.functional.interpolate
             # In fp32 also where the network runs in bf16: pixels are not what its rounding is for.
             scaled = interpolate(pictures.float(), size, mode="bicubic", align_corners=False)
-            found.append(scaled.to(pictures.dtype))
-        return [*found, pictures]
+            sizes.append(scaled.to(pictures.dtype))
+        return [*sizes, pictures]
 
     def _embedded(self, patches: Any) -> Any:
         """Tokens of the patches (n x count x 3 x 32 x 32): a small residual network, then one linear layer."""

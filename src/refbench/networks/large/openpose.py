@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -38,8 +38,7 @@ _DRAWN = 17
 """The last two limbs, from shoulders to ears, join bodies but begin none."""
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(NamedTuple):
     """A place where a joint may be, and how high the map is there."""
 
     x: int
@@ -47,8 +46,7 @@ class Peak:
     height: float
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """Joints (18 x 3: x, y, height of the peak; zeros where there is none) and the mean score of its parts."""
 
     joints: NDArray[np.float32]
@@ -73,12 +71,12 @@ class _Parts:
 def find_bodies(joints: NDArray[np.float32], limbs: NDArray[np.float32]) -> list[Body]:
     """The people in maps of 18 joints and of limbs (38 channels), both height x width x channels."""
     peaks = [find_peaks(joints[:, :, number]) for number in range(joints.shape[2])]
-    found: list[_Parts] = []
+    bodies: list[_Parts] = []
     for number, (first, second) in enumerate(LIMBS):
         channel = _FIELDS[number]
         for one, other, score in connections(peaks[first], peaks[second], limbs[:, :, channel : channel + 2]):
-            _join(found, (first, one), (second, other), score, begins=number < _DRAWN)
-    kept = [b for b in found if b.count >= _LEAST_PARTS and b.total / b.count >= _LEAST_MEAN]
+            _join(bodies, (first, one), (second, other), score, begins=number < _DRAWN)
+    kept = [b for b in bodies if b.count >= _LEAST_PARTS and b.total / b.count >= _LEAST_MEAN]
     return [_body(parts) for parts in kept]
 
 
@@ -159,8 +157,8 @@ def _body(parts: _Parts) -> Body:
     return Body(joints, parts.total / parts.count)
 
 
-LIMB_MAPS, JOINT_MAPS = 38, 19
-"""Channels of the two branches: two for each of 19 limbs; 18 joints and the background."""
+LIMB_MAPS = 38
+"""Channels of the first branch, two for each of 19 limbs; the second has 18 joints and the background."""
 _HEIGHT = 0.5 * 368
 _STRIDE = 8
 _GREY = 128

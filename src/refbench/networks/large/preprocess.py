@@ -81,18 +81,18 @@ class Preparation:
 
 def preparation(path: Path, **changes: Any) -> Preparation:
     """The preparation that a repository's preprocessor_config.json describes, in its older or newer spelling."""
-    said = orjson.loads(path.read_bytes())
-    size, crop = said.get("size"), said.get("crop_size")
-    kernel = _RESAMPLE.get(said.get("resample", 3))
+    config = orjson.loads(path.read_bytes())
+    size, crop = config.get("size"), config.get("crop_size")
+    kernel = _RESAMPLE.get(config.get("resample", 3))
     short = size if isinstance(size, int) else (size or {}).get("shortest_edge")
     fixed = None if short else _pair(size)
-    cropped = _pair(crop) if said.get("do_center_crop", crop is not None) else None
+    cropped = _pair(crop) if config.get("do_center_crop", crop is not None) else None
     fits = cropped is None or max(cropped) <= (short or min(fixed or (0, 0)))
     if kernel is None or (short is None and fixed is None) or not fits:
         raise RefBenchError(f"{path} describes a preparation of pictures that is not known: fetch the network again")
     return Preparation(
-        mean=tuple(said["image_mean"]),
-        std=tuple(said["image_std"]),
+        mean=tuple(config["image_mean"]),
+        std=tuple(config["image_std"]),
         short_side=short,
         size=fixed,
         crop=cropped,

@@ -85,7 +85,7 @@ def _blocks(size: int, to: int, start: int, count: int, kernel: Kernel, device: 
     """Outputs `start` to `start + count`, in blocks: one matrix for all would be zeros nearly everywhere."""
     torch = package("torch")
     first, weights = taps(size, to, kernel)
-    found = []
+    blocks = []
     for begin in range(start, start + count, _OUTPUTS):
         stop = min(begin + _OUTPUTS, start + count)
         low_end, high_end = int(first[begin]), min(int(first[stop - 1]) + weights.shape[1], size)
@@ -98,8 +98,8 @@ def _blocks(size: int, to: int, start: int, count: int, kernel: Kernel, device: 
         exact = int(np.abs(low).sum(axis=1).max()) * 128 < _EXACT
         pieces = torch.from_numpy(np.concatenate([high, low])).to(torch.float32 if exact else torch.float64)
         offset = torch.from_numpy(dense.sum(axis=1) * 128).to(torch.int32)
-        found.append(_Block(low_end, high_end, pieces.to(device), offset.to(device)))
-    return tuple(found)
+        blocks.append(_Block(low_end, high_end, pieces.to(device), offset.to(device)))
+    return tuple(blocks)
 
 
 def resize_on_device(

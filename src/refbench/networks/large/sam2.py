@@ -24,23 +24,23 @@ from refbench.pictures import Pixels
 
 @dataclass(frozen=True)
 class MaskSettings:
-    """How automatic masks are made; the defaults are those of SAM 2's own generator."""
+    """How automatic masks are made; the defaults are those of SAM 2's own generator.
+
+    The grid has `side` x `side` points, of which `batch` go through at once, fewer when memory runs out. A mask is kept
+    when the network's own estimate of its IoU is above `least_iou`, and it is stable. Of two masks whose boxes overlap
+    by more than `overlap`, the surer one stays. Holes and islands up to `least_area` pixels, of the 256 x 256 that the
+    network gives, are filled and removed. `refined` masks go through the network once more, as a prompt.
+    """
 
     side: int = 32
-    """Points per side of the grid."""
     batch: int = 64
-    """Points that go through at once, at most; halved when memory runs out."""
     least_iou: float = 0.8
-    """A mask is kept when the network's own estimate of its IoU is above this,"""
     least_stability: float = 0.95
-    """and when its IoU between thresholds `offset` above and below zero is at least this."""
+    """The least IoU of a mask between thresholds `offset` above and below zero."""
     offset: float = 1.0
     overlap: float = 0.7
-    """Of two masks whose boxes overlap by more, the surer one stays."""
     least_area: int = 0
-    """Holes and islands up to so many pixels, of the 256 x 256 that the network gives, are filled and removed."""
     refined: bool = False
-    """Every mask goes through the network once more, as a prompt."""
 
 
 DEFAULT = MaskSettings()
@@ -197,10 +197,10 @@ class Sam2:
             seen = self._embedded(picture)
             points = torch.from_numpy(grid_points(settings.side) * np.float32(self._side))
             points = points.to(self._place.device, self._place.torch_dtype)
-            found = []
+            masks = []
             for start in range(0, len(points), batch):
-                found += self._of_points(seen, points[start : start + batch], settings, picture.shape[:2], batch)
-        return found
+                masks += self._of_points(seen, points[start : start + batch], settings, picture.shape[:2], batch)
+        return masks
 
     def _of_points(
         self, seen: Any, points: Any, settings: MaskSettings, size: tuple[int, int], batch: int
@@ -238,14 +238,14 @@ class Sam2:
         if settings.least_area and len(masks):
             cleaned = [without_specks(mask, settings.least_area) for mask in masks.cpu().numpy()]
             masks = torch.from_numpy(np.stack(cleaned)).to(masks.device)
-        found = []
+        stable = []
         step = max(1, _AT_ONCE // (size[0] * size[1]))
         for start in range(0, len(masks), step):
             large = self._enlarged(masks[start : start + step], size)
             steady = stability(large, settings.offset) >= settings.least_stability
             part = zip((large[steady] > 0).cpu().numpy(), scores[start : start + step][steady].tolist(), strict=True)
-            found += [_Found(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
-        return found
+            stable += [_Found(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
+        return stable
 
     def _enlarged(self, masks: Any, size: tuple[int, int]) -> Any:
         functional = package("torch").nn.functional

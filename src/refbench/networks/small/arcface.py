@@ -8,10 +8,9 @@ for non-commercial research only, so nothing here is a default; `dlib_face` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -33,8 +32,7 @@ _STRIDES = (8, 16, 32)
 _ANCHORS = 2
 
 
-@dataclass(frozen=True, eq=False)
-class Detected:
+class Detected(NamedTuple):
     """Faces in the detector's order, each with five points: the eyes, the nose, the corners of the mouth."""
 
     boxes: Floats
@@ -51,10 +49,10 @@ class Scrfd:
     def __call__(self, pixels: Pixels) -> Detected:
         """The faces at the first of `SIZES` that shows any."""
         for side in SIZES:
-            found = self.at(pixels, side)
-            if len(found.scores):
+            faces = self.at(pixels, side)
+            if len(faces.scores):
                 break
-        return found
+        return faces
 
     def at(self, pixels: Pixels, side: int) -> Detected:
         """The faces of the picture when it is fitted into a square of that side."""
@@ -149,27 +147,27 @@ class ArcFace:
         return [self._faces(pixels) for pixels in pictures]
 
     def _faces(self, pixels: Pixels) -> Feature | Failure:
-        found = self._detector(pixels)
+        faces = self._detector(pixels)
         vectors = []
-        for points in found.points:
+        for points in faces.points:
             face = upright(pixels, points)
             if isinstance(face, Failure):
                 return face
             vectors.append(self.vector(face))
-        sides = found.boxes[:, 2:] - found.boxes[:, :2]
+        sides = faces.boxes[:, 2:] - faces.boxes[:, :2]
         largest = np.argsort(-sides.prod(axis=1), kind="stable")
         return {
-            "boxes": found.boxes[largest],
-            "scores": found.scores[largest],
-            "points": found.points[largest],
+            "boxes": faces.boxes[largest],
+            "scores": faces.scores[largest],
+            "points": faces.points[largest],
             "vectors": np.array(vectors, np.float32).reshape(-1, NUMBERS)[largest],
             "order": largest.astype(np.int32),
         }
 
     def vector(self, face: Pixels) -> Floats:
         """Of an upright face of 112 x 112 pixels, not normalised."""
-        (found,) = self._vectors(channels_first([(face.astype(np.float32) - 127.5) / 127.5]))
-        return np.asarray(found[0], np.float32)
+        (vectors,) = self._vectors(channels_first([(face.astype(np.float32) - 127.5) / 127.5]))
+        return np.asarray(vectors[0], np.float32)
 
 
 def arcface_mbf(paths: Mapping[str, Path], device: str) -> ArcFace:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -31,8 +30,7 @@ _ZOOM_ALONE = 0.8
 _SAME = 0.3
 
 
-@dataclass(frozen=True, eq=False)
-class _Face:
+class _Face(NamedTuple):
     box: Floats
     score: float
 

@@ -24,19 +24,19 @@ class _Lpips:
         self._least = least
 
     def __call__(self, pairs: Sequence[tuple[Pixels, Pixels]]) -> list[float | Failure]:
-        found: list[float | Failure] = [Failure(kind="undefined")] * len(pairs)
+        distances: list[float | Failure] = [Failure(kind="undefined")] * len(pairs)
         for shape, places in by_shape([first for first, _ in pairs]).items():
             height, width = shape[:2]
             if min(height, width) < self._least:
                 small = f"LPIPS needs pictures of {self._least} pixels a side, not {width}x{height}"
                 for place in places:
-                    found[place] = Failure(kind="undefined", detail=small)
+                    distances[place] = Failure(kind="undefined", detail=small)
                 continue
             for some in chunks(places, max(1, _PIXELS_AT_ONCE // (height * width))):
                 batch = (_prepared([pairs[place][side] for place in some]) for side in (0, 1))
                 for place, distance in zip(some, self._session(*batch)[0].ravel(), strict=True):
-                    found[place] = float(distance)
-        return found
+                    distances[place] = float(distance)
+        return distances
 
 
 class LpipsAlex(_Lpips):
@@ -71,15 +71,15 @@ def _alexnet(graph: Graph, conv: Callable[..., str], x: str) -> list[str]:
 
 
 def _vgg16(graph: Graph, conv: Callable[..., str], x: str) -> list[str]:
-    found: list[str] = []
+    stages: list[str] = []
     place = 0
     for depth in (2, 2, 3, 3, 3):
-        if found:
+        if stages:
             x = graph.max_pool(x, 2, 2)
         for _ in range(depth):
             x, place = conv(x, place, pad=1), place + 1
-        found.append(x)
-    return found
+        stages.append(x)
+    return stages
 
 
 def _model(weights: Mapping[str, NDArray[Any]], layers: Callable[[Graph, Callable[..., str], str], list[str]]) -> bytes:

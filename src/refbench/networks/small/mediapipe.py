@@ -137,7 +137,7 @@ def cut(pixels: Pixels, window: Square, angle: float, size: int) -> Pixels:
 def decode(raw: Floats, logits: Floats, centres: Floats, form: SsdFormat, window: Square) -> list[Hit]:
     """Rows above the threshold, in picture pixels."""
     scores = 1 / (1 + np.exp(-np.clip(logits, -80, 80)))
-    found = []
+    hits = []
     for row in np.flatnonzero(scores >= form.threshold):
         values = raw[row].reshape(-1, 2) / form.size
         centre = values[0] + centres[row]
@@ -145,8 +145,8 @@ def decode(raw: Floats, logits: Floats, centres: Floats, form: SsdFormat, window
         points = values[2 : 2 + form.points] + centres[row]
         offset = np.array([window.x, window.y], dtype=np.float32)
         corners = np.stack([centre - half, centre + half, *points]) * np.float32(window.side) + offset
-        found.append(Hit(corners[:2].ravel().astype(np.float32), corners[2:].astype(np.float32), float(scores[row])))
-    return sorted(found, key=lambda hit: -hit.score)
+        hits.append(Hit(corners[:2].ravel().astype(np.float32), corners[2:].astype(np.float32), float(scores[row])))
+    return sorted(hits, key=lambda hit: -hit.score)
 
 
 def merge(hits: Sequence[Hit], overlap: float = 0.3) -> list[Hit]:

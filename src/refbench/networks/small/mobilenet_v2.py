@@ -35,12 +35,12 @@ class MobileNetV2:
         self._session = Session(_model(read_safetensors(paths["mobilenet_v2.safetensors"])), device)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found: list[Feature | Failure] = []
+        features: list[Feature | Failure] = []
         for some in chunks(pictures, _BATCH):
             small = [resize(picture, (_SIDE, _SIDE), "bicubic").astype(np.float32) / 255 for picture in some]
             vectors = self._session(channels_first([(picture - _MEAN) / _STD for picture in small]))[0]
-            found.extend({"vector": vector.astype(np.float32)} for vector in vectors)
-        return found
+            features.extend({"vector": vector.astype(np.float32)} for vector in vectors)
+        return features
 
 
 def _model(weights: Mapping[str, NDArray[Any]]) -> bytes:

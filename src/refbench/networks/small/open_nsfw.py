@@ -26,11 +26,11 @@ class OpenNsfw:
         self._session = Session(paths["open_nsfw.onnx"], device)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found: list[Feature | Failure] = []
+        features: list[Feature | Failure] = []
         for some in chunks(pictures, _BATCH):
             scores = self._session(np.stack([_prepared(picture) for picture in some]))[0][:, 1]
-            found.extend({"score": np.asarray(score, np.float32)} for score in scores)
-        return found
+            features.extend({"score": np.asarray(score, np.float32)} for score in scores)
+        return features
 
 
 def _prepared(picture: Pixels) -> NDArray[np.float32]:

@@ -40,7 +40,7 @@ def quads_of(probability: Floats, size: tuple[int, int]) -> list[Floats]:
     marked = cv2.dilate((probability > _MAP).astype(np.uint8), np.ones((2, 2), dtype=np.uint8))
     contours, _ = cv2.findContours(marked, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     scale = np.array([size[0] / width, size[1] / height])
-    found = []
+    quads = []
     for contour in contours[:_MOST]:
         centre, sides, angle = cv2.minAreaRect(contour)
         if min(sides) < _LEAST:
@@ -52,8 +52,8 @@ def quads_of(probability: Floats, size: tuple[int, int]) -> list[Floats]:
         grown = cv2.boxPoints((centre, (sides[0] + grow, sides[1] + grow), angle))
         quad = np.clip(clockwise(np.round(grown * scale)), 0, np.array(size) - 1).astype(np.float32)
         if np.linalg.norm(quad[0] - quad[1]) > _LEAST and np.linalg.norm(quad[0] - quad[3]) > _LEAST:
-            found.append(quad)
-    return found
+            quads.append(quad)
+    return quads
 
 
 def clockwise(corners: Floats) -> Floats:

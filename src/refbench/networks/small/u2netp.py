@@ -38,16 +38,16 @@ class U2NetP:
         small = resize(picture, (_SIDE, _SIDE), "lanczos").astype(np.float32)
         # The network was trained on pictures divided by their brightest value, not by 255.
         scaled = (small / max(float(small.max()), 1.0) - _MEAN) / _STD
-        found: NDArray[Any] = self._session(channels_first([scaled]))[0][0, 0]
-        return found.astype(np.float32)
+        saliency: NDArray[Any] = self._session(channels_first([scaled]))[0][0, 0]
+        return saliency.astype(np.float32)
 
     def _mask(self, picture: Pixels) -> Feature | Failure:
-        found = self.saliency(picture)
-        low, high = float(found.min()), float(found.max())
+        saliency = self.saliency(picture)
+        low, high = float(saliency.min()), float(saliency.max())
         if not (high >= _LEAST and high > low):
             found_only = f"the saliency lies between {low:.3f} and {high:.3f}"
             return Failure(kind="no_detection", detail=f"no subject stands out: {found_only}")
         height, width = picture.shape[:2]
-        stretched = Image.fromarray((found - low) / (high - low))
+        stretched = Image.fromarray((saliency - low) / (high - low))
         back = np.asarray(stretched.resize((width, height), Image.Resampling.BILINEAR))
         return {"mask": np.where(back > 0.5, 255, 0).astype(np.uint8)}

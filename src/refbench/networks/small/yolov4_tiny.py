@@ -45,13 +45,13 @@ class YoloV4Tiny:
         self._session = Session(_model(paths["yolov4-tiny.weights"]), device)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        found: list[Feature | Failure] = []
+        features: list[Feature | Failure] = []
         for some in chunks(pictures, _BATCH):
             # Bilinear without smoothing, as the network saw its pictures in training.
             small = [cv2.resize(p, (_SIDE, _SIDE), interpolation=cv2.INTER_LINEAR) / np.float32(255) for p in some]
             for picture, *grids in zip(some, *self._session(channels_first(small)), strict=True):
-                found.append(_objects(grids, picture.shape[1], picture.shape[0]))
-        return found
+                features.append(_objects(grids, picture.shape[1], picture.shape[0]))
+        return features
 
 
 def _model(path: Path) -> bytes:
@@ -128,12 +128,12 @@ def _objects(grids: Sequence[NDArray[Any]], width: int, height: int) -> Feature:
 def _read_grid(grid: NDArray[Any], anchors: Sequence[tuple[int, int]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Boxes (n x 4) as shares of the picture and scores (n x 80) of all anchors in all cells."""
     rows, columns = grid.shape[1:]
-    found = grid.astype(np.float64).reshape(len(anchors), 5 + len(COCO), rows, columns)
-    likely = 1 / (1 + np.exp(-found))
+    raw = grid.astype(np.float64).reshape(len(anchors), 5 + len(COCO), rows, columns)
+    likely = 1 / (1 + np.exp(-raw))
     y, x = np.mgrid[:rows, :columns]
     spare = (_STRETCH - 1) / 2
     centre = np.stack([(likely[:, 0] * _STRETCH - spare + x) / columns, (likely[:, 1] * _STRETCH - spare + y) / rows])
-    half = np.exp(found[:, 2:4]).transpose(1, 0, 2, 3) * np.array(anchors).T[:, :, None, None] / (2 * _SIDE)
+    half = np.exp(raw[:, 2:4]).transpose(1, 0, 2, 3) * np.array(anchors).T[:, :, None, None] / (2 * _SIDE)
     boxes = np.concatenate([centre - half, centre + half]).reshape(4, -1).T
     scores = (likely[:, 4:5] * likely[:, 5:]).transpose(0, 2, 3, 1).reshape(-1, len(COCO))
     return boxes, scores

@@ -29,7 +29,7 @@ from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.tables.result import Result
-from refbench.tables.scoring import benchmark_of, result_of, run_result
+from refbench.tables.scoring import Origin, Tabling, benchmark_of, result_of, run_result
 from refbench.tables.table import DRAWS, SEED, Row, Slice, tabulate
 
 MOST_ROWS = 2500
@@ -341,10 +341,7 @@ def open_boards(
                     run,
                     bench,
                     run.cases(bench.data.case_type),
-                    protocol=protocol,
-                    draws=draws if len(members) == 1 else 0,
-                    seed=seed,
-                    refusals=refusals,
+                    Tabling(protocol, draws if len(members) == 1 else 0, seed, refusals),
                     # What was painted and not judged yet is shown too: every score of it is missing, and says so.
                     systems=[(name, None) for name in sorted({o.model for o in made} - of_run.models)],
                 )
@@ -417,16 +414,18 @@ def _joined(board: Board, bench: Benchmark, results: Sequence[Result]) -> Result
         bench,
         cases,
         scores,
-        subset=board.runs[0].info.subset,
+        Origin(
+            board.runs[0].info.subset,
+            settings=_of_all(parts, "settings", board.run_names),
+            judges=_of_all(parts, "asked", board.run_names),
+            measured={name: how for part in parts for name, how in part.get("measured", {}).items()},
+            seeds={model.name: results[model.run].seeds[model.of_run] for model in board.models},
+            changes=changes,
+            notes=notes,
+        ),
         draws=board.draws,
         seed=board.seed,
-        changes=changes,
-        notes=notes,
-        settings=_of_all(parts, "settings", board.run_names),
-        judges=_of_all(parts, "asked", board.run_names),
-        measured={name: how for part in parts for name, how in part.get("measured", {}).items()},
         refusals=results[0].refusals,
-        seeds={model.name: results[model.run].seeds[model.of_run] for model in board.models},
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from refbench.analysis.agree.rows import agreement_rows
-from refbench.analysis.compare.runs import compare_result
 from refbench.analysis.precision.variance import Variance, variances
 from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
@@ -29,7 +28,7 @@ def compare_chunk(board: Board) -> CompareChunk:
     limits: list[str] = list(_LIMITS)
     for protocol, judge in _families(board):
         try:
-            found = compare_result(board.result, protocol, judge, draws=board.draws, seed=board.seed)
+            found = board.result.compare(protocol=protocol, judges=[judge], draws=board.draws, seed=board.seed)
         except RefBenchError as error:
             limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
             continue

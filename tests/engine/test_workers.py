@@ -275,7 +275,7 @@ def test_stopping_early_ends_workers_that_hang(how: str) -> None:
 
 
 def test_a_worker_that_hangs_is_killed_and_its_row_alone_is_late() -> None:
-    work = task(isolated=True, chunk=2, timeout=1.0, resources=Resources(workers=1))
+    work = task(isolated=True, chunk=2, timeout=3.0, resources=Resources(workers=1))
     found = outcomes(work, numbers(4, {2: "hang"}))
     assert kinds(found) == {"2": "timeout"}
     assert found["3"].value == 9

@@ -23,6 +23,7 @@ from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard, merge
 from refbench.tables.scoring import score_run
+from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 
 CASES = 5
@@ -41,14 +42,7 @@ def judge() -> Iterator[JudgeServer]:
 
 
 def marks(value: int) -> Any:
-    names = (
-        "instruction_alignment",
-        "reference_consistency",
-        "background_subject_match",
-        "physical_realism",
-        "visual_quality",
-    )
-    return lambda text: json.dumps(dict.fromkeys(names, value))
+    return lambda text: json.dumps(dict.fromkeys(FIVE, value))
 
 
 def lay_out(root: Path) -> Path:

@@ -18,15 +18,16 @@ from refbench.calls import Budget
 from refbench.case import Case, Picture, Request
 from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async
-from refbench.engine.generating import Studio
+from refbench.engine.generating import GeneratingRun
+from refbench.engine.options import RunOptions
 from refbench.engine.progress import Progress
-from refbench.engine.recorder import Recorder
 from refbench.failure import Failure
 from refbench.models.model import Painted, Traits
 from refbench.output import painting
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.runs import Run
+from refbench.runs.ledger import Recorder
 from refbench.tables.scoring import score_run
 from support.judge_server import JudgeServer
 from support.painters import Painter, paint
@@ -59,12 +60,12 @@ def make(
     async def work() -> dict[str, Any]:
         run = Run.create(root / "run", "mine", cases.cases, settings={})
         with run.writer() as writer, Recorder(writer) as recorder:
-            studio = Studio(
+            generating = GeneratingRun(
                 run, cases, recorder, Budget.parse(budget, run.spent_usd()), Progress(), 3, frozenset(retry)
             )
-            studio.open([painter])
-            studio.note()
-            found = await asyncio.gather(*(studio.outputs(case, painter) for case in cases.cases))
+            generating.open([painter])
+            generating.note()
+            found = await asyncio.gather(*(generating.outputs(case, painter) for case in cases.cases))
             return {case.id: what for case, what in zip(cases.cases, found, strict=True)}
 
     return asyncio.run(work())
@@ -239,7 +240,7 @@ def test_generating_first_and_scoring_later_makes_nothing_twice(tmp_path: Path) 
     (tmp_path / "mine.py").write_text(BENCH)
     first, later = Painter(name="A", refuses="paint 3"), Painter(name="A")
     arguments: dict[str, Any] = {"data": tmp_path / "data", "out": tmp_path / "run"}
-    made = asyncio.run(generate_async(str(tmp_path / "mine.py"), models=[first], **arguments))
+    made = asyncio.run(generate_async(RunOptions(benchmark=str(tmp_path / "mine.py"), models=[first], **arguments)))
     assert (made.there, made.failed) == (4, {"refused": 1})
     result = evaluate(str(tmp_path / "mine.py"), models=[later], **arguments).result
     assert later.asked == []

@@ -11,7 +11,7 @@ from refbench.output import Output
 from refbench.record import Record, RefBenchError
 from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
-from refbench.runs.ledger import SEEDS
+from refbench.runs.ledger import SEEDS, LedgerWriter
 from refbench.runs.reading import (
     acts_on_record,
     all_retirements,
@@ -42,6 +42,43 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
     runs = [Run.open(path) for path in sources]
     if not runs:
         raise RefBenchError("merge needs at least one run to read")
+    _must_be_alike(runs)
+    first = runs[0]
+    kept = {path.name: path.read_text("utf-8") for path in sorted((first.path / "benchmark").glob("*"))}
+    target = Run.create(
+        out,
+        first.info.benchmark,
+        first.cases(AnyCase),
+        subset=first.info.subset,
+        settings=first.info.settings,
+        keep=kept,
+        code=first.info.code,
+    )
+    ledgers = [ledger for run in runs for ledger in run.ledgers()]
+    counts = {"new": 0, "known": 0, "conflict": 0}
+    _must_agree([*runs, target])
+    with target.writer() as writer:
+        _take_retirements(writer, ledgers, target)
+        writer.learn(acts_on_record(target.ledgers()))
+        for purpose, evidence, recorded in standing_evidence(ledgers):
+            counts[writer.add(evidence, purpose, recorded=recorded)] += 1
+        here = {_place(output): output for output in target.outputs()}
+        for output, recorded in standing_outputs(ledgers):
+            before = here.get(_place(output))
+            if before is None or (before.failure is not None and output.failure is None):
+                writer.add_output(output, recorded=recorded)
+            elif output.failure is None and before.pictures != output.pictures:
+                counts["conflict"] += 1
+        for run in runs:
+            _copy_blobs(run, target)
+            _take_notes(writer, run)
+    take_over(target, runs)
+    conflicts = counts["conflict"] + disagreements(ledgers)
+    return MergeReport(new=counts["new"], known=counts["known"], conflicts=conflicts)
+
+
+def _must_be_alike(runs: Sequence[Run]) -> None:
+    """Refuses runs of other cases, settings or code: one table of both would mix two questions."""
     first = runs[0]
     for other in runs[1:]:
         if (other.info.benchmark, other.info.cases) != (first.info.benchmark, first.info.cases):
@@ -60,53 +97,30 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
                 f"{other.path} and {first.path} were begun with other code of the benchmark ({other.info.code} and "
                 f"{first.info.code}): judge one of them again"
             )
-    kept = {path.name: path.read_text("utf-8") for path in sorted((first.path / "benchmark").glob("*"))}
-    target = Run.create(
-        out,
-        first.info.benchmark,
-        first.cases(AnyCase),
-        subset=first.info.subset,
-        settings=first.info.settings,
-        keep=kept,
-        code=first.info.code,
-    )
-    ledgers = [ledger for run in runs for ledger in run.ledgers()]
-    counts = {"new": 0, "known": 0, "conflict": 0}
-    _must_agree([*runs, target])
-    with target.writer() as writer:
-        # First, so that what was retired in one run gives way in all, and stays in the account of what was paid.
-        there = set(all_retirements(target.ledgers()))
-        for row in all_retirements(ledgers):
-            if row not in there:
-                what, digest, recorded, why = row
-                writer.retire(what, digest, why, recorded)
-        for evidence, recorded in retired_evidence(ledgers):
-            writer.keep(evidence, recorded)
-        writer.commit()
-        writer.learn(acts_on_record(target.ledgers()))
-        for purpose, evidence, recorded in standing_evidence(ledgers):
-            counts[writer.add(evidence, purpose, recorded=recorded)] += 1
-        here = {_place(output): output for output in target.outputs()}
-        for output, recorded in standing_outputs(ledgers):
-            before = here.get(_place(output))
-            if before is None or (before.failure is not None and output.failure is None):
-                writer.add_output(output, recorded=recorded)
-            elif output.failure is None and before.pictures != output.pictures:
-                counts["conflict"] += 1
-        for run in runs:
-            _copy_blobs(run, target)
-            for picture in run.pictures():
-                writer.know(picture)
-            for name, value in run.notes("").items():
-                if name.startswith(SEEDS):
-                    writer.note_seeds(name.removeprefix(SEEDS), int(value))
-                elif name not in _OF_ONE_LEDGER:
-                    writer.note(name, value)
-            if run.ledgers():
-                writer.want(run.wanted())
-    take_over(target, runs)
-    conflicts = counts["conflict"] + disagreements(ledgers)
-    return MergeReport(new=counts["new"], known=counts["known"], conflicts=conflicts)
+
+
+def _take_retirements(writer: LedgerWriter, ledgers: Sequence[Path], target: Run) -> None:
+    """First, so that what was retired in one run gives way in all, and stays in the account of what was paid."""
+    there = set(all_retirements(target.ledgers()))
+    for row in all_retirements(ledgers):
+        if row not in there:
+            what, digest, recorded, why = row
+            writer.retire(what, digest, why, recorded)
+    for evidence, recorded in retired_evidence(ledgers):
+        writer.keep(evidence, recorded)
+    writer.commit()
+
+
+def _take_notes(writer: LedgerWriter, run: Run) -> None:
+    for picture in run.pictures():
+        writer.know(picture)
+    for name, value in run.notes("").items():
+        if name.startswith(SEEDS):
+            writer.note_seeds(name.removeprefix(SEEDS), int(value))
+        elif name not in _OF_ONE_LEDGER:
+            writer.note(name, value)
+    if run.ledgers():
+        writer.want(run.wanted())
 
 
 def _must_agree(runs: Sequence[Run]) -> None:

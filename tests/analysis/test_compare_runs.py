@@ -11,7 +11,7 @@ import pytest
 
 import refbench
 from refbench.analysis.compare import Comparison
-from refbench.analysis.compare.runs import compare, compare_result, split_operand
+from refbench.analysis.compare.runs import compare, split_operand
 from refbench.cli.app import app, main
 from refbench.cli.compare import compare_command
 from refbench.output import Output, StoredPicture
@@ -48,7 +48,7 @@ def test_a_run_and_two_models_of_it_are_the_same_comparison_as_of_the_result(run
     assert (turned.first, turned.second) == ("beta", "alpha")
     result = score_run(run, draws=0)
     assert result.compare("alpha", "beta", draws=DRAWS) == whole
-    assert compare_result(result, "corrected", "gpt-4o", draws=DRAWS) == whole
+    assert result.compare(protocol="corrected", judges=["gpt-4o"], draws=DRAWS) == whole
     table = {
         model: result.value(model=model, metric="avg", protocol="corrected", level="overall") or 0
         for model in ("alpha", "beta")

@@ -1,0 +1,249 @@
+"""The options of a run, declared once: the command line, experiment files (TOML) and `refbench.evaluate` all fill the
+same record, with the same names, types and defaults."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+
+from refbench.failure import KINDS
+from refbench.record import Record, RefBenchError
+from refbench.runs.run import Shard
+
+if TYPE_CHECKING:
+    from refbench.chat.vlm import VLM
+    from refbench.models.model import ImageModel
+    from refbench.specs import Spec
+
+    Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
+    """Specs or models; or, by name, specs without one, models, and functions that paint."""
+    Judges: TypeAlias = Sequence[str | Spec | VLM] | Mapping[str, str | Spec | VLM | Callable[..., Any]]
+    """Specs or VLMs; or, by name, specs without one, VLMs, and functions from a prompt to a reply."""
+
+Protocol: TypeAlias = Literal["paper", "corrected", "both"]
+Engine: TypeAlias = Literal["embedded", "ray"]
+Dtype: TypeAlias = Literal["float32", "bfloat16"]
+Refusals: TypeAlias = Literal["conditional", "worst", "worst,unsupported"]
+
+WHAT, JUDGE, LIMITS, WHERE, OUTPUT = "What to run", "Judge", "Limits", "Where", "Output"
+"""The groups in which `refbench run --help` shows them."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How the command line shows a field: its group, its help, and its flag where that is not the field's name."""
+
+    group: str
+    help: str
+    name: str = ""
+    typed: Any = None
+    """What the command line reads, where the field takes more than text."""
+
+
+def _texts(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    """Names one by one or with commas between."""
+    if not isinstance(value, str | list | tuple) or not all(isinstance(text, str) for text in value):
+        return value
+    return [name.strip() for text in _texts(value) for name in text.split(",") if name.strip()]
+
+
+def _kinds(values: Sequence[str]) -> Sequence[str]:
+    for kind in values:
+        if kind not in KINDS:
+            raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
+    return values
+
+
+def _shard(value: Any) -> Any:
+    return Shard.parse(value) if isinstance(value, str) else value
+
+
+def _settings(value: Any) -> Any:
+    """TOML's true is yes, numbers are written out."""
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: ("yes" if one else "no") if isinstance(one, bool) else str(one) if isinstance(one, int | float) else one
+        for key, one in value.items()
+    }
+
+
+Strings: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+
+
+class RunOptions(Record):
+    """What to run, by whom it is judged, how far, where, and how it is tabled."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    benchmark: Annotated[
+        str,
+        Flag(
+            WHAT,
+            "Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
+            "(.toml) that says all this and what follows; options given here come first",
+        ),
+    ]
+    models: Annotated[
+        Any,
+        PlainValidator(lambda value: value),
+        Flag(
+            WHAT, "[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models",
+            "--model", list[str],
+        ),
+    ] = ()  # fmt: skip
+    out: Annotated[Path | None, Flag(WHAT, "Run directory; the same command resumes it")] = None
+    data: Annotated[Path | None, Flag(WHAT, "Directory of the official data; default $REFBENCH_DATA/NAME")] = None
+    subset: Annotated[str | None, Flag(WHAT, "Only the cases of a named subset, for example paper874")] = None
+    metrics: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", "", list[str]),
+    ] = ()
+    seeds: Annotated[int, Field(ge=1), Flag(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
+    replace: Annotated[
+        bool, Flag(WHAT, "Outputs of a folder that changed take the place of those on record, which are retired")
+    ] = False
+
+    judges: Annotated[
+        Any,
+        PlainValidator(lambda value: value),
+        Flag(
+            JUDGE, "[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel",
+            "--judge", list[str],
+        ),
+    ] = ()  # fmt: skip
+    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
+    rubric: Annotated[
+        str | None, Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
+    ] = None  # fmt: skip
+    settings: Annotated[
+        Mapping[str, str],
+        BeforeValidator(_settings),
+        Flag(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", list[str]),
+    ] = {}
+    repair: bool = True
+    """Ask once more, quoting the reply, where a reply could not be read."""
+    batch: Annotated[bool, Flag(JUDGE, "Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False
+    wait: bool = True
+    """With `batch`: stay until the results are there; else a later command collects them."""
+
+    limit: Annotated[int | None, Field(ge=0), Flag(LIMITS, "Only the first N cases of the fair order")] = None
+    shard: Annotated[
+        Shard | None,
+        BeforeValidator(_shard),
+        Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", "", str),
+    ] = None
+    budget: Annotated[str | None, Flag(LIMITS, "Most that the run may cost, for example 5usd")] = None
+    retry: Annotated[
+        Strings,
+        AfterValidator(_kinds),
+        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", "", list[str]),
+    ] = ()
+    concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
+    generate_concurrency: Annotated[int, Flag(LIMITS, "Most pictures of a model in the making")] = 8
+    timeout: Annotated[float, Flag(LIMITS, "Seconds to wait for a reply")] = 180.0
+
+    device: Annotated[
+        str, Flag(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
+    ] = "cpu"  # fmt: skip
+    dtype: Annotated[Dtype, Flag(WHERE, "Numbers of large networks, recorded")] = "float32"
+    engine: Annotated[
+        Engine,
+        Flag(WHERE, "Where metrics, local models and local judges run: on this machine, or on a Ray cluster's nodes"),
+    ] = "embedded"
+    address: Annotated[
+        str | None,
+        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine"),
+    ] = None
+
+    protocol: Annotated[Protocol, Flag(OUTPUT, "Which numbers to give")] = "both"
+    refusals: Annotated[
+        Refusals,
+        Flag(
+            OUTPUT,
+            "How a model's own failures (it refused, gave no picture) count: left out, with bounds beside; as the "
+            "worst value; or requests it cannot take as the worst value too",
+        ),
+    ] = "conditional"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], where: str = "") -> RunOptions:
+        """The record, checked: every mistake is one sentence that names the option (and the file it is in)."""
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            message = first["msg"].removeprefix("Input should be ")
+            raise RefBenchError(f"{where}{key}: it should be {message}, not {first['input']!r}") from error
+
+    @classmethod
+    def from_file(cls, path: Path, given: Mapping[str, Any]) -> RunOptions:
+        """An experiment file, whose keys are the names of these options; what is `given` comes first."""
+        written = read_experiment(path)
+        if "benchmark" not in written:
+            raise RefBenchError(f'{path}: benchmark is missing: add benchmark = "NAME"')
+        settings = {**written.get("settings", {}), **given.get("settings", {})}
+        return cls.of({**written, **given, "settings": settings}, f"{path}: ")
+
+    @property
+    def run_directory(self) -> Path:
+        if self.out is None:
+            raise RefBenchError("give --out DIR, the directory that the run is kept in")
+        return self.out
+
+
+def flags() -> Iterator[tuple[str, Flag]]:
+    """The fields that the command line has, with how it shows them."""
+    for name, field in RunOptions.model_fields.items():
+        for shown in field.metadata:
+            if isinstance(shown, Flag):
+                yield name, shown
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """What an experiment file says, checked. Paths are relative to where the command is run."""
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RefBenchError(f"{path} is no TOML: {error}") from error
+    known = RunOptions.model_fields
+    for key in written:
+        if key not in known:
+            alike = {"name": "benchmark", "cases": "benchmark", "model": "models", "judge": "judges", "set": "settings"}
+            near = [alike[key]] if key in alike else difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise RefBenchError(f"{path}: {key}: there is no such key: {hint}")
+    for key in {"models", "judges"} & set(written):
+        written[key] = _written_specs(written[key], f"{path}: {key}")
+    RunOptions.of({"benchmark": "", **written}, f"{path}: ")
+    return written
+
+
+def _written_specs(written: Any, where: str) -> list[Spec]:
+    """Specs in one line or as tables; a list of them, or by name."""
+    from refbench.specs import Spec
+
+    if isinstance(written, dict):
+        named = [(name, f"{where}.{name}", spec) for name, spec in written.items()]
+    elif isinstance(written, list):
+        named = [("", f"{where}[{number}]", spec) for number, spec in enumerate(written)]
+    else:
+        raise RefBenchError(f"{where}: it should be a list of specs, or a table of them by name")
+    for _, place, spec in named:
+        if not isinstance(spec, str | dict):
+            raise RefBenchError(f"{place}: give a spec in one line, or a table with kind = ...")
+    return [Spec.read(spec, place, name) for name, place, spec in named]
