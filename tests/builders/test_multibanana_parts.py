@@ -30,14 +30,14 @@ from refbench.builders.multibanana.classify import (
     tags_of,
 )
 from refbench.builders.multibanana.filters import (
-    Eyes,
     Filter,
+    FilterNetworks,
     Filters,
-    Seen,
-    SeenObject,
+    ObjectFigures,
+    PictureFigures,
+    choose_networks,
     load_filters,
-    look,
-    open_eyes,
+    measure,
     picture_fault,
 )
 from refbench.builders.multibanana.pictures import PoolPicture, grids, wishes
@@ -101,8 +101,10 @@ def test_the_shipped_filters_are_the_papers_numbers() -> None:
 def test_a_picture_is_left_out_for_the_figure_that_is_outside(seen: dict[str, Any], said: str | None) -> None:
     told = dict(seen)
     if "objects" in told:
-        told["objects"] = tuple(SeenObject(label=n, sure=0.9, box=b, mask=m, name=c) for n, b, m, c in seen["objects"])
-    fault = picture_fault(Seen.model_validate({"size": 1024, **told}), load_filters())
+        told["objects"] = tuple(
+            ObjectFigures(label=n, sure=0.9, box=b, mask=m, name=c) for n, b, m, c in seen["objects"]
+        )
+    fault = picture_fault(PictureFigures.model_validate({"size": 1024, **told}), load_filters())
     assert (fault[0] if fault else None) == said
 
 
@@ -111,7 +113,7 @@ def test_a_users_filters_stand_in_place_of_ours_field_by_field(tmp_path: Path) -
     path.write_text("[size]\nleast = 64\n[unsafe]\nuse = false\n")
     found = load_filters(path)
     assert (found["size"].least, found["unsafe"].use, found["unsafe"].most) == (64, False, 0.8)
-    assert picture_fault(Seen(size=100, unsafe=1.0), found) is None
+    assert picture_fault(PictureFigures(size=100, unsafe=1.0), found) is None
     for text, said in [
         ("[colour]\nleast = 1", "colour is no table of a filter"),
         ("[size]\nleast = 'x'", "size.least"),
@@ -147,9 +149,9 @@ class Drawing:
         angle = np.radians(self.degrees if isinstance(one, str) else 0.0)
         return {"vector": np.array([np.cos(angle), np.sin(angle)]) * (3.0 if isinstance(one, str) else 1.0)}
 
-    def eyes(self, **more: Filter) -> Eyes:
+    def predictors(self, **more: Filter) -> FilterNetworks:
         chosen = {"object": "detector", "object_mask": "mask", "object_name": "clip"}
-        return Eyes({**load_filters(), **more}, chosen, {}, load=self.load)
+        return FilterNetworks({**load_filters(), **more}, chosen, {}, load=self.load)
 
 
 def drawn(tmp_path: Path) -> PoolPicture:
@@ -161,34 +163,34 @@ def drawn(tmp_path: Path) -> PoolPicture:
 
 
 def test_the_figures_of_an_object_are_shares_of_picture_and_box_and_a_cosine(tmp_path: Path) -> None:
-    eyes = Drawing([(10.0, 25.0, 50.0, 75.0)]).eyes()
-    (seen,) = look(drawn(tmp_path), eyes).objects or ()
+    predictors = Drawing([(10.0, 25.0, 50.0, 75.0)]).predictors()
+    (seen,) = measure(drawn(tmp_path), predictors).objects or ()
     assert seen.box == pytest.approx(40 * 50 / (200 * 100))
     assert seen.mask == pytest.approx(0.5)
     assert seen.name == pytest.approx(100 * np.cos(np.radians(60)))
-    assert seen.fault(eyes.filters)[1] == ""
-    (crossed,) = look(drawn(tmp_path), Drawing([(10.0, 25.0, 50.0, 75.0)], degrees=80).eyes()).objects or ()
-    assert crossed.fault(eyes.filters)[1] == "object name below 20"
+    assert seen.fault(predictors.filters)[1] == ""
+    (crossed,) = measure(drawn(tmp_path), Drawing([(10.0, 25.0, 50.0, 75.0)], degrees=80).predictors()).objects or ()
+    assert crossed.fault(predictors.filters)[1] == "object name below 20"
 
 
 def test_a_small_box_is_not_looked_at_closely_and_the_first_that_passes_is_enough(tmp_path: Path) -> None:
     networks = Drawing([(0, 0, 5, 5), (100, 0, 150, 100), (10, 25, 30, 75), (10, 25, 30, 75)])
-    seen = look(drawn(tmp_path), networks.eyes()).objects or ()
+    seen = measure(drawn(tmp_path), networks.predictors()).objects or ()
     assert [one.mask for one in seen] == [None, 0.0, 1.0]
     assert networks.asked.count("mask") == 2
-    assert picture_fault(Seen(size=1024, objects=seen), load_filters()) is None
-    none = look(drawn(tmp_path), Drawing([]).eyes())
+    assert picture_fault(PictureFigures(size=1024, objects=seen), load_filters()) is None
+    none = measure(drawn(tmp_path), Drawing([]).predictors())
     assert none.scenery_only
-    assert not Seen(size=1024).scenery_only, "without a detector nobody says that there is nothing"
+    assert not PictureFigures(size=1024).scenery_only, "without a detector nobody says that there is nothing"
 
 
 def test_filters_without_a_network_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REFBENCH_WEIGHTS", str(tmp_path))
-    eyes = open_eyes(load_filters())
-    assert set(eyes.missing) >= {"unsafe", "object"}
-    assert "refbench fetch" in eyes.missing["unsafe"] or "pip install" in eyes.missing["unsafe"]
-    assert not {"object_mask", "object_name"} & set(eyes.chosen), "nothing is found whose mask could be looked at"
-    assert look(drawn(tmp_path), Eyes(eyes.filters, {}, {})) == Seen(size=200)
+    predictors = choose_networks(load_filters())
+    assert set(predictors.missing) >= {"unsafe", "object"}
+    assert "refbench fetch" in predictors.missing["unsafe"] or "pip install" in predictors.missing["unsafe"]
+    assert not {"object_mask", "object_name"} & set(predictors.chosen), "nothing is found whose mask could be looked at"
+    assert measure(drawn(tmp_path), FilterNetworks(predictors.filters, {}, {})) == PictureFigures(size=200)
 
 
 # --- replies -------------------------------------------------------------------------------------------------

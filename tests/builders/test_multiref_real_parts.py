@@ -38,7 +38,7 @@ def plain(name: str) -> SourcePicture:
     return SourcePicture(name, name, Path(name), ".png", (80, 72), name, 0)
 
 
-REQUEST = EditRequest(7, "line 2", "swap them {tokens} pls", (plain("a"), plain("b")), (plain("y"), plain("z")))
+REQUEST = EditRequest(7, "swap them {tokens} pls", (plain("a"), plain("b")), (plain("y"), plain("z")))
 GOOD = "Edit image <image1> by putting the hat of <image2> on the dog."
 
 # --- instructions --------------------------------------------------------------------------------------------

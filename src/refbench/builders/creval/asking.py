@@ -36,19 +36,17 @@ SHORTEST, LONGEST = 8, 250
 _QUESTION_WORDS = (4, 60)
 
 _TWO_IN_ONE = re.compile(
-    r"(?:,|;)\s*(?:and|or)\s+(?:is|are|does|do|did|has|have|can|was|were)\b|\band\s+(?:is|are|does|do|did)\s+the\b",
-    re.IGNORECASE,
+    r"(?i)(?:,|;)\s*(?:and|or)\s+(?:is|are|does|do|did|has|have|can|was|were)\b|\band\s+(?:is|are|does|do|did)\s+the\b"
 )
 _LEAK = re.compile(
-    r"\byes\b|\b(?:correct|right|expected|reference) answer\b|\banswer(?:ed)? (?:is|should|must)\b|"
+    r"(?i)\byes\b|\b(?:correct|right|expected|reference) answer\b|\banswer(?:ed)? (?:is|should|must)\b|"
     r",\s*(?:right|correct|true|yes|no|agreed?)\s*\?$|"
-    r"\b(?:is|are|does|do|has|have)n['’]t (?:it|they|he|she|that|this)\s*\?$",
-    re.IGNORECASE,
+    r"\b(?:is|are|does|do|has|have)n['’]t (?:it|they|he|she|that|this)\s*\?$"
 )
 _NOT_SHOWN = re.compile(
-    r"\b(?:instructions?|instructed|prompt(?:ed|s)?|as (?:requested|asked|described|specified|required|told|intended)|"
-    r"requested|(?:the )?(?:user|writer)(?:'s|’s)? (?:request|wish|wants?))\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:instructions?|instructed|prompt(?:ed|s)?|"
+    r"as (?:requested|asked|described|specified|required|told|intended)|requested|"
+    r"(?:the )?(?:user|writer)(?:'s|’s)? (?:request|wish|wants?))\b"
 )
 _OUR_TALK = re.compile(
     r"\b(?:as an ai|json|this dimension|the rules above|image[ _]?\d|<image|image (?:a|b)\b|input image)", re.I

@@ -27,8 +27,9 @@ class Dimension:
     name: str
     definition: str
     examples: tuple[str, ...]
+    """Ours."""
     theirs: tuple[str, ...] = ()
-    """Examples of the user."""
+    """The user's."""
 
     def shown(self, seed: int, stem: str) -> tuple[str, ...]:
         """The examples for one picture: some of the user's, in an order of the picture's own, then ours."""

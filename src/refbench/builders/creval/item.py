@@ -10,11 +10,6 @@ from refbench.builders.kit.dropped import Subject
 from refbench.builders.kit.pictures import SourcePicture
 from refbench.record import Record
 
-LEAST = 5
-"""Questions for each metric that the paper promises."""
-MOST = 9
-"""The released reader takes "Q10" for "Q1" where Q1 is missing; with nine questions there is no Q10."""
-
 
 @dataclass(frozen=True)
 class Planned:
@@ -45,6 +40,12 @@ class Questions(Record):
     questions: tuple[ItemQuestion, ...]
     flagged: tuple[str, ...] = ()
     """Those that cannot tell an edit from none, where they were kept all the same."""
+
+
+LEAST = 5
+"""Questions for each metric that the paper promises."""
+MOST = 9
+"""The released reader takes "Q10" for "Q1" where Q1 is missing; with nine questions there is no Q10."""
 
 
 @dataclass(frozen=True)

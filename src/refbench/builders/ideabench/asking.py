@@ -36,9 +36,8 @@ _QUESTION = (4, 70)
 _STANDARD = (2, 80)
 
 _TASTE = re.compile(
-    r"\b(?:beautiful(?:ly)?|pretty|attractive(?:ly)?|appealing|pleasing|nice(?:ly)?|impressive|stunning|elegant(?:ly)?|"
-    r"interesting|creative(?:ly)?)\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:beautiful(?:ly)?|pretty|attractive(?:ly)?|appealing|pleasing|nice(?:ly)?|impressive|stunning|elegant(?:ly)?|"
+    r"interesting|creative(?:ly)?)\b"
 )
 _HALVES = re.compile(
     r"\b(?:half (?:a )?points?|0\.5|partial(?:ly)? credit|between 0 and 1|[2-9] points)\b", re.IGNORECASE

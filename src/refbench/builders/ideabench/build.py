@@ -6,7 +6,6 @@ it is, for the next run.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,11 +42,7 @@ async def build(settings: IdeaBenchSettings, show: Show | None = None) -> BuildR
     """Make an IDEA-Bench of the tasks in the source. The same call again resumes; the same replies give the same
     files."""
     async with started(BUILDER, settings, show) as work:
-        tasks, work.pictures = await asyncio.to_thread(read_tasks, settings, work.dropped)
-        if not tasks:
-            first = next(iter(work.dropped))
-            raise RefBenchError(f"{settings.source} holds no task that can be used; {first.id}: {first.detail}")
-        work.wanted = min(settings.size or len(tasks), len(tasks))
+        tasks = await work.plans(read_tasks)
         maker = Maker(work)
         await work.rounds(dealt(tasks, settings.seed), maker.make, maker.admit)
         return ship(work, await maker.rephrased())

@@ -73,12 +73,13 @@ class GradedQuestion(Record):
 
 @dataclass(frozen=True)
 class Item:
-    """One case of the dataset. `questions` are the written ones: six, or five behind the count."""
+    """One case of the dataset."""
 
     task: DesignTask
     instruction: str
     capabilities: tuple[str, ...]
     questions: tuple[GradedQuestion, ...]
+    """The written ones: six, or five behind the count."""
     problem: str = ""
     """What the checker has against it: then it is not shipped, but offered for review."""
 

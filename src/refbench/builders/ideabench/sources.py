@@ -22,7 +22,6 @@ from refbench.builders.kit.replies import words
 from refbench.builders.kit.sources import (
     SourceRow,
     named_cells,
-    number_of,
     pictures_in,
     plain_pictures,
     read_rows,
@@ -56,7 +55,7 @@ def read_tasks(settings: IdeaBenchSettings, dropped: DroppedItems) -> tuple[list
         raise RefBenchError(
             f"{settings.source} holds no task: give a line for each, with the columns task and instruction"
         )
-    names = sorted({name for row in rows for name in several(row.cells["pictures"])})
+    names = sorted({name for row in rows for name in row.texts("pictures")})
     pictures = plain_pictures(root, names, settings.work_folder / "pictures")
     tasks: list[tuple[str, DesignTask]] = []
     seen: dict[tuple[Any, ...], str] = {}
@@ -85,17 +84,17 @@ def _task(row: SourceRow, known: Mapping[str, SourcePicture | str]) -> DesignTas
     """The task, or the reason and detail of why it cannot be one; its id is given later."""
     if row.wrong:
         return "unreadable", row.wrong
-    cells, said = row.cells, row.cells["outputs"]
-    outputs = 1 if said is None else number_of(said, 4)
+    said, uid = row.cells["outputs"], row.cells["uid"]
+    outputs = 1 if said is None else row.number("outputs", 4)
     if outputs is None:
         said = str(said).strip()[:40]
         return "unreadable", f"how many pictures are to be delivered is {said!r}, which is no number"
-    name, instruction, keywords = text_of(cells["task"]), text_of(cells["instruction"]), several(cells["keywords"])
+    name, instruction, keywords = row.text("task"), row.text("instruction"), row.texts("keywords")
     if not slug_of(name):
         return "no task", "it does not say which task it is (column task, or the name of the folder)"
     if wrong := mark_fault(name):
         return "no task", wrong
-    pictures = [known[path] for path in several(cells["pictures"])]
+    pictures = [known[path] for path in row.texts("pictures")]
     if unusable := [picture for picture in pictures if isinstance(picture, str)]:
         return "unusable picture", unusable[0]
     if not instruction and not keywords and not pictures:
@@ -104,7 +103,6 @@ def _task(row: SourceRow, known: Mapping[str, SourcePicture | str]) -> DesignTas
         return "unusable instruction", wrong
     if not 1 <= outputs <= MOST_OUTPUTS:
         return "outputs", f"{outputs} pictures are to be delivered, not 1 to {MOST_OUTPUTS}"
-    uid = cells["uid"]
     return DesignTask(
         id="",
         slug=slug_of(name),

@@ -28,6 +28,7 @@ from refbench.chat import ChatRequest
 from refbench.chat.build import make_vlm
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
+from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of
 
 BLOCK = 32
@@ -60,9 +61,8 @@ class Builder:
     """What a builder says of itself."""
 
     name: str
-    """The command, and the mark in a folder that is its own."""
     benchmark: str
-    """The name that `refbench check` knows its datasets by."""
+    """The command, which also marks a folder as its own, and what `refbench check` knows its datasets by."""
     stages: tuple[str, ...]
     """What an item goes through, in the order in which dropped.jsonl lists them."""
     places: tuple[str, ...]
@@ -151,6 +151,17 @@ class Work(Generic[Settings, Item]):
             self.stopped = "budget"
         elif 2 * len(failed) > len(told):
             self.stopped = "unreachable"
+
+    async def plans(self, read: Callable[[Settings, DroppedItems], tuple[list[Planned], Path]]) -> list[Planned]:
+        """What the source gives to make items of, all of them wanted unless the settings say how many."""
+        planned, self.pictures = await asyncio.to_thread(read, self.settings, self.dropped)
+        if not planned:
+            first = next(iter(self.dropped))
+            raise RefBenchError(
+                f"{self.settings.source} holds no {first.what} that can be used; {first.id}: {first.detail}"
+            )
+        self.wanted = min(self.settings.size or len(planned), len(planned))
+        return planned
 
     async def rounds(
         self,

@@ -130,16 +130,20 @@ def _untouched(path: Path) -> bool:
     return all(isinstance(r, dict) and not (r.get("decision") or r.get("edit") or r.get("comment")) for r in said)
 
 
-def json_list(value: Any, where: str, what: str = "the questions") -> list[Any]:
-    """A list that a person wrote, also as the JSON in a cell of a CSV file."""
+def json_list(value: Any, where: str) -> list[Any]:
+    """A list of questions that a person wrote, also as the JSON in a cell of a CSV file."""
     if isinstance(value, str):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{where}: write {what} as a JSON list ({error})") from error
-    if not isinstance(value, list):
-        raise RefBenchError(f"{where}: write {what} as a list")
-    return value
+        value = _parsed(value, f"{where}: write the questions as a JSON list")
+    if isinstance(value, list):
+        return value
+    raise RefBenchError(f"{where}: write the questions as a list")
+
+
+def _parsed(text: str, wrong: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise RefBenchError(f"{wrong} ({error})") from error
 
 
 _OURS = frozenset({"id", "decision", "comment", "edit", "seen"})
@@ -147,12 +151,7 @@ _OURS = frozenset({"id", "decision", "comment", "edit", "seen"})
 
 def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{path}, line {number} is no JSON: {error}") from error
+        row = _parsed(line, f"{path}, line {number} is no JSON") if line.strip() else {}
         if not isinstance(row, dict):
             raise RefBenchError(f"{path}, line {number} is no JSON object")
         if row.get("decision"):  # what nobody has decided yet is no decision

@@ -29,6 +29,20 @@ class SourceRow:
     cells: Mapping[str, Any]
     wrong: str = ""
 
+    def text(self, name: str) -> str:
+        """Text as it is, without what no encoder takes; empty for anything else."""
+        return text_of(self.cells[name])
+
+    def texts(self, name: str) -> list[str]:
+        """Several texts: a list, or in a CSV file one text with `;` between them."""
+        return several(self.cells[name])
+
+    def number(self, name: str, digits: int) -> int | None:
+        """The whole number, of at most so many digits; None where it is none."""
+        value, text = self.cells[name], str(self.cells[name]).strip()
+        plain = text.isascii() and text.isdecimal() and len(text) <= digits and not isinstance(value, bool)
+        return int(text) if plain else None
+
 
 def read_rows(
     source: Path,
@@ -62,14 +76,6 @@ def named_cells(cells: Mapping[str, Any], spellings: Mapping[str, Sequence[str]]
 def text_of(value: Any) -> str:
     """Text as it is, without what no encoder takes; empty for anything else."""
     return clean_text(value).strip() if isinstance(value, str) else ""
-
-
-def number_of(value: Any, digits: int) -> int | None:
-    """The whole number in a cell, of at most so many digits; None where it is none."""
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or len(text) > digits:
-        return None
-    return int(text)
 
 
 def several(value: Any) -> list[str]:

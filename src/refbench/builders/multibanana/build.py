@@ -21,19 +21,17 @@ from refbench.builders.kit.flow import BLOCK, Builder, Show, Work, started, toge
 from refbench.builders.kit.replies import line
 from refbench.builders.kit.review import Decision
 from refbench.builders.kit.store import Store
-from refbench.builders.multibanana import MultiBananaSettings
-from refbench.builders.multibanana.classify import (
-    PROMPTS,
-    Look,
-    edited_look,
-    look_prompt,
-    read_look,
-    read_screen,
-    screen_prompt,
-    tags_of,
-)
+from refbench.builders.multibanana import MultiBananaSettings, classify, writing
 from refbench.builders.multibanana.dataset import Made, ship
-from refbench.builders.multibanana.filters import Eyes, Filters, Seen, figures, load_filters, open_eyes, picture_fault
+from refbench.builders.multibanana.filters import (
+    FilterNetworks,
+    Filters,
+    PictureFigures,
+    choose_networks,
+    load_filters,
+    measure_all,
+    picture_fault,
+)
 from refbench.builders.multibanana.pictures import (
     Painting,
     PoolPicture,
@@ -46,15 +44,7 @@ from refbench.builders.multibanana.pictures import (
     wishes,
 )
 from refbench.builders.multibanana.tasks import Candidate, Member, candidates, possible
-from refbench.builders.multibanana.writing import (
-    FinishedSet,
-    Written,
-    check_request,
-    instruction_fault,
-    read_check,
-    read_written,
-    write_request,
-)
+from refbench.builders.multibanana.writing import FinishedSet
 from refbench.failure import Failure
 from refbench.models import ImageModel
 from refbench.record import RefBenchError
@@ -64,7 +54,7 @@ BUILDER = Builder(
     benchmark="multibanana",
     stages=("pictures", "review", "filters", "screen", "classification", "fill", "instruction", "check"),
     places=("data",),
-    prompts=PROMPTS,
+    prompts=classify.PROMPTS,
     tokens={"screen": 1500, "look": 2000, "instruction": 3000, "check": 2000},
     roles={"checker": "writer"},
 )
@@ -81,14 +71,14 @@ async def build(
     """Make a MultiBanana of the pictures below the source. The same call again resumes; the same replies give the same
     files. `painter` fills gaps in place of the model that the settings name."""
     filters = load_filters(settings.filters)
-    eyes = open_eyes(filters, settings.device)
+    predictors = choose_networks(filters, settings.device)
     async with started(BUILDER, settings, show) as work:
         folder = settings.work_folder
         pictures = await asyncio.to_thread(user_pictures, settings.source, folder, work.dropped)
         work.wanted = settings.size
         made = Made({split: [] for split in settings.splits}, there=len(pictures))
         with Store(folder / "figures.jsonl") as store, Store(folder / "fill.jsonl") as painted:
-            stages = _Stages(work, Maker(work, filters), eyes, store, made)
+            stages = _Stages(work, Maker(work, filters), predictors, store, made)
             budget = work.interviews.budget
             budget.pay(spent_on(painted))  # one budget for the whole build
             chosen = shuffled(pictures, settings.seed, "looked at")[: max(_LEAST_LOOKED_AT, _LOOKED_AT * settings.size)]
@@ -101,7 +91,7 @@ async def build(
             await stages.write()
             store.settle()
             work.unpriced = not priced(painted)
-        return ship(work, made, eyes)
+        return ship(work, made, predictors)
 
 
 @dataclass
@@ -110,13 +100,13 @@ class _Stages:
 
     work: Work[MultiBananaSettings, FinishedSet]
     maker: Maker
-    eyes: Eyes
+    predictors: FilterNetworks
     store: Store
     made: Made
 
     async def admit(self, pictures: Sequence[PoolPicture]) -> None:
         """Filter, screen and classify; what passes joins the pool."""
-        seen = await asyncio.to_thread(figures, pictures, self.eyes, self.store, self.work.show)
+        seen = await asyncio.to_thread(measure_all, pictures, self.predictors, self.store, self.work.show)
         passing = [one for one in pictures if self.maker.passes(one, seen[one.sha256])]
         self.work.show(f"{len(passing)} of {len(pictures)} pictures pass the filters")
         for start in range(0, len(passing), BLOCK):
@@ -241,7 +231,7 @@ class Maker:
     work: Work[MultiBananaSettings, FinishedSet]
     filters: Filters
 
-    def passes(self, picture: PoolPicture, seen: Seen) -> bool:
+    def passes(self, picture: PoolPicture, seen: PictureFigures) -> bool:
         """Whether the picture passes the filters; a person's word goes before theirs."""
         decision = self.work.review.of(picture.review_id)
         if decision is not None and decision.rejected:
@@ -253,16 +243,20 @@ class Maker:
             return False
         return True
 
-    async def member(self, picture: PoolPicture, seen: Seen) -> Member | Failure:
+    async def member(self, picture: PoolPicture, seen: PictureFigures) -> Member | Failure:
         """The picture with what it shows, unless the screen rules it out."""
         work, decision = self.work, self.work.review.of(picture.review_id)
-        screened = await work.ask("checker", picture.about, "screen", [picture.path, screen_prompt()], read_screen)
+        screened = await work.ask(
+            "checker", picture.about, "screen", [picture.path, classify.screen_prompt()], classify.read_screen
+        )
         if isinstance(screened, Failure):
             if screened.transient or decision is None:
                 return work.lost(picture.subject, "screen", screened)
         elif screened[0] and decision is None:
             return work.drop(picture.subject, "screen", *screened)
-        look = await work.ask("writer", picture.about, "look", [picture.path, look_prompt()], read_look)
+        look = await work.ask(
+            "writer", picture.about, "look", [picture.path, classify.look_prompt()], classify.read_look
+        )
         if isinstance(look, Failure):
             return work.lost(picture.subject, "classification", look)
         if decision is not None and decision.edit:
@@ -275,22 +269,22 @@ class Maker:
         if decision is not None and decision.rejected:
             return work.drop(candidate.subject, "review", "rejected", decision.comment)
         edit = read_edit(decision, candidate)
-        written: Written | Failure
+        written: writing.Written | Failure
         if "instruction" in edit:
-            written = Written(instruction=edit["instruction"], thinking="Written by a person.")
+            written = writing.Written(instruction=edit["instruction"], thinking="Written by a person.")
         else:
-            parts = write_request(candidate)
-            written = await work.ask("writer", candidate.id, "instruction", parts, read_written, candidate)
+            parts = writing.write_request(candidate)
+            written = await work.ask("writer", candidate.id, "instruction", parts, writing.read_written, candidate)
         if isinstance(written, Failure):
             return work.lost(candidate.subject, "instruction", written)
-        tags = edit.get("tags", tags_of([one.look for one in candidate.references]))
+        tags = edit.get("tags", classify.tags_of([one.look for one in candidate.references]))
         # A person has looked at it: written it, or decided about this very instruction.
         if decision is not None and (
             "instruction" in edit or work.review.stands(decision, instruction=written.instruction)
         ):
             return FinishedSet(candidate, written, tags, None)
-        parts = check_request(candidate, written.instruction)
-        checked = await work.ask("checker", candidate.id, "check", parts, read_check)
+        parts = writing.check_request(candidate, written.instruction)
+        checked = await work.ask("checker", candidate.id, "check", parts, writing.read_check)
         if isinstance(checked, Failure):
             return work.lost(candidate.subject, "check", checked)
         if fault := checked.fault(self.filters):
@@ -299,9 +293,9 @@ class Maker:
         return FinishedSet(candidate, written, tags, checked)
 
 
-def _corrected(look: Look, decision: Decision) -> Look:
+def _corrected(look: classify.Look, decision: Decision) -> classify.Look:
     try:
-        return edited_look(look, decision.edit)
+        return classify.edited_look(look, decision.edit)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -314,7 +308,7 @@ def read_edit(decision: Decision | None, candidate: Candidate) -> dict[str, Any]
     found: dict[str, Any] = {}
     if decision and "instruction" in fields:
         found["instruction"] = line(fields["instruction"])
-        if wrong := instruction_fault(found["instruction"], candidate.references):
+        if wrong := writing.instruction_fault(found["instruction"], candidate.references):
             raise RefBenchError(f"{decision.where}: {wrong}")
     if decision and "tags" in fields:
         said = fields["tags"]

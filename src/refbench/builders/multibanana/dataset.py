@@ -18,7 +18,7 @@ from refbench.builders.kit.flow import Work, counted, finish, one_of_each
 from refbench.builders.kit.folder import Shipment, as_json, as_lines, put_file
 from refbench.builders.multibanana import MultiBananaSettings
 from refbench.builders.multibanana.classify import CATEGORIES
-from refbench.builders.multibanana.filters import Eyes
+from refbench.builders.multibanana.filters import FilterNetworks
 from refbench.builders.multibanana.tasks import Member, recipes_text
 from refbench.builders.multibanana.writing import FinishedSet
 
@@ -112,7 +112,7 @@ class Made:
     painter: str = ""
 
 
-def ship(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> BuildReport:
+def ship(work: Work[MultiBananaSettings, FinishedSet], made: Made, predictors: FilterNetworks) -> BuildReport:
     """Write everything, and say what was written."""
     out, name = work.settings.out, work.settings.source.resolve().name
     write_dataset(out, made.sets)
@@ -122,10 +122,10 @@ def ship(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -
         title=f"A MultiBanana of {name}",
         about=_ABOUT,
         counts=_counts(made),
-        settings=_described(work, made, eyes),
+        settings=_described(work, made, predictors),
         provenance=_provenance(name, made),
         missing=made.missing,
-        notes=_notes(work, made, eyes),
+        notes=_notes(work, made, predictors),
         samples=[
             Sample(one.id, one.written.instruction, [member.picture.path for member in one.candidate.references])
             for one in one_of_each(work.items, lambda one: one.candidate.task.group)
@@ -152,7 +152,7 @@ def _counts(made: Made) -> dict[str, int]:
     }
 
 
-def _described(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> dict[str, str]:
+def _described(work: Work[MultiBananaSettings, FinishedSet], made: Made, predictors: FilterNetworks) -> dict[str, str]:
     """Who worked on it, and the filters with what each has left out."""
     found = work.described(recipes_text())
     if made.painter:
@@ -160,13 +160,13 @@ def _described(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: E
     reasons = Counter[str]()
     for stage in ("filters", "check"):
         reasons.update(work.dropped.counts().get(stage, {}))
-    for name, one in eyes.filters.items():
+    for name, one in predictors.filters.items():
         spoken = name.replace("_", " ")
         outside = (f"{spoken} below", f"{spoken} above")
         left = sum(number for reason, number in reasons.items() if reason.startswith(outside))
-        who = f", by {eyes.chosen[name]}" if name in eyes.chosen else ""
-        said = "not run" if name in eyes.missing else one.words() + who
-        counts = one.use and name not in eyes.missing and name != "object"
+        who = f", by {predictors.chosen[name]}" if name in predictors.chosen else ""
+        said = "not run" if name in predictors.missing else one.words() + who
+        counts = one.use and name not in predictors.missing and name != "object"
         found[f"filter {spoken}"] = f"{said}: {left:,} left out" if counts else said
     return found
 
@@ -179,9 +179,9 @@ def _provenance(name: str, made: Made) -> list[str]:
     return [*lines, "from_where.csv says it of every reference, with the prompt of those that were painted"]
 
 
-def _notes(work: Work[MultiBananaSettings, FinishedSet], made: Made, eyes: Eyes) -> list[str]:
-    notes = [f"the filter {name.replace('_', ' ')} was not run: {why}." for name, why in eyes.missing.items()]
-    if eyes.chosen.get("object_mask") == "u2netp":
+def _notes(work: Work[MultiBananaSettings, FinishedSet], made: Made, predictors: FilterNetworks) -> list[str]:
+    notes = [f"the filter {name.replace('_', ' ')} was not run: {why}." for name, why in predictors.missing.items()]
+    if predictors.chosen.get("object_mask") == "u2netp":
         notes.append("masks are the salient part of each box (u2netp), not those of a segmenter that takes boxes.")
     notes += work.kinship(
         "the same model ({model}) wrote and checked: it does not see its own blind spots; give --checker."

@@ -1,4 +1,5 @@
-"""Filters: which pictures and sets are not used, as data, and what a picture's figures mean under them."""
+"""Filters: which pictures and sets are not used, as data; and the figures of pictures that they are about, measured by
+networks, each picture once however often it is built."""
 
 from __future__ import annotations
 
@@ -6,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from refbench.builders.kit.documents import read_toml
+from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
 from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.failure import Failure
@@ -55,7 +56,7 @@ class Filter(Record):
 Filters: TypeAlias = Mapping[str, Filter]
 
 
-class SeenObject(Record):
+class ObjectFigures(Record):
     """An object that a detector found; a figure is None where it was not asked for or nobody could give it."""
 
     label: str
@@ -75,13 +76,13 @@ class SeenObject(Record):
         return len(OBJECT_FILTERS), "", ""
 
 
-class Seen(Record):
+class PictureFigures(Record):
     """The figures of a picture. `objects` is None where no detector runs, empty where it finds none."""
 
     size: int
     aesthetic: float | None = None
     unsafe: float | None = None
-    objects: tuple[SeenObject, ...] | None = None
+    objects: tuple[ObjectFigures, ...] | None = None
     unmeasured: Mapping[str, str] = {}
     """Filters whose network gave no figure for this picture, and why."""
 
@@ -93,8 +94,8 @@ class Seen(Record):
 
 def load_filters(path: Path | None = None) -> Filters:
     """The shipped filters, with what a user's TOML file says of any of them in its place, field by field."""
-    shipped = resources.files("refbench.builders.multibanana").joinpath("data/filters.toml").read_text("utf-8")
-    found = {name: Filter.model_validate(said) for name, said in tomllib.loads(shipped).items()}
+    shipped = tomllib.loads(package_text("refbench.builders.multibanana", "data/filters.toml"))
+    found = {name: Filter.model_validate(said) for name, said in shipped.items()}
     if path is None:
         return found
     for name, said in read_toml(path, "--filters").items():
@@ -112,7 +113,7 @@ def load_filters(path: Path | None = None) -> Filters:
     return found
 
 
-def picture_fault(seen: Seen, filters: Filters) -> tuple[str, str] | None:
+def picture_fault(seen: PictureFigures, filters: Filters) -> tuple[str, str] | None:
     """Why a picture is not used, and the figure; None where it passes all filters that could be measured."""
     if seen.unmeasured:
         name, detail = min(seen.unmeasured.items())
@@ -127,9 +128,7 @@ def picture_fault(seen: Seen, filters: Filters) -> tuple[str, str] | None:
     return (fault, detail) if fault else None
 
 
-# Looking at pictures with networks: the figures that filters are about, each picture once however often it is built.
-#
-# Which network gives which figure is chosen at the start; a filter that none can serve here is named with the reason.
+# --- the figures -----------------------------------------------------------------------------------------------
 
 VERSION = 1
 """Bumped when the same picture would get other figures."""
@@ -141,7 +140,7 @@ _SHOWN = 50
 
 
 @dataclass(frozen=True)
-class Eyes:
+class FilterNetworks:
     """The network behind each filter, and the filters that have none here."""
 
     filters: Filters
@@ -162,7 +161,7 @@ class Eyes:
         return self.load(self.chosen[name], self.device) if name in self.chosen else None
 
 
-def open_eyes(filters: Filters, device: str = "cpu") -> Eyes:
+def choose_networks(filters: Filters, device: str = "cpu") -> FilterNetworks:
     """Choose the networks. Nothing is loaded."""
     chosen: dict[str, str] = {}
     missing: dict[str, str] = {}
@@ -178,84 +177,86 @@ def open_eyes(filters: Filters, device: str = "cpu") -> Eyes:
     if "object" not in chosen:  # there is nothing whose mask or name could be looked at
         for name in ("object_mask", "object_name"):
             chosen.pop(name, None)
-    return Eyes(filters, chosen, missing, device)
+    return FilterNetworks(filters, chosen, missing, device)
 
 
-def figures(
-    pictures: Sequence[PoolPicture], eyes: Eyes, store: Store, show: Callable[[str], None] = lambda line: None
-) -> dict[str, Seen]:
+def measure_all(
+    pictures: Sequence[PoolPicture],
+    predictors: FilterNetworks,
+    store: Store,
+    show: Callable[[str], None] = lambda line: None,
+) -> dict[str, PictureFigures]:
     """The figures of each picture by its hash; those in the store are taken from there."""
-    keys = {one.sha256: content_key([eyes.key, one.sha256]) for one in pictures}
+    keys = {one.sha256: content_key([predictors.key, one.sha256]) for one in pictures}
     todo = [one for one in pictures if keys[one.sha256] not in store]
-    for name in eyes.chosen if todo else ():
-        eyes.network(name)  # loaded here once, not by the first threads at the same time
+    for name in predictors.chosen if todo else ():
+        predictors.network(name)  # loaded here once, not by the first threads at the same time
     with ThreadPoolExecutor(cores()) as threads:
-        measured = threads.map(lambda one: look(one, eyes), todo)
+        measured = threads.map(lambda one: measure(one, predictors), todo)
         for number, (picture, seen) in enumerate(zip(todo, measured, strict=True), 1):
             store.put(keys[picture.sha256], seen.model_dump(mode="json"))
             if number % _SHOWN == 0 or number == len(todo):
                 show(f"{number} of {len(todo)} pictures measured")
-    return {one.sha256: Seen.model_validate(store.get(keys[one.sha256])) for one in pictures}
+    return {one.sha256: PictureFigures.model_validate(store.get(keys[one.sha256])) for one in pictures}
 
 
-def look(picture: PoolPicture, eyes: Eyes) -> Seen:
+def measure(picture: PoolPicture, predictors: FilterNetworks) -> PictureFigures:
     """The figures of one picture."""
     size = max(picture.size)
-    if not eyes.chosen:
-        return Seen(size=size)
+    if not predictors.chosen:
+        return PictureFigures(size=size)
     pixels = decode(picture.path.read_bytes())
     if isinstance(pixels, Failure):
-        return Seen(size=size, unmeasured={"picture": str(pixels)})
-    scores: dict[str, float] = {}
+        return PictureFigures(size=size, unmeasured={"picture": str(pixels)})
+    figures: dict[str, Any] = {}
     unmeasured: dict[str, str] = {}
-    for name in ("aesthetic", "unsafe"):
-        network = eyes.network(name)
+    for name in ("aesthetic", "unsafe", "object"):
+        network = predictors.network(name)
         if network is None:
             continue
         found = network([pixels])[0]
         if isinstance(found, Failure):
             unmeasured[name] = str(found)
+        elif name == "object":
+            figures["objects"] = tuple(_objects(pixels, found, predictors))
         else:
-            scores[name] = round(float(found["score"]), 6)
-    objects: tuple[SeenObject, ...] | None = None
-    detector = eyes.network("object")
-    if detector is not None:
-        detected = detector([pixels])[0]
-        if isinstance(detected, Failure):
-            unmeasured["object"] = str(detected)
-        else:
-            objects = tuple(_objects(pixels, detected, eyes))
-    return Seen(size=size, objects=objects, unmeasured=unmeasured, **scores)
+            figures[name] = round(float(found["score"]), 6)
+    return PictureFigures(size=size, unmeasured=unmeasured, **figures)
 
 
-def _objects(pixels: Pixels, detected: Mapping[str, NDArray[Any]], eyes: Eyes) -> Iterator[SeenObject]:
+def _objects(
+    pixels: Pixels, detected: Mapping[str, NDArray[Any]], predictors: FilterNetworks
+) -> Iterator[ObjectFigures]:
     """What was found, the surest first. Masks and names cost a pass each: they end with the first object that passes,
     and an object whose box is too small is not looked at closely."""
     height, width = pixels.shape[:2]
-    least = eyes.filters["object"].least or 0.0
+    least = predictors.filters["object"].least or 0.0
     looked = 0
     for box, sure, label in zip(detected["boxes"], detected["scores"], detected["labels"], strict=True):
         if float(sure) < least:
             continue
         corners = np.clip(np.asarray(box, float), 0, [width, height, width, height])
         share = float((corners[2] - corners[0]) * (corners[3] - corners[1])) / (width * height)
-        one = SeenObject(label=str(label), sure=round(float(sure), 4), box=round(share, 6))
-        if not one.fault(eyes.filters)[1] and share > 0:
+        one = ObjectFigures(label=str(label), sure=round(float(sure), 4), box=round(share, 6))
+        if not one.fault(predictors.filters)[1] and share > 0:
             if looked == _MOST_OBJECTS:
                 return
             looked += 1
-            figure = {"mask": _mask_share(pixels, corners, eyes), "name": _similarity(pixels, corners, one.label, eyes)}
+            figure = {
+                "mask": _mask_share(pixels, corners, predictors),
+                "name": _similarity(pixels, corners, one.label, predictors),
+            }
             one = one.model_copy(update={k: None if v is None else round(v, 6) for k, v in figure.items()})
-            if not one.fault(eyes.filters)[1]:
+            if not one.fault(predictors.filters)[1]:
                 yield one
                 return
         yield one
 
 
-def _mask_share(pixels: Pixels, box: NDArray[np.float64], eyes: Eyes) -> float | None:
+def _mask_share(pixels: Pixels, box: NDArray[np.float64], predictors: FilterNetworks) -> float | None:
     """How much of the box the object fills: by a segmenter that takes boxes, else by the salient part of the box with
     some room around it. Of 10 photographs whose object the saliency of the whole picture missed, this finds 5."""
-    network = eyes.network("object_mask")
+    network = predictors.network("object_mask")
     if network is None:
         return None
     x1, y1, x2, y2 = (int(v) for v in (*np.floor(box[:2]), *np.ceil(box[2:])))
@@ -274,9 +275,9 @@ def _mask_share(pixels: Pixels, box: NDArray[np.float64], eyes: Eyes) -> float |
     return float(whole[y1:y2, x1:x2].mean())
 
 
-def _similarity(pixels: Pixels, box: NDArray[np.float64], label: str, eyes: Eyes) -> float | None:
+def _similarity(pixels: Pixels, box: NDArray[np.float64], label: str, predictors: FilterNetworks) -> float | None:
     """100 x cosine of the class name and what is in the box."""
-    network = eyes.network("object_name")
+    network = predictors.network("object_name")
     if network is None:
         return None
     x1, y1, x2, y2 = (int(v) for v in (*np.floor(box[:2]), *np.ceil(box[2:])))

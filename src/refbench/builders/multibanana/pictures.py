@@ -13,6 +13,7 @@ from typing import Any
 
 from refbench.builders.kit.draws import pick
 from refbench.builders.kit.dropped import DroppedItems, Subject
+from refbench.builders.kit.folder import write_file
 from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, no_pictures, plain_picture
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
@@ -21,13 +22,12 @@ from refbench.chat.build import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
-from refbench.models.build import ModelSetup, make_model
+from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission
 from refbench.models.wrappers.shared import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key
-from refbench.runs.disk import disk_error, write_whole
 from refbench.specs import Spec
 
 
@@ -152,8 +152,7 @@ async def opened_painter(
 
 def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
     spec = Spec.parse(fill, "--fill")
-    leaf = spec.innermost
-    if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
+    if is_given(spec.innermost):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
     try:
         model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
@@ -223,10 +222,7 @@ class Painting:
         else:
             data = painted.pictures[0]
             record["file"] = f"{key}{EXTENSIONS.get(sniff(data) or '', '.png')}"
-            try:
-                await asyncio.to_thread(write_whole, self.work / "fill" / record["file"], data)
-            except OSError as error:
-                raise disk_error(error, self.work) from error
+            await asyncio.to_thread(write_file, self.work / "fill" / record["file"], data)
         self.store.put(key, record)
         return record
 

@@ -21,9 +21,8 @@ LIMITS = (7, 300)
 _BEGINS = re.compile(r"Edit image <image[1-9]> by \S")
 _BRACKETS = re.compile(r"<[^<>]*>")
 _UNSEEN = re.compile(
-    r"\b(?:(?:the|an?) (?:output|golden|after|target) (?:image|picture|photo)|(?:output|golden) image|"
-    r"as (?:seen|shown) in the (?:output|result))\b",
-    re.IGNORECASE,
+    r"(?i)\b(?:(?:the|an?) (?:output|golden|after|target) (?:image|picture|photo)|(?:output|golden) image|"
+    r"as (?:seen|shown) in the (?:output|result))\b"
 )
 _BARE = re.compile(r"(?<!<)\bimage ?[0-9]\b(?!>)", re.IGNORECASE)
 

@@ -6,7 +6,6 @@ it is, for the next run.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 
 from refbench.benchmarks.multiref.cases import Category
@@ -40,11 +39,7 @@ async def build(settings: MultiRefRealSettings, show: Show | None = None) -> Bui
     """Make a real-world MultiRef of the requests in the source. The same call again resumes; the same replies give the
     same files."""
     async with started(BUILDER, settings, show) as work:
-        requests, work.pictures = await asyncio.to_thread(read_requests, settings, work.dropped)
-        if not requests:
-            first = next(iter(work.dropped))
-            raise RefBenchError(f"{settings.source} holds no request that can be used; {first.detail}")
-        work.wanted = min(settings.size or len(requests), len(requests))
+        requests = await work.plans(read_requests)
         await work.rounds(shuffled(requests, settings.seed, "order"), Maker(work).make)
         return ship(work)
 

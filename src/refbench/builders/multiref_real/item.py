@@ -15,13 +15,14 @@ MOST_OUTPUTS = 8
 
 @dataclass(frozen=True)
 class EditRequest:
-    """One request of the source: what somebody asked for, with the pictures before and those that others made of it."""
+    """One request of the source: what somebody asked for, and the pictures."""
 
     id: int
-    where: str
     text: str
     inputs: tuple[SourcePicture, ...]
+    """Before."""
     outputs: tuple[SourcePicture, ...]
+    """After, by different people."""
     split: str = ""
 
     @property
@@ -44,6 +45,7 @@ class Item:
 
     request: EditRequest
     output: SourcePicture
+    """The one that is kept."""
     instruction: str
     category: Category | None = None
     problem: str = ""

@@ -11,16 +11,7 @@ from typing import Any
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.pictures import SourcePicture
 from refbench.builders.kit.replies import repeats, words
-from refbench.builders.kit.sources import (
-    SourceRow,
-    number_of,
-    pictures_in,
-    plain_pictures,
-    read_rows,
-    several,
-    split_by_looks,
-    text_of,
-)
+from refbench.builders.kit.sources import SourceRow, pictures_in, plain_pictures, read_rows, split_by_looks
 from refbench.builders.multiref_real import MultiRefRealSettings
 from refbench.builders.multiref_real.item import INPUTS, MOST_OUTPUTS, EditRequest
 from refbench.record import RefBenchError
@@ -43,7 +34,7 @@ def read_requests(settings: MultiRefRealSettings, dropped: DroppedItems) -> tupl
         raise RefBenchError(
             f"{settings.source} holds no request: give a line for each, with the columns request, inputs, outputs"
         )
-    names = sorted({name for row in rows for side in ("inputs", "outputs") for name in several(row.cells[side])})
+    names = sorted({name for row in rows for side in ("inputs", "outputs") for name in row.texts(side)})
     pictures = plain_pictures(root, names, settings.work_folder / "pictures")
     requests: list[EditRequest] = []
     earlier: dict[frozenset[str], list[EditRequest]] = defaultdict(list)
@@ -56,8 +47,9 @@ def read_requests(settings: MultiRefRealSettings, dropped: DroppedItems) -> tupl
             requests.append(made)
         else:
             reason, detail = made
-            inputs = several(row.cells["inputs"])
-            shown = next((one.name for name in inputs if isinstance(one := pictures[name], SourcePicture)), "")
+            shown = next(
+                (one.name for name in row.texts("inputs") if isinstance(one := pictures[name], SourcePicture)), ""
+            )
             dropped.add("source", "request", str(number), reason, f"{row.where}: {detail}", picture=shown)
     looks = {one.name: [picture.looks for picture in (*one.inputs, *one.outputs)] for one in requests}
     split = split_by_looks(looks, settings.test_share, settings.seed)
@@ -66,7 +58,7 @@ def read_requests(settings: MultiRefRealSettings, dropped: DroppedItems) -> tupl
 
 def _numbers(rows: Sequence[SourceRow]) -> list[int]:
     """The ids of the source where every row has a number of its own, else their places."""
-    own = [number for row in rows if (number := number_of(row.cells["id"], 9)) is not None]
+    own = [number for row in rows if (number := row.number("id", 9)) is not None]
     return own if len(set(own)) == len(rows) else list(range(1, len(rows) + 1))
 
 
@@ -76,7 +68,7 @@ def _request(
     """The request, or the reason and detail of why it cannot be used. Single outputs that cannot are left out."""
     if row.wrong:
         return "unreadable", row.wrong
-    text, names = text_of(row.cells["request"]), several(row.cells["inputs"])
+    text, names = row.text("request"), row.texts("inputs")
     count = len(words(text))
     if not 1 <= count <= _LONGEST:
         return "no request", f"the request has {count} words, not 1 to {_LONGEST}"
@@ -90,7 +82,7 @@ def _request(
     if len(hashes) < len(before):
         return "same input twice", "two of its pictures before are the same file: one of them is not needed"
     after: list[SourcePicture] = []
-    for name in dict.fromkeys(several(row.cells["outputs"])):
+    for name in dict.fromkeys(row.texts("outputs")):
         output = known[name]
         if isinstance(output, str):
             dropped.add("source", "output", f"{number} {name}", "unusable picture", output)
@@ -103,7 +95,7 @@ def _request(
         return "no output", "no picture after that can be used"
     if len(after) > MOST_OUTPUTS:
         return "number of outputs", f"{len(after)} pictures after, not 1 to {MOST_OUTPUTS}"
-    return EditRequest(number, row.where, text, before, tuple(after))
+    return EditRequest(number, text, before, tuple(after))
 
 
 def _repeated(one: EditRequest, with_its_pictures: Sequence[EditRequest]) -> tuple[str, str] | None:

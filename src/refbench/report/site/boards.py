@@ -510,12 +510,14 @@ def _further(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list
     return [where for where in found if where.members.any()]
 
 
-def _within(where: Slice, members: NDArray[np.bool_], level: str, names: dict[str, str]) -> Slice:
+def _within(where: Slice, members: NDArray[np.bool_], level: str, names: Mapping[str, str]) -> Slice:
     """The slice with all slices that it is averaged over, kept to some cases; what is left without any goes."""
     changes: dict[str, Any] = {"members": where.members & members, "level": level, "names": names}
     for field in fields(where):
         value = getattr(where, field.name)
-        if isinstance(value, tuple) and value and all(isinstance(part, Slice) for part in value):
-            kept = (_within(part, members, part.level, dict(part.names)) for part in value)
+        if isinstance(value, Slice):
+            changes[field.name] = _within(value, members, value.level, value.names)
+        elif isinstance(value, tuple) and value and all(isinstance(part, Slice) for part in value):
+            kept = (_within(part, members, part.level, part.names) for part in value)
             changes[field.name] = tuple(part for part in kept if part.members.any())
     return replace(where, **changes)
