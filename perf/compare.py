@@ -24,7 +24,7 @@ import numpy as np
 
 from refbench.analysis.compare.draws import Resampling, draw_pairs
 from refbench.analysis.compare.family import Systems, compare_columns
-from refbench.analysis.compare.pairing import Pairs, who_meets
+from refbench.analysis.compare.pairing import Pairings, who_meets
 from refbench.benchmarks.creval.table import PAPER, released_scores
 from refbench.benchmarks.multibanana.cases import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
 from refbench.benchmarks.multibanana.table import PART
@@ -120,7 +120,7 @@ def errors(trials: int, flips: int = 999) -> None:
     columns = columns_of(scores, cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     models = [model for model, _ in columns.systems]
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
+    pairs = Pairings(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, models)]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]
@@ -152,7 +152,7 @@ def coverage(trials: int, draws: int = 500) -> None:
     truth = [pair.gap for pair in compare_columns(systems, metric="avg", draws=draws).pairs]
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
     couples = who_meets(columns.systems, [model for model, _ in columns.systems])
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
+    pairs = Pairings(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in couples]
     rng = np.random.default_rng(7)
     hits = np.zeros(len(couples))

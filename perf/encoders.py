@@ -359,12 +359,12 @@ def resizing_error(three: list[Encoder], paths: list[Path], device: str) -> floa
 def set_routes(three: list[Encoder], device: str, dtype: str, batch: int) -> None:
     import torch
 
-    from refbench.networks.large.device import Place
+    from refbench.networks.large.device import TorchDevice
     from refbench.networks.large.forward import PictureRoute
 
     for encoder in three:
         encoder.model.to(getattr(torch, dtype))
-        encoder.route = PictureRoute(Place(device, dtype, batch), encoder.how, encoder.forward)
+        encoder.route = PictureRoute(TorchDevice(device, dtype, batch), encoder.how, encoder.forward)
 
 
 def compile_layers(model: Any) -> None:

@@ -25,9 +25,9 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from refbench.builders.refblend.layouts import Layout
+from refbench.builders.refblend.layouts import SourceLayout
 from refbench.builders.refblend.references import Extractors, References
-from refbench.builders.refblend.sources import SourcePicture, gather
+from refbench.builders.refblend.sources import LabelledPicture, gather
 from refbench.engine.workers.engines import make_executor
 from refbench.machine import cores
 
@@ -57,11 +57,11 @@ def write_pictures(folder: Path, count: int, side: int, different: int = 64) -> 
     return folder
 
 
-def bare(pictures: list[SourcePicture], out: Path) -> None:
+def bare(pictures: list[LabelledPicture], out: Path) -> None:
     """The OpenCV calls and nothing else: decode, edges, sketch, two PNGs, two files."""
     out.mkdir()
 
-    def one(picture: SourcePicture) -> None:
+    def one(picture: LabelledPicture) -> None:
         pixels = cv2.imdecode(np.frombuffer(Path(picture.path).read_bytes(), np.uint8), cv2.IMREAD_COLOR)
         edges = cv2.Canny(cv2.cvtColor(pixels, cv2.COLOR_BGR2GRAY), 100, 200)
         height, width = pixels.shape[:2]
@@ -77,7 +77,7 @@ def bare(pictures: list[SourcePicture], out: Path) -> None:
         list(threads.map(one, pictures))
 
 
-def ours(pictures: list[SourcePicture], work: Path, engine: str = "embedded") -> None:
+def ours(pictures: list[LabelledPicture], work: Path, engine: str = "embedded") -> None:
     """The build's own stage: checks, executor, record and all."""
     work.mkdir(exist_ok=True)
     references = References(work, PLAIN, ("canny", "sketch"))
@@ -89,7 +89,7 @@ def ours(pictures: list[SourcePicture], work: Path, engine: str = "embedded") ->
     assert not failed, failed
 
 
-def speed(root: Path, pictures: list[SourcePicture], rounds: int) -> None:
+def speed(root: Path, pictures: list[LabelledPicture], rounds: int) -> None:
     best: dict[str, float] = {}
     for number in range(rounds):
         for name, run in (("bare OpenCV", bare), ("references", ours)):
@@ -169,7 +169,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="refbench-") as place:
         root = Path(place)
         folder = write_pictures(root / "in", wanted.pictures, wanted.side)
-        pictures = list(gather(folder, Layout(), root / "work").pictures)
+        pictures = list(gather(folder, SourceLayout(), root / "work").pictures)
         speed(root, pictures, wanted.rounds)
         memory(root, wanted.small, wanted.large)
         on_ray(root)

@@ -16,7 +16,7 @@ from rich.console import Console
 from scipy import stats as scipy_stats
 
 from oracle.runs import Plan, make
-from refbench.analysis.agree.ratings import Item, Mark, Ratings, Scale, ratings_of
+from refbench.analysis.agree.ratings import Mark, RatedItem, RaterScales, Ratings, ratings_of
 from refbench.analysis.agree.rows import AgreeOptions, agreement, agreement_rows
 from refbench.analysis.agree.runs import agree
 from refbench.analysis.agree.self_preference import self_preference
@@ -78,7 +78,7 @@ def write(path: Path, rows: Sequence[Sequence[object]]) -> Path:
 
 def ratings(marks: Iterable[tuple[str, str, str, float]], **more: Any) -> Ratings:
     """From (case, model, rater, value)."""
-    return Ratings(marks=tuple(Mark(Item(c, m, "score"), r, v) for c, m, r, v in marks), one_scale=True, **more)
+    return Ratings(marks=tuple(Mark(RatedItem(c, m, "score"), r, v) for c, m, r, v in marks), one_scale=True, **more)
 
 
 # --- judges of a run ---------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(judged: 
     assert plain.figures["pearson"].value == pytest.approx(1)
     assert "mse" not in plain.figures
     assert "--scale 1-5:1-10" in plain.missing["mse"]
-    said = AgreeOptions(draws=0, scale=Scale.parse("1-5"))
+    said = AgreeOptions(draws=0, scale=RaterScales.parse("1-5"))
     mapped = one(
         agree(judged, humans=path, options=said).rows, kind="judge-human", first="gpt-4o", level="item", metric="IF"
     )
@@ -360,7 +360,7 @@ def test_other_mistakes_are_said_in_one_sentence(judged: Path, tmp_path: Path, c
         agree(judged, options=AgreeOptions(repeats="repeat", draws=0))
     for text in ("1:5", "5-1", "1-5:1-10:3-4", "wide"):
         with pytest.raises(RefBenchError, match="--scale"):
-            Scale.parse(text)
+            RaterScales.parse(text)
     with pytest.raises(RefBenchError, match="is not there"):
         agree(tmp_path / "nothing")
 
@@ -598,7 +598,7 @@ def test_the_terminal_shows_names_as_they_are_and_says_what_each_figure_is(judge
     for width in (80, 132):
         out = Console(width=width)
         with out.capture() as shown:
-            print_agreement(agree(path, options=AgreeOptions(draws=100, scale=Scale.parse("same"))), out=out)
+            print_agreement(agree(path, options=AgreeOptions(draws=100, scale=RaterScales.parse("same"))), out=out)
         text = shown.get()
         assert "[red]judge[/red]" in " ".join(text.split())
         assert "whole marks 1 to 5" in text

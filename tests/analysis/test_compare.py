@@ -14,7 +14,7 @@ from scipy import stats
 from refbench import Failure, Score
 from refbench.analysis.compare import Comparison, Pair, Systems, compare_columns, paired_gap
 from refbench.analysis.compare.draws import Resampling, draw_pairs
-from refbench.analysis.compare.pairing import Pairs, who_meets
+from refbench.analysis.compare.pairing import Pairings, who_meets
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import CORRECTED, PAPER, released_scores
 from refbench.benchmarks.kit import Call
@@ -351,7 +351,7 @@ def null_errors(
     random. With Holm, and without."""
     columns = columns_of(of(scores, *models), cases)
     (measure,) = [m for m in PAPER.measures if m.name == "avg"]
-    pairs = Pairs(PAPER, columns, PAPER.filled(columns), measure, cases)
+    pairs = Pairings(PAPER, columns, PAPER.filled(columns), measure, cases)
     pairings = [pairs.of(a, b) for a, b in who_meets(columns.systems, sorted(models))]
     rng = np.random.default_rng(20251115)
     rows = np.arange(len(models))[:, None]

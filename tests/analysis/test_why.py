@@ -14,7 +14,7 @@ import refbench
 from oracle.runs import Plan, make
 from refbench import Failure, Score
 from refbench.analysis.why.runs import why, why_protocols
-from refbench.analysis.why.steps import Account, Why, explain
+from refbench.analysis.why.steps import ScoredNumber, Why, explain
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.multibanana.cases import CRITERIA
 from refbench.case import AnyCase, Request
@@ -44,7 +44,7 @@ def case(name: str, instruction: str = "") -> AnyCase:
 
 def of(
     values: Mapping[str, float | None], outputs: Mapping[str, str] | None = None, *, name: str = "x", instruction: str = "", protocol: str = "corrected"
-) -> Account:  # fmt: skip
+) -> ScoredNumber:  # fmt: skip
     """An account of CREval cases with one value for all three metrics; None is a failure."""
     cases = [case(one, instruction) for one in values]
     scores = [
@@ -54,7 +54,7 @@ def of(
     ]  # fmt: skip
     hashes = {one: {0: sha} for one, sha in (outputs or {}).items()}
     aggregate = benchmark("creval").scoring.protocols[protocol].aggregate
-    return Account(name, *SYSTEM, protocol, aggregate, cases, columns_of(scores, cases), hashes)
+    return ScoredNumber(name, *SYSTEM, protocol, aggregate, cases, columns_of(scores, cases), hashes)
 
 
 def deltas(found: Why) -> dict[str, float]:
@@ -169,7 +169,7 @@ def test_steps_add_up_whatever_the_aggregate(seed: int, tmp_path_factory: pytest
     cases = list(refbench.load("multibanana", write_dataset(root, every_task(2)[:14])).cases)
     aggregate = benchmark("multibanana").scoring.protocols["corrected"].aggregate
 
-    def side(name: str) -> Account:
+    def side(name: str) -> ScoredNumber:
         chosen = [one for one in cases if rng.random() < 0.7] or cases[:1]
         scores = []
         for one in chosen:
@@ -179,7 +179,7 @@ def test_steps_add_up_whatever_the_aggregate(seed: int, tmp_path_factory: pytest
                 failure = Failure(kind="unparsable") if failed else None
                 scores.append(Score(case=one.id, model="m", judge="j", metric=criterion, protocol="corrected", value=value, failure=failure))  # fmt: skip
         hashes = {one.id: {0: str(rng.integers(2))} for one in chosen if rng.random() < 0.8}
-        return Account(name, *SYSTEM, "corrected", aggregate, chosen, columns_of(scores, chosen), hashes)
+        return ScoredNumber(name, *SYSTEM, "corrected", aggregate, chosen, columns_of(scores, chosen), hashes)
 
     found = explain(side("x"), side("y"))
     assert adds_up(found)
@@ -277,11 +277,11 @@ def test_mistakes_are_said_in_a_sentence(runs: tuple[Path, Path]) -> None:
 
 
 def test_models_without_a_common_name_need_naming() -> None:
-    from refbench.analysis.compare.runs import Source
+    from refbench.analysis.compare.runs import ScoreSource
     from refbench.analysis.why.runs import _models
 
-    def side(*models: str) -> Source:
-        return Source("r", benchmark("creval"), "paper", (), (), models, {})
+    def side(*models: str) -> ScoreSource:
+        return ScoreSource("r", benchmark("creval"), "paper", (), (), models, {})
 
     assert _models(("creval", side("A", "B")), ("creval", side("B", "C"))) == [("B", "B")]
     assert _models(("creval", side("A")), ("creval", side("C"))) == [("A", "C")]

@@ -298,7 +298,8 @@ def intended(path: Path) -> list[dict[str, Any]]:
 def start(work: Path, spec: str, moment: str = "") -> subprocess.Popen[bytes]:
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-m", "support.batch_server", str(work), spec, moment]
-    return subprocess.Popen(command, cwd=tests, env={**os.environ, "PYTHONPATH": str(tests)}, stderr=subprocess.PIPE)
+    path = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(command, cwd=tests, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE)
 
 
 AT_THE_SERVER = ("uploading", "uploaded", "creating", "created", "polled", "results")

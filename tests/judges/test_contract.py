@@ -208,7 +208,7 @@ def test_a_reply_may_weigh_a_mark_before_it_gives_it(dialect: str, reply: str, w
 
 
 def test_only_dialects_with_an_order_have_a_last_statement() -> None:
-    with pytest.raises(RefBenchError, match="binary knows no last statement"):
+    with pytest.raises(RefBenchError, match="binary cannot tell which statement is the last"):
         Contract("binary", ONE, "last")
     with pytest.raises(RefBenchError, match="which='first': choose all or last"):
         Contract("json_object", SCORE, "first")  # type: ignore[arg-type]

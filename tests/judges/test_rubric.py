@@ -75,12 +75,12 @@ def test_braces_in_an_instruction_stay_what_they_are() -> None:
         ('name = "mine"', 'name = "mine"\ntotal = "sum"', "total of the rubric is not as it should be"),
         ("range = [1, 5]\n", "", "beauty has no range"),
         ("range = [1, 5]\n", "range = [5, 1]\n", "lower end first"),
-        ('name = "beauty"', 'name = "beau ty"', "no name for a criterion"),
+        ('name = "beauty"', 'name = "beau ty"', "cannot be the name of a criterion"),
         ('name = "beauty"', 'name = "beauty"\nkind = "text"', "no mark"),
         ('name = "beauty"', 'name = "beauty"\nkind = "questions"', r"put \{questions\}"),
         ('name = "beauty"', 'name = "total"', "two measures would be called total"),
         ("{format}", "", r"put \{format\}"),
-        ("{instruction}", "{instructions}", r"\{instructions\} is no placeholder"),
+        ("{instruction}", "{instructions}", r"\{instructions\} is not a placeholder"),
     ],
 )
 def test_a_rubric_that_is_wrong_says_so_in_one_sentence(old: str, new: str, says: str) -> None:
@@ -135,5 +135,5 @@ def test_a_rubric_may_say_that_the_last_mark_counts() -> None:
     with pytest.raises(RefBenchError, match=r"mine\.md: which of the rubric is not as it should be"):
         parse_rubric(GOOD.replace('"json_object"', '"labelled_lines"\nwhich = "first"'), "mine.md")
     questions = GOOD.replace('"json_object"', '"json_per_question"\nwhich = "last"')
-    with pytest.raises(RefBenchError, match="json_per_question knows no last statement"):
+    with pytest.raises(RefBenchError, match="json_per_question cannot tell which statement is the last"):
         parse_rubric(questions, "mine.md")

@@ -12,7 +12,7 @@ import pytest
 
 from refbench.failure import Failure
 from refbench.networks import Feature, networks
-from refbench.networks.small.blazepose import LEAST_JOINTS, Body, Region, gated, refined, region_of
+from refbench.networks.small.blazepose import LEAST_JOINTS, Pose, Region, gated, refined, region_of
 from refbench.networks.small.mediapipe import FACE, POSE, Hit, Square, anchors, around, cut, decode, iou, merge
 from refbench.pictures import Pixels, resize
 from refbench.pictures import decode as decode_picture
@@ -111,7 +111,7 @@ def test_joints_off_the_picture_or_unsure_are_invisible() -> None:
     points[27] = (10, 64)  # left ankle, one pixel below the frame
     sure = np.ones(39, np.float32)
     sure[25] = 0.4  # left knee
-    body = Body(points, sure, np.ones(39, np.float32), 1.0, Region(Square(0, 0, 64), 0.0))
+    body = Pose(points, sure, np.ones(39, np.float32), 1.0, Region(Square(0, 0, 64), 0.0))
     joints = gated(body, np.zeros((64, 48, 3), np.uint8))
     assert joints.shape == (17, 3)
     assert np.flatnonzero(joints[:, 2] == 0).tolist() == [13, 15]

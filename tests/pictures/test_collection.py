@@ -48,7 +48,7 @@ def test_every_file_is_used_or_skipped_with_a_reason(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(RefBenchError, match="no folder of pictures"):
+    with pytest.raises(RefBenchError, match="is not a folder of pictures"):
         collect(tmp_path / "nowhere")
 
 

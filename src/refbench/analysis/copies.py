@@ -44,7 +44,7 @@ class Copy(Record):
     distance: float
 
 
-class Flag(Copy):
+class CopyFlag(Copy):
     """A flagged output of a run."""
 
     case: str
@@ -64,7 +64,7 @@ class NotChecked(Record):
 class CopyCheck(Record):
     """The flags of a run. `checked` counts the outputs of each model that were compared with everything."""
 
-    flags: tuple[Flag, ...]
+    flags: tuple[CopyFlag, ...]
     not_checked: tuple[NotChecked, ...]
     checked: Mapping[str, int]
 
@@ -89,7 +89,7 @@ def near_copies(
         if output.step is None and output.pictures:
             of_case.setdefault(output.case, []).append(output)
     wanted = [case for case in cases if case.id in of_case and case.request.pictures]
-    flags: list[Flag] = []
+    flags: list[CopyFlag] = []
     not_checked: list[NotChecked] = []
     checked: Counter[str] = Counter()
 
@@ -109,7 +109,7 @@ def near_copies(
                     continue
                 checked[output.model] += 1
                 if nearest is not None:
-                    flags.append(Flag(**place, **nearest.model_dump()))
+                    flags.append(CopyFlag(**place, **nearest.model_dump()))
     return CopyCheck(flags=tuple(flags), not_checked=tuple(not_checked), checked=dict(checked))
 
 

@@ -87,12 +87,12 @@ class BatchEndpoint:
 
     def json(self, body: bytes | None) -> dict[str, Any]:
         try:
-            told = orjson.loads(body or b"null")
+            record = orjson.loads(body or b"null")
         except orjson.JSONDecodeError:
-            told = None
-        if not isinstance(told, dict):
+            record = None
+        if not isinstance(record, dict):
             raise RefBenchError(f"{self.base_url} does not speak the batch API: run without --batch")
-        return told
+        return record
 
     async def _send(self, way: Transport, call: Call) -> tuple[int, bytes]:
         async with way.limiter(self.base_url).place():
@@ -102,9 +102,9 @@ class BatchEndpoint:
     def _checked(self, status: int, body: bytes) -> bytes:
         if 200 <= status < 300:
             return body
-        told = redact(body[:300].decode("utf-8", "replace"))
+        words = redact(body[:300].decode("utf-8", "replace"))
         remedy = "set a valid key" if status in (401, 403) else "mend that, or run without --batch"
-        raise RefBenchError(f"{self.base_url} says no to a batch (HTTP {status}: {told}): {remedy}")
+        raise RefBenchError(f"{self.base_url} says no to a batch (HTTP {status}: {words}): {remedy}")
 
 
 class OpenAIBatches:
@@ -137,12 +137,12 @@ class OpenAIBatches:
         return _id(await self.endpoint.post(self.url, [body], "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        told = await self.endpoint.described(f"{self.url}/{batch}")
-        if told is None:
+        record = await self.endpoint.described(f"{self.url}/{batch}")
+        if record is None:
             return _UNKNOWN
-        word = str(told.get("status"))
-        errors = [_words(error) for error in (told.get("errors") or {}).get("data") or []]
-        files = [told[key] for key in ("output_file_id", "error_file_id") if told.get(key)]
+        word = str(record.get("status"))
+        errors = [_words(error) for error in (record.get("errors") or {}).get("data") or []]
+        files = [record[key] for key in ("output_file_id", "error_file_id") if record.get(key)]
         return BatchState(
             ended=word in ("completed", "failed", "expired", "cancelled"),
             word=": ".join([word, *errors[:1]]),
@@ -151,18 +151,18 @@ class OpenAIBatches:
 
     def results(self, body: bytes) -> Iterator[BatchResult]:
         """What a file of results says."""
-        for told in _lines(body):
-            response = told.get("response")
+        for record in _lines(body):
+            response = record.get("response")
             if isinstance(response, dict):
-                status, said = int(response.get("status_code") or 0), orjson.dumps(response.get("body"))
-                yield BatchResult(told["custom_id"], status, said)
+                status, answer = int(response.get("status_code") or 0), orjson.dumps(response.get("body"))
+                yield BatchResult(record["custom_id"], status, answer)
             else:
-                yield BatchResult(told["custom_id"], unanswered=_words(told.get("error")) or "no response")
+                yield BatchResult(record["custom_id"], unanswered=_words(record.get("error")) or "no response")
 
     async def find(self, tag: str, requests: int, since: float, known: Collection[str]) -> tuple[str, ...]:
         """The batch that was handed in under a tag, if it arrived."""
         listed = _listed(self.endpoint, self.url, "after")
-        return tuple([_id(told) async for told in listed if (told.get("metadata") or {}).get("refbench") == tag])
+        return tuple([_id(record) async for record in listed if (record.get("metadata") or {}).get("refbench") == tag])
 
 
 class AnthropicBatches:
@@ -188,37 +188,37 @@ class AnthropicBatches:
         return _id(await self.endpoint.post(self.url, pieces, "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        told = await self.endpoint.described(f"{self.url}/{batch}")
-        if told is None:
+        record = await self.endpoint.described(f"{self.url}/{batch}")
+        if record is None:
             return _UNKNOWN
-        word = str(told.get("processing_status"))
-        place = str(told.get("results_url") or "")
+        word = str(record.get("processing_status"))
+        place = str(record.get("results_url") or "")
         if urlsplit(place)[:2] != urlsplit(self.url)[:2]:  # the key goes where it was given for, and nowhere else
             place = f"{self.url}/{batch}/results"
         return BatchState(ended=word == "ended", word=word, results=(place,) if word == "ended" else ())
 
     def results(self, body: bytes) -> Iterator[BatchResult]:
-        for told in _lines(body):
-            result = told.get("result") or {}
+        for record in _lines(body):
+            result = record.get("result") or {}
             if result.get("type") == "succeeded":
-                yield BatchResult(told["custom_id"], 200, orjson.dumps(result.get("message")))
+                yield BatchResult(record["custom_id"], 200, orjson.dumps(result.get("message")))
             elif result.get("type") == "errored":
                 error = result.get("error") or {}
                 inner = error.get("error") or error
                 status = 400 if inner.get("type") == "invalid_request_error" else 500
-                yield BatchResult(told["custom_id"], status, orjson.dumps({"error": inner}))
+                yield BatchResult(record["custom_id"], status, orjson.dumps({"error": inner}))
             else:
-                yield BatchResult(told["custom_id"], unanswered=str(result.get("type")))
+                yield BatchResult(record["custom_id"], unanswered=str(result.get("type")))
 
     async def find(self, tag: str, requests: int, since: float, known: Collection[str]) -> tuple[str, ...]:
         """All batches that may be it. One that is not shows none of our ids in the end, and is then left alone."""
 
-        def may_be(told: Mapping[str, Any]) -> bool:
-            created = datetime.fromisoformat(str(told["created_at"])).timestamp()
-            count = sum((told.get("request_counts") or {}).values())
-            return -_SKEW <= created - since <= _SUBMITTING and count == requests and told.get("id") not in known
+        def may_be(record: Mapping[str, Any]) -> bool:
+            created = datetime.fromisoformat(str(record["created_at"])).timestamp()
+            count = sum((record.get("request_counts") or {}).values())
+            return -_SKEW <= created - since <= _SUBMITTING and count == requests and record.get("id") not in known
 
-        return tuple([_id(told) async for told in _listed(self.endpoint, self.url, "after_id") if may_be(told)])
+        return tuple([_id(record) async for record in _listed(self.endpoint, self.url, "after_id") if may_be(record)])
 
 
 Batches = OpenAIBatches | AnthropicBatches
@@ -242,9 +242,9 @@ async def hand_in(batches: Batches, tag: str, lines: Sequence[bytes], known: Col
         except CallFailedError as error:
             failure = error.failure
             if error.attempts[-1].status not in ("429", "529"):  # those were surely turned away
-                found = await batches.find(tag, len(lines), since, known)
-                if found:
-                    return found
+                arrived = await batches.find(tag, len(lines), since, known)
+                if arrived:
+                    return arrived
         await asyncio.sleep(policy.wait(number, None, random.Random()))
     raise RefBenchError(
         f"{batches.endpoint.base_url} did not take a batch ({failure}): run the same command again later"
@@ -256,10 +256,10 @@ async def outcome(batches: Batches, ids: Sequence[str]) -> tuple[str, list[Batch
     states = [await batches.state(batch) for batch in ids]
     if not all(state.ended for state in states):
         return None
-    found: list[BatchResult] = []
+    results: list[BatchResult] = []
     for place in (place for state in states for place in state.results):
-        found += batches.results(await batches.endpoint.get(place) or b"")
-    return ", ".join(state.word for state in states), found
+        results += batches.results(await batches.endpoint.get(place) or b"")
+    return ", ".join(state.word for state in states), results
 
 
 async def _listed(endpoint: BatchEndpoint, url: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
@@ -268,8 +268,8 @@ async def _listed(endpoint: BatchEndpoint, url: str, cursor: str) -> AsyncIterat
     while True:
         page = endpoint.json(await endpoint.get(f"{url}?limit=100{after}"))
         data = page.get("data") or []
-        for told in data:
-            yield told
+        for record in data:
+            yield record
         if not data or not page.get("has_more"):
             return
         after = f"&{cursor}={page.get('last_id') or _id(data[-1])}"
@@ -279,11 +279,11 @@ def _lines(body: bytes) -> Iterator[dict[str, Any]]:
     """The objects of a JSONL body; what is no object with an id is left out, and its request counts as unanswered."""
     for line in io.BytesIO(body):
         try:
-            told = orjson.loads(line)
+            record = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
-        if isinstance(told, dict) and isinstance(told.get("custom_id"), str):
-            yield told
+        if isinstance(record, dict) and isinstance(record.get("custom_id"), str):
+            yield record
 
 
 def _words(error: Any) -> str:
@@ -291,7 +291,7 @@ def _words(error: Any) -> str:
     return ": ".join(words)
 
 
-def _id(told: Mapping[str, Any]) -> str:
-    if not isinstance(told.get("id"), str):
+def _id(record: Mapping[str, Any]) -> str:
+    if not isinstance(record.get("id"), str):
         raise RefBenchError("the provider's answer about a batch has no id: run the same command again later")
-    return str(told["id"])
+    return str(record["id"])

@@ -59,10 +59,10 @@ class ProviderError:
 def read_error(status: int, body: bytes, key: str | None = None) -> ProviderError:
     """The error in an answer's body, where OpenAI, Gemini, Anthropic and gateways put it."""
     try:
-        told: Any = orjson.loads(body)
+        answer: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
-        told = None
-    error = told.get("error") if isinstance(told, dict) else None
+        answer = None
+    error = answer.get("error") if isinstance(answer, dict) else None
     fields = error if isinstance(error, dict) else {}
     words = [str(fields[name]) for name in ("code", "type", "status", "message") if fields.get(name)]
     message = " ".join(dict.fromkeys(words)) or (str(error) if error and not fields else "")

@@ -85,28 +85,28 @@ def source_file(what: str, where: str) -> Path:
             raise RefBenchError(f"{where}: there is no file {path}")
         return path
     folders: list[str] = [str(Path.cwd()), *(entry for entry in sys.path if isinstance(entry, str))]
-    found: importlib.machinery.ModuleSpec | None = None
+    module: importlib.machinery.ModuleSpec | None = None
     parts = place.split(".")
     for number in range(1, len(parts) + 1):
         dotted = ".".join(parts[:number])
-        found = importlib.machinery.PathFinder.find_spec(dotted, folders) or _by_hook(
+        module = importlib.machinery.PathFinder.find_spec(dotted, folders) or _by_hook(
             dotted, folders, first=number == 1
         )
-        if found is None:
+        if module is None:
             raise RefBenchError(f"{where}: there is no module {dotted} here; is it installed?")
-        folders = list(found.submodule_search_locations or [])
-    if found is None or found.origin is None or not Path(found.origin).is_file():
+        folders = list(module.submodule_search_locations or [])
+    if module is None or module.origin is None or not Path(module.origin).is_file():
         raise RefBenchError(f"{where}: {place} is no module of Python source")
-    return Path(found.origin)
+    return Path(module.origin)
 
 
 def _by_hook(dotted: str, where: list[str] | None, *, first: bool) -> importlib.machinery.ModuleSpec | None:
     """Modules that only an import hook finds, as those of editable installs."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        found = find(dotted, None if first else where) if find is not None else None
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        module = find(dotted, None if first else where) if find is not None else None
+        if module is not None:
+            return module  # type: ignore[no-any-return]
     return None
 
 

@@ -44,14 +44,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the server asks us to wait: a number, a date, or the milliseconds some send."""
     if (milliseconds := headers.get("retry-after-ms")) is not None:
         return _number(milliseconds, 1000)
-    said = headers.get("Retry-After") or headers.get("retry-after")
-    if said is None:
+    header = headers.get("Retry-After") or headers.get("retry-after")
+    if header is None:
         return None
-    seconds = _number(said, 1)
+    seconds = _number(header, 1)
     if seconds is not None:
         return seconds
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except ValueError:
         return None
 

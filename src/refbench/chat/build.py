@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from refbench.calls import Transport
-from refbench.chat.anthropic import ANTHROPIC
-from refbench.chat.gemini import GEMINI
 from refbench.chat.http import HttpVLM
-from refbench.chat.openai import OPENAI
 from refbench.chat.provider import Provider
 from refbench.chat.vlm import VLM
 from refbench.record import RefBenchError
 from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest
 
-PROVIDERS: dict[str, Provider] = {provider.kind: provider for provider in (OPENAI, GEMINI, ANTHROPIC)}
+_PROVIDERS = ("openai", "gemini", "anthropic")
 
 
 def make_vlm(spec: Spec, transport: Transport) -> VLM:
     """The VLM that a spec names; what is missing (a key, an address) is said here, before anything is spent."""
-    if spec.kind in PROVIDERS:
-        return HttpVLM(spec, PROVIDERS[spec.kind], transport)
+    if spec.kind in _PROVIDERS:  # here and below: what is loaded is what was asked for
+        provider: Provider = getattr(importlib.import_module(f"refbench.chat.{spec.kind}"), spec.kind.upper())
+        return HttpVLM(spec, provider, transport)
     if spec.kind == "local":
-        from refbench.chat.local import LocalVLM  # here and below: loaded for those who ask for it
+        from refbench.chat.local import LocalVLM
 
         return LocalVLM(spec)
     if spec.kind == "python":

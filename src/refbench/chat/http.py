@@ -90,19 +90,19 @@ class HttpVLM(VLM):
         """What an answer means. What no request of this run will fare better with ends the run, with the remedy."""
         if status == 200:
             try:
-                said: Any = orjson.loads(body)
-                return self.provider.read(said)
+                answer: Any = orjson.loads(body)
+                return self.provider.read(answer)
             except orjson.JSONDecodeError:
                 return Reply(None, Failure(kind="api_error", detail=f"the reply is not JSON: {body[:100]!r}"))
             except (AttributeError, TypeError, KeyError, IndexError) as error:
                 return Reply(None, Failure(kind="api_error", detail=f"the reply has an unknown shape ({error})"))
-        told = read_error(status, body, self._key)
-        if not told.refused:
+        problem = read_error(status, body, self._key)
+        if not problem.refused:
             where = f"judge {self.name} ({self.provider.kind} {self.base_url})"
-            told.stop_if_key_refused(where, self._key_variables)
+            problem.stop_if_key_refused(where, self._key_variables)
             if status == 404:
-                raise RefBenchError(f"{where} does not know the model {self.model!r} or the address ({told.words})")
-        return Reply(None, told.failure)
+                raise RefBenchError(f"{where} does not know the model {self.model!r} or the address ({problem.words})")
+        return Reply(None, problem.failure)
 
     def evidence(self, request: Mapping[str, Any], reply: Reply, attempt: Attempt, price_share: float) -> Evidence:
         """What is recorded of a reply in a batch, at a share of the list price."""

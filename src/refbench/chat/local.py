@@ -86,19 +86,19 @@ class Weights:
 
     def answer(self, questions: Sequence[Question]) -> list[Reply]:
         """One answer for each question, in their order; whatever is wrong with one stays with that one."""
-        said: dict[int, Reply] = {}
+        replies: dict[int, Reply] = {}
         shown: dict[int, _Shown] = {}
         for place, question in enumerate(questions):
             images = _images(question)
             if isinstance(images, Failure):
-                said[place] = Reply(None, images)
+                replies[place] = Reply(None, images)
             else:
                 shown[place] = _Shown(question, images)
         # Several processors refuse a batch in which some questions have pictures and some have none.
         for with_pictures in (True, False):
             places = [place for place, item in shown.items() if bool(item.images) == with_pictures]
-            said |= zip(places, self._batches.run([shown[place] for place in places]), strict=True)
-        return [said[place] for place in range(len(questions))]
+            replies |= zip(places, self._batches.run([shown[place] for place in places]), strict=True)
+        return [replies[place] for place in range(len(questions))]
 
     def _together(self, shown: list[_Shown]) -> list[Reply]:
         inputs = self._inputs(shown)
@@ -208,21 +208,21 @@ class Weights:
         return Reply(None, Failure(kind="api_error", detail=why))
 
     def _too_long(self, length: int, limit: int) -> Reply:
-        told = (
+        detail = (
             f"the request has {length} tokens and its reply may have {limit}, more than the context of {self.context} "
             f"tokens: {_SMALLER} or lower max_tokens"
         )
-        return Reply(None, Failure(kind="api_error", detail=told), input_tokens=length)
+        return Reply(None, Failure(kind="api_error", detail=detail), input_tokens=length)
 
 
 def _images(question: Question) -> list[Image.Image] | Failure:
-    found = []
+    images = []
     for part in question.request.pictures:
         pixels = read_pixels(question.pictures[part.sha256].path)
         if isinstance(pixels, Failure):
             return pixels
-        found.append(Image.fromarray(pixels))
-    return found
+        images.append(Image.fromarray(pixels))
+    return images
 
 
 def _drawn(torch: Any, temperature: float, seeds: list[int]) -> Callable[[Any, Any], Any]:

@@ -49,16 +49,16 @@ def asked_key(canonical: Mapping[str, Any]) -> str:
 
 def read_replies(path: Path) -> dict[str, str]:
     """The replies in a file of evidence, one JSON object a line, as `refbench export --what evidence` writes it."""
-    found: dict[str, str] = {}
+    replies: dict[str, str] = {}
     try:
         with path.open("rb") as file:
             for line in file:
                 act = orjson.loads(line)
                 if act.get("reply") is not None:
-                    found[asked_key(act["request"])] = act["reply"]
+                    replies[asked_key(act["request"])] = act["reply"]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise RefBenchError(
             f"replay:{path} is no file of evidence ({error}): "
             "write one with refbench export RUN --what evidence --out FILE.jsonl"
         ) from error
-    return found
+    return replies

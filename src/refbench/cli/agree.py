@@ -66,7 +66,7 @@ def agree_command(
         raise RefBenchError("--json and --csv exclude each other: give one of them")
     if partitions == 1 or partitions < 0 or draws < 0:
         raise RefBenchError("--partitions takes two or more, --draws takes none or more")
-    from refbench.analysis.agree.ratings import Scale
+    from refbench.analysis.agree.ratings import RaterScales
     from refbench.analysis.agree.rows import LEVELS, AgreeOptions
     from refbench.analysis.agree.runs import agree
     from refbench.analysis.agree.self_preference import families_said
@@ -80,7 +80,7 @@ def agree_command(
         levels=levels,
         by=[name for name in _names(by) if name != "metric"],
         task=task,
-        scale=Scale.parse(scale),
+        scale=RaterScales.parse(scale),
         bins=bins,
         forms=Forms(alpha=alpha, icc=icc),
         draws=draws,

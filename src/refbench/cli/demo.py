@@ -85,7 +85,7 @@ def _typed(*words: str | Path) -> int:
     from refbench.cli.app import app
     from refbench.report.terminal import console
 
-    said: Sequence[str] = [str(word) for word in words]
-    console().print(f"\n[bold]$ {shlex.join(['refbench', *said])}[/bold]\n", soft_wrap=True, highlight=False)
-    code = app(said, result_action="return_value")
+    typed: Sequence[str] = [str(word) for word in words]
+    console().print(f"\n[bold]$ {shlex.join(['refbench', *typed])}[/bold]\n", soft_wrap=True, highlight=False)
+    code = app(typed, result_action="return_value")
     return code if isinstance(code, int) else 0

@@ -28,7 +28,7 @@ def describe_command(
     for case in dataset.cases:
         for name, value in case.groups.items():
             groups.setdefault(name, Counter())[value] += 1
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "benchmark": dataset.benchmark,
         "cases": len(dataset.cases),
         "clusters": len({case.cluster for case in dataset.cases}),
@@ -45,12 +45,12 @@ def describe_command(
         **find(benchmark).data.describe(dataset),
     }
     if json:
-        print(orjson.dumps(said).decode())
+        print(orjson.dumps(description).decode())
         return 0
     from refbench.report.terminal import console
 
     out = console()
-    for name, value in said.items():
+    for name, value in description.items():
         _print(out.print, name, value, 0)
     return 0
 

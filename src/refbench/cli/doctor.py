@@ -57,11 +57,11 @@ def doctor_command(
         judges = asyncio.run(examine(judge, to_judge, largest)) if judge else []
         models = asyncio.run(examine_models(model, n_pictures=to_model, n_back=back)) if model else []
     if json:
-        said = {
+        reports = {
             "judges": [report.model_dump() for report in judges],
             "models": [report.model_dump() for report in models],
         }
-        print(orjson.dumps(said).decode())
+        print(orjson.dumps(reports).decode())
     else:
         for name, report in [(r.judge, r) for r in judges] + [(r.model, r) for r in models]:
             print(f"{name}: {'can be used' if report.usable else 'cannot be used'}")

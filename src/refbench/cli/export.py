@@ -35,10 +35,10 @@ def export_command(
             for purpose, act in Run.open(run).evidence()
         )
     elif what == "annotations":
-        found = read_annotations(Run.open(run).path)
-        if found.unread:
-            print(f"{found.unread} lines of annotations.jsonl could not be read and are left out", file=sys.stderr)
-        rows = (annotation.model_dump(mode="json") for annotation in found.standing.values())
+        notes = read_annotations(Run.open(run).path)
+        if notes.unread:
+            print(f"{notes.unread} lines of annotations.jsonl could not be read and are left out", file=sys.stderr)
+        rows = (annotation.model_dump(mode="json") for annotation in notes.standing.values())
     else:
         rows = (output.model_dump(mode="json") for output in Run.open(run).outputs())
     print(f"{write_rows(rows, out)} rows in {out}")

@@ -112,12 +112,12 @@ def _write_captions(targets: dict[Path, Path], vlm: str | None, subject: str | N
             return await asyncio.gather(*(caption(asked, picture, subject=focus) for picture in targets))
 
     rows = []
-    for (picture, target), said in zip(targets.items(), asyncio.run(write_all()), strict=True):
-        if isinstance(said, Failure):
-            rows.append(_failed(picture, said))
+    for (picture, target), text in zip(targets.items(), asyncio.run(write_all()), strict=True):
+        if isinstance(text, Failure):
+            rows.append(_failed(picture, text))
             continue
-        target.write_text(said + "\n", "utf-8")
-        rows.append({"picture": str(picture), "file": str(target), "caption": said})
+        target.write_text(text + "\n", "utf-8")
+        rows.append({"picture": str(picture), "file": str(target), "caption": text})
     return rows
 
 

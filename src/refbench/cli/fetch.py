@@ -38,8 +38,8 @@ def fetch_command(
         done = fetch(name, accept_licence=accept_licence, told=told)
     failed = [network for network in done if network.state == "failed"]
     if json:
-        said = {"weights": str(weights_folder()), "networks": [network.model_dump(mode="json") for network in done]}
-        print(orjson.dumps(said).decode())
+        report = {"weights": str(weights_folder()), "networks": [network.model_dump(mode="json") for network in done]}
+        print(orjson.dumps(report).decode())
     else:
         from rich.markup import escape
         from rich.table import Table as Grid

@@ -39,7 +39,7 @@ def precision_command(
     data: Data = None,
     json: Json = False,
 ) -> int:
-    """Say how sure one may be of a run's numbers: failures, ranks, where the variance comes from, what one more seed,
+    """Say how certain a run's numbers are: failures, ranks, where the variance comes from, what one more seed,
     judge or repeat would buy, weights, outputs that are copies, and consistency among outputs that follow."""
     from refbench.analysis.agree.people import read_people
     from refbench.analysis.precision.report import precision_report

@@ -61,7 +61,7 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
     failed = kinds.total()
     if not there or failed / there <= allowed:
         return 0
-    said = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
+    by_kind = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common())
     hints = []
     passing = [kind for kind in kinds if kind in TRANSIENT]
     odd = result.unjudged()
@@ -78,7 +78,7 @@ def failure_code(result: Result, allowed: float, *, missing: bool = False, again
         1,
         f"{failed} of {there} {result.pieces_said()} failed, "
         f"{100 * failed / there:.1f} %, which is more than the {100 * allowed:g} % "
-        f"that --allow-failures allows ({said}). What to do: {'; '.join(hints)}",
+        f"that --allow-failures allows ({by_kind}). What to do: {'; '.join(hints)}",
     )
     return 1
 

@@ -37,7 +37,12 @@ run_command = App(name="run", help_flags=(), version_flags=())
 @run_command.default
 def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     settings = _settings_of(words)
-    app = App(name="refbench run", version_flags=(), default_parameter=Parameter(negative=()))
+    app = App(
+        name="refbench run",
+        version_flags=(),
+        default_parameter=Parameter(negative=()),
+        suppress_keyboard_interrupt=False,  # else it ends without a word
+    )
     app.default(with_run_options(settings=setting_options(settings))(_command(settings)))
     code = app(words, result_action="return_value")
     return code if isinstance(code, int) else 0

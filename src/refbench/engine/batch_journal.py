@@ -93,11 +93,11 @@ class BatchJournal:
         with self.path.open("rb") as file:
             file.seek(batch.offset)
             acts = orjson.loads(file.readline())["acts"]
-        return {act: (said["request"], tuple(Purpose(**p) for p in said["for"])) for act, said in acts.items()}
+        return {act: (entry["request"], tuple(Purpose(**p) for p in entry["for"])) for act, entry in acts.items()}
 
     def all_asked(self) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
         """The same of all batches that have not ended."""
-        return {act: said for batch in self.open.values() for act, said in self.asked(batch).items()}
+        return {act: asked for batch in self.open.values() for act, asked in self.asked(batch).items()}
 
     def again(self, batch: OpenBatch) -> frozenset[str]:
         """Those of its acts that were asked for once more: their results retire what is on record."""
@@ -106,8 +106,8 @@ class BatchJournal:
             return frozenset(orjson.loads(file.readline()).get("again", ()))
 
     def _append(self, tag: str, event: str, **more: Any) -> None:
-        said = {"batch": tag, "event": event, "time": round(time.time(), 3), **more}
-        line = orjson.dumps(said) + b"\n"
+        entry = {"batch": tag, "event": event, "time": round(time.time(), 3), **more}
+        line = orjson.dumps(entry) + b"\n"
         try:
             with self.path.open("r+b" if self.path.exists() else "w+b") as file:
                 file.truncate(self._size)  # what a kill cut short
@@ -117,17 +117,17 @@ class BatchJournal:
                 os.fsync(file.fileno())
         except OSError as error:
             raise disk_error(error, self.path) from error
-        self._take(said, len(line))
+        self._take(entry, len(line))
 
-    def _take(self, said: dict[str, Any], length: int) -> None:
-        tag, event = said["batch"], said["event"]
+    def _take(self, entry: dict[str, Any], length: int) -> None:
+        tag, event = entry["batch"], entry["event"]
         if event == "intended":
-            kind, base_url, model = said["place"]
-            place, acts = (kind, base_url, model), frozenset(said["acts"])
-            self.open[tag] = OpenBatch(tag, place, said["worst_usd"], said["time"], acts, self._size)
+            kind, base_url, model = entry["place"]
+            place, acts = (kind, base_url, model), frozenset(entry["acts"])
+            self.open[tag] = OpenBatch(tag, place, entry["worst_usd"], entry["time"], acts, self._size)
         elif event == "submitted":
-            self.open[tag].ids = tuple(said["ids"])
-            self.known.update(said["ids"])
+            self.open[tag].ids = tuple(entry["ids"])
+            self.known.update(entry["ids"])
         else:
             del self.open[tag]
         self._size += length

@@ -241,10 +241,10 @@ class _Batching:
         """Record the results of the batches that have ended; how many had."""
         ended = 0
         for batch, window in self._mine():
-            found = await outcome(window.batches, batch.ids)
-            if found is None:
+            ending = await outcome(window.batches, batch.ids)
+            if ending is None:
                 continue
-            word, results = found
+            word, results = ending
             known = {result.custom_id: result for result in results}
             nothing = BatchResult("", unanswered=f"no result in the batch, which is {word}")
             asked, again = list(self.journal.asked(batch).items()), self.journal.again(batch)

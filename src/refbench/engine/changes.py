@@ -1,4 +1,4 @@
-"""Is everything still what it was? Asked before anything is paid for: a run whose pictures, judges or prompts changed
+"""What changed since it was recorded: pictures, judges or prompts. Refused before anything is paid for, because the run
 would take new money and show old numbers, or mix both."""
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ def check_pictures(
     """
     looks = _Looks(run.pictures(), writer)
     _check_inputs(run, dataset, looks)
-    found = _changed_outputs(run, dataset, models, looks)
-    if found and not replace:
-        _, first, now = found[0]
-        names = ", ".join(sorted({model.name for model, _, _ in found}))
+    changed = _changed_outputs(run, dataset, models, looks)
+    if changed and not replace:
+        _, first, now = changed[0]
+        names = ", ".join(sorted({model.name for model, _, _ in changed}))
         what = "is gone" if isinstance(now, Failure) else "is another picture"
         raise RefBenchError(
-            f"--model {names}: {len(found)} outputs changed since they were recorded in {run.path} (first: "
+            f"--model {names}: {len(changed)} outputs changed since they were recorded in {run.path} (first: "
             f"{first.case}, which {what}): choose another --out or name, or give --replace to score the new ones in "
             "place of the old"
         )
-    for model, before, now in found:
+    for model, before, now in changed:
         writer.replace_output(before, _output(run.blobs, model, before, now))
     writer.commit()
 
@@ -91,7 +91,7 @@ def _changed_outputs(
     half a model replaced would be two models in one table."""
     cases: Mapping[str, AnyCase] = dataset.by_id()
     finders = {model.name: model for model in models if not isinstance(model, ImageModel)}
-    found: list[tuple[AnyModel, Output, tuple[Path, ...] | Failure]] = []
+    changed: list[tuple[AnyModel, Output, tuple[Path, ...] | Failure]] = []
     for output in run.outputs():
         model = finders.get(output.model)
         if model is None or not output.pictures or output.step is not None or output.case not in cases:
@@ -99,8 +99,8 @@ def _changed_outputs(
         now = model.find(cases[output.case], output.seed)
         hashes = None if isinstance(now, Failure) else [looks.sha256(path) for path in now]
         if hashes != [picture.sha256 for picture in output.pictures]:
-            found.append((model, output, now))
-    return found
+            changed.append((model, output, now))
+    return changed
 
 
 def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ...] | Failure) -> Output:
@@ -196,15 +196,15 @@ class OnRecord:
     def _refusal(self, purpose: Purpose, act: str, now: Mapping[str, Any]) -> RefBenchError:
         then = self._request(act)
         keys = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
-        told = ", ".join(
+        differences = ", ".join(
             _SHAPES[key] if key in _SHAPES else f"{key}: {_short(then.get(key))} then, {_short(now.get(key))} now"
             for key in keys
         )
         who = f"--judge {purpose.judge} is asked" if purpose.judge else f"{purpose.part} is measured"
         other = " or give the judge another name" if purpose.judge else ""
         return RefBenchError(
-            f"{who} otherwise than what {self.run.path} holds (first: {purpose.case}; {told}): choose another --out"
-            f"{other}"
+            f"{who} otherwise than what {self.run.path} holds (first: {purpose.case}; {differences}): choose another "
+            f"--out{other}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The doctor: a few small real calls that tell whether a judge can do its work."""
+"""The doctor: a few small real calls that tell whether a judge, or an image model, can do its work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import ImageModel
-from refbench.models.build import ModelSetup, make_model
+from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import encode, facts_of
 from refbench.record import Record, RefBenchError
@@ -180,8 +180,6 @@ def _picture(folder: Path, number: int) -> SentPicture:
     return sent
 
 
-# The doctor for image models: one small real request that tells whether a model can do its work.
-
 _SIDE = 256
 """Small, but above the least that image models are known to take."""
 _ROLES = ("source", "subject", "style", "background")
@@ -213,7 +211,7 @@ async def examine_models(
 async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Transport) -> ModelReport:
     spec = Spec.parse(text)
     findings: dict[str, str] = {}
-    if spec.kind in ("folder", "steps") or (spec.kind, spec.what) == ("baseline", "truth"):
+    if is_given(spec):
         raise RefBenchError(f"--model {text}: pictures that are there need no doctor: name a model that paints")
     with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
         place = Path(folder)
@@ -310,12 +308,12 @@ def _cost(painted: Painted) -> float | None:
 
 def _pictures(folder: Path, count: int) -> list[Shown]:
     """Plain shapes, no two alike."""
-    found = []
+    shown = []
     for number in range(count):
         pixels = np.full((_SIDE, _SIDE, 3), 255, dtype=np.uint8)
         inset = 40 + 8 * (number % 8)
         pixels[inset:-inset, inset:-inset] = ((number * 70) % 200, 60, (number * 40 + 90) % 256)
         path = folder / f"reference_{number}.png"
         path.write_bytes(encode(pixels))
-        found.append(Shown(path, _ROLES[number % len(_ROLES)]))
-    return found
+        shown.append(Shown(path, _ROLES[number % len(_ROLES)]))
+    return shown

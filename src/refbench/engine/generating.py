@@ -134,9 +134,9 @@ class GeneratingRun:
         """
         nothing = Failure(kind="missing_output", detail=f"{model.name} gave no picture")
         wanted, came = case.request.n_pictures, len(painted.pictures)
-        found = self._stored(painted.pictures if wanted > 1 else painted.pictures[:1])
-        failure = found if isinstance(found, Failure) else painted.failure or (None if found else nothing)
-        stored = () if isinstance(found, Failure) else found
+        kept = self._stored(painted.pictures if wanted > 1 else painted.pictures[:1])
+        failure = kept if isinstance(kept, Failure) else painted.failure or (None if kept else nothing)
+        stored = () if isinstance(kept, Failure) else kept
         provenance = {"family": model.traits.family, **painted.provenance}
         if stored and came != wanted:
             which = "partial" if came < wanted else "surplus"
@@ -172,14 +172,14 @@ class GeneratingRun:
         )
 
     def _stored(self, pictures: Sequence[bytes]) -> tuple[StoredPicture, ...] | Failure:
-        found = []
+        stored = []
         for data in pictures:
             facts: PictureFacts | Failure = facts_of(data)
             if isinstance(facts, Failure):
                 return facts
             self.run.blobs.put(data, facts.format)
-            found.append(StoredPicture.of(facts))
-        return tuple(found)
+            stored.append(StoredPicture.of(facts))
+        return tuple(stored)
 
 
 def _cost(painted: Painted) -> float | None:

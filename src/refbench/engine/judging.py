@@ -127,7 +127,7 @@ class JudgingRun:
         """Replies on record that could not be read and were not asked for again: their run was stopped in between."""
         assert self.repair is not None
         nothing = ChatRequest(parts=())
-        found: dict[str, Evidence] = {}
+        unread: dict[str, Evidence] = {}
         repaired: set[tuple[str, ...]] = set()
         places: dict[str, tuple[str, ...]] = {}
         for purpose, evidence in self.run.evidence():
@@ -139,12 +139,12 @@ class JudgingRun:
                 if evidence.failure is None or not evidence.failure.transient:
                     repaired.add(place)
             elif purpose.case in self._cases and self.repair(self._cases[purpose.case], purpose, evidence, nothing):
-                found[evidence.id], places[evidence.id] = evidence, place
-        return {act: evidence for act, evidence in found.items() if places[act] not in repaired}
+                unread[evidence.id], places[evidence.id] = evidence, place
+        return {act: evidence for act, evidence in unread.items() if places[act] not in repaired}
 
     async def plan_case(self, case: AnyCase) -> list[Planned]:
         """The calls that a case still needs, over all models, judges and repeats."""
-        found: list[Planned] = []
+        calls: list[Planned] = []
         for model, seed in self.setup.models_and_seeds():
             asked = await self._asked(case, model, seed)
             for judge in self.setup.judges:
@@ -156,8 +156,8 @@ class JudgingRun:
                             continue
                         planned = await self._planned(purpose, judge, item, pictures_of(material))
                         if planned is not None:
-                            found.append(planned)
-        return found
+                            calls.append(planned)
+        return calls
 
     async def _asked(self, case: AnyCase, model: AnyModel, seed: int) -> list[tuple[Asked, str, Material]]:
         """What is asked of an output, with its content and what is shown; nothing where there is none to judge."""
@@ -302,7 +302,7 @@ def replies_read_as(kinds: Sequence[str], setup: Setup, run: Run) -> frozenset[s
                 acts.setdefault(whole, []).append(evidence.id)
                 yield purpose, evidence
 
-    found: set[str] = set()
+    failed: set[str] = set()
     for purpose, evidence in whole_parts(noted()):
         if purpose.case not in by_id:
             continue
@@ -310,8 +310,8 @@ def replies_read_as(kinds: Sequence[str], setup: Setup, run: Run) -> frozenset[s
             if purpose.protocol in ("", name):
                 read = protocol.read(by_id[purpose.case], purpose, evidence)
                 if any(score.failure is not None and score.failure.kind in kinds for score in read):
-                    found.update(acts[purpose])
-    return frozenset(found)
+                    failed.update(acts[purpose])
+    return frozenset(failed)
 
 
 def pictures_of(material: Material) -> Pictures:

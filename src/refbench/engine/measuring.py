@@ -104,14 +104,14 @@ class MeasuringRun:
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
         assert self.setup.bench.asking.measuring is not None
-        found: dict[tuple[str, str], Metric] = {}
+        usable: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
                 for protocol in self.setup.bench.scoring.protocols if not measured.protocol else (measured.protocol,):
                     metric = self._metric(measured, protocol)
                     if metric is not None:
-                        found[metric.id, protocol] = metric
-        return list(found.values())
+                        usable[metric.id, protocol] = metric
+        return list(usable.values())
 
     def _wanted(self, case: AnyCase) -> list[Measured]:
         assert self.setup.bench.asking.measuring is not None
@@ -160,15 +160,15 @@ class MeasuringRun:
         shown = [picture for path in outputs if isinstance(picture := self.pictures.output(path), SentPicture)]
         place = {"case": case.id, "model": model.name, "judge": "", "seed": seed}
         place["output"] = content_of(picture.original.sha256 for picture in shown)
-        found: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
+        measurable: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
         for measured in wanted:
             pictures = {"output": outputs[0], **{name: paths[p.name] for name, p in measured.pictures.items()}}
             for way, protocol in self._ways(measured, pictures):
                 metric = self._metric(measured, way)
                 if metric is not None:
                     purpose = Purpose(**place, part=measured.part, protocol=protocol)
-                    found.append((purpose, measured, metric, pictures))
-        return found
+                    measurable.append((purpose, measured, metric, pictures))
+        return measurable
 
     def _ways(self, measured: Measured, pictures: Mapping[str, Path]) -> list[tuple[str, str]]:
         """Under which protocols it is measured (by which variant, for which purpose): once where both agree."""
@@ -250,8 +250,8 @@ class MeasuringRun:
         values = (
             outcome.value if outcome.failure is None else [{"failure": outcome.failure.model_dump()}] * len(planned)
         )
-        for one, said in zip(planned, values, strict=True):
-            measurement = Measurement.model_validate(said)
+        for one, value in zip(planned, values, strict=True):
+            measurement = Measurement.model_validate(value)
             evidence = _evidence(one.request, measurement)
             if measurement.failure is not None:
                 self.progress.failed[measurement.failure.kind] += 1
@@ -272,8 +272,8 @@ class MeasuringRun:
 def _evidence(request: Mapping[str, Any], measurement: Measurement) -> Evidence:
     if measurement.failure is not None:
         return Evidence(kind="measure", request=request, failure=measurement.failure)
-    said = measurement.model_dump(mode="json", exclude_defaults=True)
-    return Evidence(kind="measure", request=request, reply=orjson.dumps(said).decode())
+    value = measurement.model_dump(mode="json", exclude_defaults=True)
+    return Evidence(kind="measure", request=request, reply=orjson.dumps(value).decode())
 
 
 def _weights(name: str, dtype: str) -> str:

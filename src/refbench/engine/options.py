@@ -64,6 +64,13 @@ def _kinds(values: Sequence[str]) -> Sequence[str]:
     return values
 
 
+def _budget(value: str | None) -> str | None:
+    from refbench.calls.budget import Budget
+
+    Budget.parse(value)
+    return value
+
+
 def _shard(value: Any) -> Any:
     return Shard.parse(value) if isinstance(value, str) else value
 
@@ -144,7 +151,9 @@ class RunOptions(Record):
         BeforeValidator(_shard),
         Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", "", str),
     ] = None
-    budget: Annotated[str | None, Flag(LIMITS, "Most that the run may cost, for example 5usd")] = None
+    budget: Annotated[
+        str | None, AfterValidator(_budget), Flag(LIMITS, "Most that the run may cost, for example 5usd")
+    ] = None
     retry: Annotated[
         Strings,
         AfterValidator(_kinds),

@@ -59,13 +59,13 @@ class RunPictures:
         place = case.id, model.name, seed
         async with self._turn[place]:
             outputs = await self._outputs(case, model, seed)
-            found = () if isinstance(outputs, Failure) else outputs
+            paths = () if isinstance(outputs, Failure) else outputs
             inputs = {path: name for path, name in names.items() if path not in self._sent}
-            new = [path for path in found if path not in self._shown]
+            new = [path for path in paths if path not in self._shown]
             if inputs or new:
-                copies = dict(zip(found, _files(self.run, self._recorded.get(place)), strict=False))
+                copies = dict(zip(paths, _files(self.run, self._recorded.get(place)), strict=False))
                 await asyncio.to_thread(self._open, inputs, new, copies)
-            shown = [self._shown[path] for path in found]
+            shown = [self._shown[path] for path in paths]
             wrong = (
                 outputs if isinstance(outputs, Failure) else next((p for p in shown if isinstance(p, Failure)), None)
             )
@@ -74,9 +74,9 @@ class RunPictures:
                 return None
             if place not in self._recorded:
                 self._recorded[place] = await self._record(
-                    case, model, seed, found, [p for p in shown if isinstance(p, SentPicture)]
+                    case, model, seed, paths, [p for p in shown if isinstance(p, SentPicture)]
                 )
-        return found
+        return paths
 
     async def _outputs(self, case: AnyCase, model: AnyModel, seed: int) -> tuple[Path, ...] | Failure:
         assert self._recorded is not None
@@ -89,11 +89,11 @@ class RunPictures:
             elif place not in self._recorded:
                 self._recorded[place] = self.generating.known(case, model, seed)
             return made
-        found = model.find(case, seed)
+        paths = model.find(case, seed)
         known = self._recorded.get(place)
-        if known is not None and (isinstance(found, Failure) or len(found) != len(known.pictures)):
+        if known is not None and (isinstance(paths, Failure) or len(paths) != len(known.pictures)):
             return _files(self.run, known)  # it was there when the command began
-        return found
+        return paths
 
     async def _record(
         self, case: AnyCase, model: AnyModel, seed: int, paths: Sequence[Path], opened: Sequence[SentPicture]

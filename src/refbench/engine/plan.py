@@ -236,8 +236,8 @@ class _Layout:
     def _outputs(self, case: AnyCase, model: AnyModel, seed: int) -> tuple[tuple[Path, ...], bool]:
         """The files of an output, and whether they are really there."""
         if not isinstance(model, ImageModel):
-            found = model.find(case, seed)
-            return (() if isinstance(found, Failure) else found), True
+            paths = model.find(case, seed)
+            return (() if isinstance(paths, Failure) else paths), True
         known = self._made.get((case.id, model.name, seed))
         if known is not None and (known.failure is None or known.failure.kind not in TRANSIENT):
             assert self._run is not None
@@ -467,8 +467,8 @@ def _gain(earlier: _Earlier, options: RunOptions) -> tuple[float, list[str]]:
         for score in run_draws(earlier.like, protocol=earlier.protocol):
             drawn.setdefault(score.model, []).append(score)
     cases = earlier.cases
-    found = [panel_of(earlier.aggregate, cases, scores, earlier.measure) for scores in drawn.values()]
-    panels = [panel for panel in found if panel is not None]
+    estimates = [panel_of(earlier.aggregate, cases, scores, earlier.measure) for scores in drawn.values()]
+    panels = [panel for panel in estimates if panel is not None]
     _, had_seeds, had_repeats = panels[0].counts if panels else (1, 1, 1)
     gain, remarks = 0.0, []
     for what, more in (("seeds", options.seeds - had_seeds), ("repeats", options.repeats - had_repeats)):

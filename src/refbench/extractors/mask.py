@@ -17,5 +17,5 @@ def mask(pixels: Pixels, device: str = "cpu") -> NDArray[np.uint8] | Failure:
     seen: Feature | Failure = load_network(NETWORK, device)([pixels])[0]
     if isinstance(seen, Failure):
         return seen
-    found = np.where(seen["mask"] > 127, 255, 0).astype(np.uint8)
-    return found if found.any() else Failure(kind="no_detection", detail="no subject stands out in the picture")
+    subject = np.where(seen["mask"] > 127, 255, 0).astype(np.uint8)
+    return subject if subject.any() else Failure(kind="no_detection", detail="no subject stands out in the picture")

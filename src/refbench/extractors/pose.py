@@ -116,7 +116,7 @@ def _draw_bodies(bodies: Sequence[Sequence[Point | None]], shape: tuple[int, ...
 
 
 def _openpose_joints(person: Keypoints, visible: float) -> list[Point | None]:
-    """The 18 joints; the neck, which COCO has not, is the middle of the shoulders when both are seen."""
+    """The 18 joints; the neck, which COCO lacks, is the middle of the shoulders when both are seen."""
     seen = [(float(x), float(y)) if v > visible else None for x, y, v in person]
     joints = [seen[number] if number >= 0 else None for number in _FROM_COCO]
     left, right = (seen[number] for number in _SHOULDERS)

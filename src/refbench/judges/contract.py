@@ -47,7 +47,9 @@ class Contract:
             raise RefBenchError(f"which={self.which!r}: choose {' or '.join(get_args(Which))}")
         if self.which == "last" and self._form.in_order is None:
             able = ", ".join(name for name, dialect in DIALECTS.items() if dialect.in_order)
-            raise RefBenchError(f"the dialect {self._form.name} knows no last statement: choose one of {able}")
+            raise RefBenchError(
+                f"the dialect {self._form.name} cannot tell which statement is the last: choose one of {able}"
+            )
         if wrong := self._form.fits(self.criteria):
             raise RefBenchError(f"the dialect {self._form.name} cannot ask for these criteria: {wrong}")
 
@@ -98,14 +100,14 @@ class Contract:
         return statements
 
 
-def settled(criterion: Criterion, said: Sequence[Reading]) -> Reading:
-    """One reading of everything said: repeats are fine, contradictions are no answer. Other words do not contradict
+def settled(criterion: Criterion, statements: Sequence[Reading]) -> Reading:
+    """One reading of everything said: repeats are fine, contradictions are not an answer. Other words do not contradict
     each other: the first stand."""
-    clear = [v for v in said if not (isinstance(v, Failure) and v.kind == "unparsable")]
+    clear = [v for v in statements if not (isinstance(v, Failure) and v.kind == "unparsable")]
     if not clear:
         if criterion.optional:
             return None
-        return said[0] if said else Failure(kind="unparsable", detail=f"no value for {criterion.name}")
+        return statements[0] if statements else Failure(kind="unparsable", detail=f"no value for {criterion.name}")
     meant = [None if isinstance(value, str) else value for value in clear]
     if all(value == meant[0] for value in meant):
         return clear[0]

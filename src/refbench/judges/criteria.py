@@ -61,7 +61,7 @@ class Criterion:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise RefBenchError(
-                f"{self.name!r} is no name for a criterion: use letters and digits, words joined by one _"
+                f"{self.name!r} cannot be the name of a criterion: use letters and digits, words joined by one _"
             )
 
     @property

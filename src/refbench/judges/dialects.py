@@ -142,7 +142,7 @@ _BOUNDARY = re.compile(r"[}\]][\s,;)]{0,20}\{|\n[ \t]{0,20}\{")
 
 
 def _questions_fit(criteria: Sequence[Criterion]) -> str:
-    return "a text is no answer to a question" if any(isinstance(c.kind, Text) for c in criteria) else ""
+    return "a text cannot answer a question" if any(isinstance(c.kind, Text) for c in criteria) else ""
 
 
 def _question_fields(criteria: Sequence[Criterion]) -> str:

@@ -42,14 +42,14 @@ def labelled(
         while label := pattern.match(line, at):
             criterion = criteria[(label.lastindex or 1) - 1]
             colon = _COLON.match(line, label.end())
-            found = value_at(line, colon.end(), criterion.kind) if colon else None
-            if found is None:
+            value = value_at(line, colon.end(), criterion.kind) if colon else None
+            if value is None:
                 if colon and unread:
                     yield criterion.name, _no_value(line[colon.end() :])
                 break
-            yield criterion.name, found[0]
-            behind = _BEHIND.match(line, found[1])
-            at = behind.end() if behind else found[1]
+            yield criterion.name, value[0]
+            behind = _BEHIND.match(line, value[1])
+            at = behind.end() if behind else value[1]
 
 
 def _no_value(text: str) -> Failure:
@@ -64,8 +64,8 @@ def quoted(text: str, criteria: Sequence[Criterion], *, unread: bool = False) ->
         colon = _QUOTED_COLON.match(text, label.end()) if label else None
         if label and colon:
             criterion = criteria[(label.lastindex or 1) - 1]
-            if found := value_at(text, colon.end(), criterion.kind):
-                yield criterion.name, found[0]
+            if value := value_at(text, colon.end(), criterion.kind):
+                yield criterion.name, value[0]
             elif unread:
                 yield criterion.name, _no_value(text[colon.end() : colon.end() + 60])
 

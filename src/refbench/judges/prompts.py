@@ -1,4 +1,4 @@
-"""Placeholders in texts: filled in one pass, so that braces in what is filled in stay what they are."""
+"""Texts of prompts: placeholders filled in, and the one repair attempt after a reply that could not be read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """The template with its known placeholders replaced; other braces stay."""
+    """The template with its known placeholders replaced in one pass: other braces, also in the values, stay."""
     return _PLACE.sub(lambda match: values.get(match[1], match[0]), template)
 
 
 def placeholders(template: str) -> set[str]:
     return set(_PLACE.findall(template))
 
-
-# The one repair attempt: the same question again, with the reply that could not be read.
 
 LONGEST_QUOTE = 2000
 """Characters of the unreadable reply that are quoted back."""

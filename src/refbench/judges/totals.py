@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from refbench.failure import Failure
 
 Rule = Literal["mean", "weighted_mean", "geometric_mean", "minimum"]
-RULES: tuple[str, ...] = get_args(Rule)
 
 Array = NDArray[np.float64]
 
@@ -33,9 +32,9 @@ def combine_columns(rule: Rule, marks: Array, weights: Sequence[float] | None, a
     weight = np.where(applies, shares.reshape(-1, *[1] * (marks.ndim - 1)), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         if rule == "minimum":
-            found = np.where(applies, marks, np.inf).min(axis=0)
+            least = np.where(applies, marks, np.inf).min(axis=0)
             # min passes NaN on, and infinity is left where nothing applies.
-            return np.where(np.isfinite(found), found, np.nan)
+            return np.where(np.isfinite(least), least, np.nan)
         values = np.where(applies, marks, 1.0)
         if rule == "geometric_mean":
             # Zero to the power of its weight is zero: no logarithm, which would turn it into -inf.

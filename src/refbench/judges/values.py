@@ -1,4 +1,5 @@
-"""One value: a mark, a choice or a text, read from a JSON value or from the words at one place of a reply.
+"""Values in a reply: a mark, a choice or a text, read from a JSON value or from the words at one place; and the JSON
+objects in it, decoded where a decoder takes them.
 
 Every repetition in the expressions is bounded or cannot overlap its neighbour: no reply makes them backtrack
 for long. Digits are the ten of ASCII.
@@ -16,7 +17,7 @@ from refbench.judges.criteria import Kind, Reading, Scale, Text, YesNo, letters
 from refbench.record import clean_text
 
 _MOST_DIGITS = 15
-"""Longer numbers are no marks, and cost more than their length to convert."""
+"""Longer numbers are not marks, and cost more than their length to convert."""
 
 _OPEN = r"[ \t_\"'“‘<\[(]{0,8}"
 _CLOSE = r"[ \t_\"'”’>\])]{0,8}"
@@ -41,8 +42,8 @@ def value_at(text: str, at: int, kind: Kind) -> tuple[Reading, int] | None:
     """The value that begins at a place of the text, and where it ends; None where none does."""
     if isinstance(kind, Text):
         line = _LINE.match(text, at)
-        said = line[0].strip(" \t\"'“”,") if line else ""
-        return (clean_text(said), line.end()) if line and said else None
+        words = line[0].strip(" \t\"'“”,") if line else ""
+        return (clean_text(words), line.end()) if line and words else None
     if isinstance(kind, YesNo):
         choice = _CHOICE.match(text, at)
         if choice is None:
@@ -55,14 +56,14 @@ def value_at(text: str, at: int, kind: Kind) -> tuple[Reading, int] | None:
         return None
     end = number.end()
     if scale := _OUT_OF.match(text, end):
-        if float(scale[1]) != kind.high:  # 3/5 on a scale to 10 is no mark: whether it means 3 or 6 is not said
+        if float(scale[1]) != kind.high:  # 3/5 on a scale to 10 is not a mark: whether it means 3 or 6 is not said
             return None
         end = scale.end()
     if not _END.match(text, end):
         return None
     if len(number[1]) > _MOST_DIGITS:
         return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
-    return _in_range(float(number[1].replace("−", "-")), kind), end
+    return in_range(float(number[1].replace("−", "-")), kind), end
 
 
 def read_item(item: Any, kind: Kind) -> Reading:
@@ -75,12 +76,12 @@ def read_item(item: Any, kind: Kind) -> Reading:
     if isinstance(item, str) and isinstance(kind, Text):
         return clean_text(item.strip()) or Failure(kind="unparsable", detail="an empty text")
     if isinstance(item, str):
-        found = value_at(item.strip().translate(MARKDOWN), 0, kind)
-        return found[0] if found else Failure(kind="unparsable", detail=f"no {_what(kind)} in {item[:60]!r}")
+        value = value_at(item.strip().translate(MARKDOWN), 0, kind)
+        return value[0] if value else Failure(kind="unparsable", detail=f"no {_what(kind)} in {item[:60]!r}")
     if isinstance(kind, YesNo) and isinstance(item, bool | int) and item in (0, 1):
         return bool(item)
     if isinstance(kind, Scale) and isinstance(item, int | float) and not isinstance(item, bool):
-        return _in_range(item, kind)
+        return in_range(item, kind)
     return Failure(kind="unparsable", detail=f"no {_what(kind)} but {type(item).__name__}")
 
 
@@ -92,7 +93,8 @@ MARKDOWN = str.maketrans("", "", "*`")
 """Emphasis and code marks, which never belong to a value."""
 
 
-def _in_range(value: float, kind: Scale) -> float | Failure:
+def in_range(value: float, kind: Scale) -> float | Failure:
+    """The value, or the Failure that says why it is not a mark on this scale."""
     if not kind.low <= value <= kind.high:
         return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from {kind.low:g} to {kind.high:g}")
     if kind.whole and value != int(value):
@@ -103,8 +105,6 @@ def _in_range(value: float, kind: Scale) -> float | Failure:
 def _what(kind: Kind) -> str:
     return {Scale: "mark", YesNo: "yes or no", Text: "text"}[type(kind)]
 
-
-# JSON objects in a reply: decoded where a decoder takes them, and the text around them.
 
 _FAILED_DECODINGS = 200
 """Attempts at decoding an object, so that a reply of unclosed braces costs linear and not quadratic time."""
@@ -128,15 +128,15 @@ def decoded_places(reply: str) -> Iterator[tuple[int, int, Pairs]]:
 
 def decoded(reply: str) -> tuple[list[Pairs], list[str]]:
     """The outermost decodable objects, and the pieces of text between them."""
-    found: list[Pairs] = []
+    values: list[Pairs] = []
     around: list[str] = []
     seen_to = 0
     for start, end, value in decoded_places(reply):
-        found.append(value)
+        values.append(value)
         around.append(reply[seen_to:start])
         seen_to = end
     around.append(reply[seen_to:])
-    return found, around
+    return values, around
 
 
 def entries(value: Any) -> Iterator[tuple[str, Any]]:

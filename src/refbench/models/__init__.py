@@ -5,8 +5,6 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
-from refbench.models.baselines.model import TruthModel
-from refbench.models.folder import FolderModel
 from refbench.models.model import ImageModel
 
 
@@ -30,4 +28,4 @@ def seeds_for(model: AnyModel, seeds: int) -> range:
     return range(seeds if isinstance(model, ImageModel) or not model.one_seed else 1)
 
 
-__all__ = ["AnyModel", "FolderModel", "GivenOutputs", "ImageModel", "TruthModel", "seeds_for"]
+__all__ = ["AnyModel", "GivenOutputs", "ImageModel", "seeds_for"]

@@ -12,10 +12,7 @@ from typing import Any, TypeAlias
 from refbench.calls import Transport
 from refbench.case import AnyCase, Picture
 from refbench.chat.vlm import VLM
-from refbench.models.baselines.model import TruthModel
-from refbench.models.folder import FolderModel
-from refbench.models.model import ImageModel
-from refbench.models.steps import StepModel
+from refbench.models import AnyModel, GivenOutputs, ImageModel
 from refbench.record import RefBenchError
 from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, nearest
 
@@ -23,6 +20,9 @@ Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
 # By kind the module and what in it makes the model, loaded when it is asked for, and what that needs beside the spec.
 _MAKERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "folder": ("folder", "FolderModel", ("cases", "names")),
+    "steps": ("steps", "StepModel", ()),
+    "truth": ("baselines.model", "TruthModel", ("cases", "path")),
     "python": ("process.python", "PythonModel", ("folder",)),
     "command": ("process.command", "CommandModel", ("folder",)),
     "http": ("api.http", "http_model", ("transport", "folder")),
@@ -59,15 +59,22 @@ class ModelSetup:
     placed: Placed = lambda spec, make: make(spec)
 
 
-def make_model(spec: Spec, setup: ModelSetup) -> FolderModel | StepModel | TruthModel | ImageModel:
+def make_model(spec: Spec, setup: ModelSetup) -> AnyModel:
     """The model that a spec describes: pictures that are there, or whoever paints them."""
-    if spec.kind == "folder":
-        return FolderModel(spec, setup.cases, setup.names)
-    if spec.kind == "steps":
-        return StepModel(spec)
-    if (spec.kind, spec.what) == ("baseline", "truth"):
-        return TruthModel(spec, setup.cases, setup.path)
+    if is_given(spec):
+        return _given(spec, setup)
     return make_painter(spec, setup)
+
+
+def is_given(spec: Spec) -> bool:
+    """Whether a spec means pictures that are there already, so that nothing is painted."""
+    return spec.kind in ("folder", "steps") or (spec.kind, spec.what) == ("baseline", "truth")
+
+
+def _given(spec: Spec, setup: ModelSetup) -> GivenOutputs:
+    kind = "truth" if spec.kind == "baseline" else spec.kind
+    outputs: GivenOutputs = _made(kind, spec, cases=setup.cases, names=setup.names, path=setup.path)
+    return outputs
 
 
 def make_painter(spec: Spec, setup: ModelSetup) -> ImageModel:
@@ -77,24 +84,26 @@ def make_painter(spec: Spec, setup: ModelSetup) -> ImageModel:
     setup.folder.mkdir(parents=True, exist_ok=True)
     model = make_painter(spec.model, setup)
     vlm = setup.make_vlm(spec.vlm) if spec.vlm is not None else None
-    return _made(spec, model=model, vlm=vlm, folder=setup.folder)
+    wrapper: ImageModel = _made(spec.kind, spec, model=model, vlm=vlm, folder=setup.folder)
+    return wrapper
 
 
 def _unwrapped(spec: Spec, setup: ModelSetup) -> ImageModel:
+    if is_given(spec):
+        raise RefBenchError(f"--model {spec.name}: pictures of a folder cannot be wrapped: wrap the model that paints")
+    model: ImageModel
     if spec.kind in _MAKERS:
-        return _made(spec, transport=setup.transport, folder=setup.folder)
+        model = _made(spec.kind, spec, transport=setup.transport, folder=setup.folder)
+        return model
     added = {point.name: point for point in entry_points(group=MODEL_PLUG_INS)}
     if spec.kind in added:
-        model: ImageModel = added[spec.kind].load()(spec)
+        model = added[spec.kind].load()(spec)
         return model
-    if spec.kind in ("folder", "steps"):
-        raise RefBenchError(f"--model {spec.name}: pictures of a folder cannot be wrapped: wrap the model that paints")
     hint = nearest(spec.kind, [*MODELS, "https", *sorted(added)], f":{spec.what}")
     raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
 
 
-def _made(spec: Spec, **surroundings: Any) -> ImageModel:
-    module, maker, needs = _MAKERS[spec.kind]
+def _made(kind: str, spec: Spec, **surroundings: Any) -> Any:
+    module, maker, needs = _MAKERS[kind]
     make = getattr(importlib.import_module(f"refbench.models.{module}"), maker)
-    model: ImageModel = make(spec, *(surroundings[need] for need in needs))
-    return model
+    return make(spec, *(surroundings[need] for need in needs))

@@ -17,13 +17,13 @@ _GAP = 16
 
 def all_pixels(paths: Sequence[Path]) -> list[Pixels] | Failure:
     """The pixels of all of them, or the first that cannot be read."""
-    found = []
+    pictures = []
     for path in paths:
         pixels = read_pixels(path)
         if isinstance(pixels, Failure):
             return pixels
-        found.append(pixels)
-    return found
+        pictures.append(pixels)
+    return pictures
 
 
 def covering(pixels: Pixels, size: tuple[int, int] | None) -> Pixels:

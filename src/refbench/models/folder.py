@@ -44,10 +44,10 @@ class FolderModel:
     def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The output's files in order (one, unless the case asks for more), or `missing_output`."""
         numbers = range(1, case.request.n_pictures + 1)
-        found = tuple(path for number in numbers if (path := self._find(case, seed, number)) is not None)
-        if not found:
+        files = tuple(path for number in numbers if (path := self._find(case, seed, number)) is not None)
+        if not files:
             return Failure(kind="missing_output", detail=f"{self.name} has no picture for {case.id}")
-        return found
+        return files
 
     def _one_seed(self, what: str, cases: list[AnyCase]) -> str:
         if _PLACE.search(what):
@@ -75,12 +75,12 @@ Finder = Callable[[AnyCase, int, int], Path | None]
 
 def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
     """Every file below the root, by its path without extension; the first of the allowed extensions wins."""
-    found: dict[str, Path] = {}
+    by_stem: dict[str, Path] = {}
     for folder, _, files in os.walk(root):
         for name in sorted(files, key=lambda n: _rank(Path(n).suffix)):
             path = Path(folder) / name
             if path.suffix.lower() in EXTENSIONS:
-                found.setdefault(path.relative_to(root).with_name(path.stem).as_posix(), path)
+                by_stem.setdefault(path.relative_to(root).with_name(path.stem).as_posix(), path)
 
     def find(case: AnyCase, seed: int, number: int) -> Path | None:
         plain = [case.id, case.id.replace("/", "_")]
@@ -88,8 +88,8 @@ def _by_layout(root: Path, names: Callable[[AnyCase], list[str]]) -> Finder:
             # A name without a seed is the first one's alone: one picture is not two.
             for way in (f"{stem}_s{seed}", f"seed_{seed}/{stem}", *((stem,) if seed == 0 else ())):
                 for one in _numbered(way, number, case.request.n_pictures):
-                    if one in found:
-                        return found[one]
+                    if one in by_stem:
+                        return by_stem[one]
         return None
 
     return find

@@ -98,19 +98,19 @@ class ImageModel(Protocol):
 def traits_of(options: Options, family: str, known: Traits | None = None) -> Traits:
     """What is known of a model, with what its spec says instead."""
     traits = known or Traits()
-    said = {
+    given = {
         name: options[name]
         for name in ("open_weights", "max_references", "max_pictures", "roles")
         if options[name] is not None
     }
     if options["price"] is not None and len(options["price"]) == 1:  # two are for tokens
-        said["price"] = options["price"][0]
+        given["price"] = options["price"][0]
     size = options["size"]
     if isinstance(size, str) and size[0].isdigit():
         size = tuple(int(side) for side in size.split("x"))
     if isinstance(size, tuple):
-        said["size"] = size
-    return traits.model_copy(update={**said, "family": options["family"] or traits.family or family})
+        given["size"] = size
+    return traits.model_copy(update={**given, "family": options["family"] or traits.family or family})
 
 
 def priced(painted: Painted, traits: Traits) -> Painted:

@@ -43,12 +43,12 @@ class Preset(Record):
 def presets() -> Mapping[str, Preset]:
     """All presets by `paper/model`."""
     tables = tomllib.loads(_TABLE.read_text("utf-8"))
-    found = [
-        Preset.model_validate({"paper": paper, "model": model, **said})
+    chosen = [
+        Preset.model_validate({"paper": paper, "model": model, **table})
         for paper, models in tables.items()
-        for model, said in models.items()
+        for model, table in models.items()
     ]
-    return {preset.name: preset for preset in found}
+    return {preset.name: preset for preset in chosen}
 
 
 def preset(name: str, where: str) -> Preset:
@@ -67,9 +67,9 @@ def preset_options(options: Mapping[str, str], runs: str, where: str) -> dict[st
     own = {key: value for key, value in options.items() if key != "preset"}
     if "preset" not in options:
         return own
-    found = preset(options["preset"], where)
-    if found.runs != runs:
+    chosen = preset(options["preset"], where)
+    if chosen.runs != runs:
         raise RefBenchError(
-            f"{where}: {found.name} is not run by {runs}: {found.note or f'it is of kind {found.runs}'}"
+            f"{where}: {chosen.name} is not run by {runs}: {chosen.note or f'it is of kind {chosen.runs}'}"
         )
-    return {**found.settings, **own}
+    return {**chosen.settings, **own}

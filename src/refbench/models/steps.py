@@ -17,11 +17,11 @@ RESULT = "result"
 
 def steps_of(run: Run) -> dict[str, list[str]]:
     """The steps of every model of a run that has any, in order, its result last."""
-    found: dict[str, set[int]] = {}
+    numbers: dict[str, set[int]] = {}
     for output in run.outputs():
         if output.step is not None:
-            found.setdefault(output.model, set()).add(output.step)
-    return {model: [*(str(step) for step in sorted(steps)), RESULT] for model, steps in sorted(found.items())}
+            numbers.setdefault(output.model, set()).add(output.step)
+    return {model: [*(str(step) for step in sorted(steps)), RESULT] for model, steps in sorted(numbers.items())}
 
 
 def asked_of(run: Run, models: Iterable[str], cases: Sequence[AnyCase]) -> int:
@@ -41,9 +41,9 @@ class StepModel:
         wanted, step = options["model"] or "", options["step"] or ""
         there = steps_of(run)
         if wanted not in there:
-            said = f"it holds steps of {', '.join(there)}" if there else "it holds no steps of any model"
+            there_are = f"it holds steps of {', '.join(there)}" if there else "it holds no steps of any model"
             raise RefBenchError(
-                f"--model {spec.name}: {run.path} has no steps of {wanted!r}: {said}; write ?model=NAME"
+                f"--model {spec.name}: {run.path} has no steps of {wanted!r}: {there_are}; write ?model=NAME"
             )
         if step not in there[wanted]:
             raise RefBenchError(f"--model {spec.name}: step={step}: {wanted} has the steps {', '.join(there[wanted])}")

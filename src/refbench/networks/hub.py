@@ -1,6 +1,6 @@
-"""Weights from a model hub at a pinned revision, in the hub's own cache of the user; or from a folder of one's own.
+"""Weights from a model hub at a pinned revision, in the user's cache of the hub, or from a folder that the user fills.
 
-An entry of `HubFiles.files` is a file of the repository, or `a|b` (the first that there is), or an address
+An entry of `HubFiles.files` is a file of the repository, or `a|b` (the first that exists), or an address
 (`https://...`) where a file lies elsewhere. `#sha256=` and a hash, or at least its first eight digits, may follow.
 Files put into `<weights folder>/hub/<network>/` come before the cache: offline machines are served that way.
 """
@@ -26,7 +26,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class HubEntry:
     """One entry of the registry: names that serve, from a repository or an address, and what is known of the hash."""
 
     names: tuple[str, ...]
@@ -34,20 +34,20 @@ class Wanted:
     sha256: str = ""
 
 
-def wanted(info: NetworkInfo) -> list[Wanted]:
+def wanted(info: NetworkInfo) -> list[HubEntry]:
     """What the network needs from its hub."""
     entries = []
     for entry in info.hub.files if info.hub is not None else ():
         where, _, sha256 = entry.partition("#sha256=")
         if "://" in where:
-            entries.append(Wanted((where.rpartition("/")[2],), where, sha256))
+            entries.append(HubEntry((where.rpartition("/")[2],), where, sha256))
         else:
-            entries.append(Wanted(tuple(where.split("|")), "", sha256))
+            entries.append(HubEntry(tuple(where.split("|")), "", sha256))
     return entries
 
 
 def hub_folder(info: NetworkInfo) -> Path:
-    """Where files of one's own serve before the hub's cache."""
+    """The user's own files of a network, which come before the hub's cache."""
     return weights_folder() / "hub" / info.name
 
 
@@ -97,7 +97,7 @@ def fetch_hub(info: NetworkInfo, told: Told | None = None) -> list[Path]:
     return paths
 
 
-def _here(info: NetworkInfo, entry: Wanted) -> Path | None:
+def _here(info: NetworkInfo, entry: HubEntry) -> Path | None:
     own = hub_folder(info)
     for name in entry.names:
         if (own / name).is_file():
@@ -115,11 +115,11 @@ def _here(info: NetworkInfo, entry: Wanted) -> Path | None:
     return None
 
 
-def _intact(path: Path, entry: Wanted) -> bool:
+def _intact(path: Path, entry: HubEntry) -> bool:
     return not entry.sha256 or sha256_of(path).startswith(entry.sha256)
 
 
-def _from_hub(info: NetworkInfo, entry: Wanted, *, again: bool) -> Path:
+def _from_hub(info: NetworkInfo, entry: HubEntry, *, again: bool) -> Path:
     assert info.hub is not None
     try:
         from huggingface_hub import errors, hf_hub_download
@@ -142,7 +142,7 @@ def _from_hub(info: NetworkInfo, entry: Wanted, *, again: bool) -> Path:
     raise RefBenchError(f"{page} has no {' or '.join(entry.names)} at revision {revision}: please report it")
 
 
-def _refused_or_unreachable(info: NetworkInfo, entry: Wanted, page: str, error: Exception) -> RefBenchError:
+def _refused_or_unreachable(info: NetworkInfo, entry: HubEntry, page: str, error: Exception) -> RefBenchError:
     """A hub that says no, and one that does not answer, end in the same kind of exception; the status tells."""
     reason: BaseException | None = error
     while reason is not None:
@@ -162,7 +162,7 @@ def _refused_or_unreachable(info: NetworkInfo, entry: Wanted, page: str, error: 
     return _unreachable(info, entry)
 
 
-def _unreachable(info: NetworkInfo, entry: Wanted, why: str = "") -> RefBenchError:
+def _unreachable(info: NetworkInfo, entry: HubEntry, why: str = "") -> RefBenchError:
     source = entry.address or (info.hub.repository if info.hub is not None else "")
     return RefBenchError(
         f"{source} cannot be reached{why}: run {info.fetch_command} where there is a network, "
@@ -170,8 +170,8 @@ def _unreachable(info: NetworkInfo, entry: Wanted, why: str = "") -> RefBenchErr
     )
 
 
-def _from_address(info: NetworkInfo, entry: Wanted, told: Told | None) -> Path:
-    """A file that lies at an address of its own, by an atomic rename into the folder of one's own files."""
+def _from_address(info: NetworkInfo, entry: HubEntry, told: Told | None) -> Path:
+    """A file that lies at an address of its own, by an atomic rename into the folder of the user's own files."""
     folder = hub_folder(info)
     folder.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{entry.names[0]}-")
@@ -194,7 +194,7 @@ def _from_address(info: NetworkInfo, entry: Wanted, told: Told | None) -> Path:
         part.unlink(missing_ok=True)
 
 
-def _opened(info: NetworkInfo, entry: Wanted) -> Any:
+def _opened(info: NetworkInfo, entry: HubEntry) -> Any:
     try:
         return urllib.request.urlopen(entry.address, timeout=60)
     except urllib.error.HTTPError as error:

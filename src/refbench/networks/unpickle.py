@@ -36,7 +36,7 @@ _STORAGES = {
 
 
 class _RefusedError(Exception):
-    """The pickle asks for something that is no array."""
+    """The pickle asks for something other than an array."""
 
 
 class _Dict(dict[Any, Any]):

@@ -66,7 +66,7 @@ class Collection:
 def collect(root: Path, *, least_side: int = LEAST_SIDE, names: Sequence[str] | None = None) -> Collection:
     """Look at every picture below `root` (or at those named); the same bytes under another name are skipped."""
     if not root.is_dir():
-        raise RefBenchError(f"{root} is no folder of pictures")
+        raise RefBenchError(f"{root} is not a folder of pictures")
     chosen = picture_names(root) if names is None else list(names)
     with ThreadPoolExecutor(cores()) as threads:
         looked = list(threads.map(lambda name: look(root, name, least_side), chosen))
@@ -80,17 +80,17 @@ def picture_names(root: Path) -> list[str]:
 
 def distinct(root: Path, looked: Iterable[Found | Skipped]) -> Collection:
     """The pictures that can be used, each content once: under its first name."""
-    found: dict[str, Found] = {}
+    usable: dict[str, Found] = {}
     skipped: list[Skipped] = []
     for one in looked:
         if isinstance(one, Skipped):
             skipped.append(one)
-        elif one.sha256 in found:
-            first = found[one.sha256].name
+        elif one.sha256 in usable:
+            first = usable[one.sha256].name
             skipped.append(Skipped(name=one.name, kind="duplicate", reason=f"the same file as {first}"))
         else:
-            found[one.sha256] = one
-    return Collection(root, tuple(found.values()), tuple(skipped))
+            usable[one.sha256] = one
+    return Collection(root, tuple(usable.values()), tuple(skipped))
 
 
 def _walk(root: Path) -> Iterator[str]:
@@ -109,29 +109,29 @@ def _walk(root: Path) -> Iterator[str]:
 
 def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped:
     """What the file is, or why it cannot be used; whether another one is the same is not known here."""
-    said = clean_text(name)
+    shown = clean_text(name)
     try:
         file = (root / name).stat()
         if not stat.S_ISREG(file.st_mode):  # reading a pipe would wait for ever
-            return Skipped(name=said, kind="unreadable", reason="it is no plain file")
+            return Skipped(name=shown, kind="unreadable", reason="it is not a regular file")
         if file.st_size > MOST_BYTES:
-            return Skipped(name=said, kind="huge", reason=f"{file.st_size:,} bytes")
+            return Skipped(name=shown, kind="huge", reason=f"{file.st_size:,} bytes")
         data = (root / name).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte, from a table
-        return Skipped(name=said, kind="unreadable", reason=getattr(error, "strerror", None) or "cannot be read")
+        return Skipped(name=shown, kind="unreadable", reason=getattr(error, "strerror", None) or "cannot be read")
     facts = facts_of(data)
     if isinstance(facts, Failure):
         kind = "huge" if facts.detail.endswith("pixels") else "unreadable"
-        return Skipped(name=said, kind=kind, reason=facts.detail)
-    if said != name:
-        return Skipped(name=said, kind="unreadable", reason="its name is not UTF-8")
+        return Skipped(name=shown, kind=kind, reason=facts.detail)
+    if shown != name:
+        return Skipped(name=shown, kind="unreadable", reason="its name is not UTF-8")
     if facts.animated:
-        return Skipped(name=said, kind="animated", reason="it has several frames")
+        return Skipped(name=shown, kind="animated", reason="it has several frames")
     if min(facts.width, facts.height) < least_side:
-        return Skipped(name=said, kind="tiny", reason=f"{facts.width} x {facts.height} pixels")
+        return Skipped(name=shown, kind="tiny", reason=f"{facts.width} x {facts.height} pixels")
     pixels = decode(data, facts=facts)
     if isinstance(pixels, Failure):
-        return Skipped(name=said, kind="unreadable", reason=pixels.detail)
+        return Skipped(name=shown, kind="unreadable", reason=pixels.detail)
     return Found(
         name=name,
         sha256=facts.sha256,

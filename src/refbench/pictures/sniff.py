@@ -119,19 +119,19 @@ def _png(data: bytes) -> tuple[int, int, str] | None:
 
 def _jpeg(data: bytes) -> tuple[int, int, str] | None:
     at = 2
-    found: tuple[int, int, str] | None = None
+    frame: tuple[int, int, str] | None = None
     while at <= len(data) - 4:
         marker = data[at + 1]
         if data[at] != 0xFF or marker in _JPEG_UNUSUAL:
             return None
         if marker == 0xDA:  # the scan begins: the header is over
-            return found
+            return frame
         if marker in _JPEG_FRAMES:
             height, width = int.from_bytes(data[at + 5 : at + 7], "big"), int.from_bytes(data[at + 7 : at + 9], "big")
             mode = _JPEG_MODES.get(data[at + 9]) if at + 9 < len(data) else None
             if data[at + 4] != 8 or mode is None or not width or not height:
                 return None
-            found = width, height, mode
+            frame = width, height, mode
         length = int.from_bytes(data[at + 2 : at + 4], "big")
         if length < 2 or not 0xC0 <= marker <= 0xFE:
             return None

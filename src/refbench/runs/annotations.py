@@ -70,8 +70,8 @@ def append(folder: Path, annotations: Iterable[Annotation]) -> None:
 def take_over(target: Run, sources: Iterable[Run]) -> None:
     """Append what stands in other runs of the same cases, where nothing later is noted here."""
     here, _ = _lines(target.path / FILE)
-    found = read_annotations(*(run.path for run in sources)).standing.values()
-    newer = [said for said in found if said.case not in here or said.time > here[said.case].time]
+    theirs = read_annotations(*(run.path for run in sources)).standing.values()
+    newer = [note for note in theirs if note.case not in here or note.time > here[note.case].time]
     if newer:
         append(target.path, newer)
 
@@ -90,12 +90,12 @@ def read_annotations(*folders: Path) -> Annotations:
     standing: dict[str, Annotation] = {}
     unread = 0
     for folder in folders:
-        found, broken = _lines(folder / FILE)
+        notes, broken = _lines(folder / FILE)
         unread += broken
-        for case, said in found.items():
-            if case not in standing or said.time > standing[case].time:
-                standing[case] = said
-    return Annotations(standing={case: said for case, said in standing.items() if not said.empty}, unread=unread)
+        for case, note in notes.items():
+            if case not in standing or note.time > standing[case].time:
+                standing[case] = note
+    return Annotations(standing={case: note for case, note in standing.items() if not note.empty}, unread=unread)
 
 
 def _lines(path: Path) -> tuple[dict[str, Annotation], int]:
@@ -106,11 +106,11 @@ def _lines(path: Path) -> tuple[dict[str, Annotation], int]:
         with path.open("rb") as file:
             for line in filter(bytes.strip, file):
                 try:
-                    said = Annotation.model_validate_json(line)
+                    note = Annotation.model_validate_json(line)
                 except ValidationError:
                     unread += 1
                 else:
-                    standing[said.case] = said
+                    standing[note.case] = note
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -121,11 +121,11 @@ def failure_rank(kind: str | None) -> int:
 def retirements(ledgers: Sequence[sqlite3.Connection]) -> dict[tuple[str, str], float]:
     """What was retired (an act, or the place of an output) with which content, and when for the last time: rows
     recorded before do not stand any more."""
-    found: dict[tuple[str, str], float] = {}
+    retired: dict[tuple[str, str], float] = {}
     for db in ledgers:
         for what, digest, recorded in db.execute("SELECT what, digest, recorded FROM retired"):
-            found[what, digest] = max(recorded, found.get((what, digest), recorded))
-    return found
+            retired[what, digest] = max(recorded, retired.get((what, digest), recorded))
+    return retired
 
 
 def standing_acts(ledgers: Sequence[sqlite3.Connection]) -> dict[str, Standing]:

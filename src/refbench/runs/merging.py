@@ -136,10 +136,10 @@ def _must_agree(runs: Sequence[Run]) -> None:
                     "the same data merge"
                 )
         for name, who in run.judges().items():
-            said = judges.setdefault(name, (who, run))
-            if said[0] != who:
+            known = judges.setdefault(name, (who, run))
+            if known[0] != who:
                 raise RefBenchError(
-                    f"the judge {name} of {run.path} ({who}) is not the one of {said[1].path} ({said[0]}): one table "
+                    f"the judge {name} of {run.path} ({who}) is not the one of {known[1].path} ({known[0]}): one table "
                     "of both would mix two judges"
                 )
 

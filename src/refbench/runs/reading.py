@@ -1,4 +1,4 @@
-"""Opening a ledger to read it, without ever making its writer wait.
+"""Reading ledgers, without ever making their writer wait: what stands of all that is on record.
 
 A write-ahead log lets readers in beside the writer. A rollback journal does not: a reader's lock would hold
 up the next commit. There the file is copied, and the copy used once it is known to be of one moment.
@@ -102,14 +102,14 @@ def _copy_of_one_moment(path: Path, copy: Path) -> None:
 
 def _state(path: Path) -> tuple[object, ...]:
     """What every commit changes: the change counter in the header, and which files there are, of what size and age."""
-    found: list[object] = [_header(path)[24:28]]
+    state: list[object] = [_header(path)[24:28]]
     for end in _FILES:
         try:
             stat = path.with_name(path.name + end).stat()
-            found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+            state.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
         except FileNotFoundError:
-            found.append(None)
-    return tuple(found)
+            state.append(None)
+    return tuple(state)
 
 
 def _header(path: Path) -> bytes:
@@ -147,8 +147,8 @@ def standing_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Purpose, Eviden
             row = best.get(act)
             if row is None:  # its writer has linked it and not recorded it yet
                 continue
-            found = dbs[row.ledger].execute("SELECT body FROM evidence WHERE seq = ?", (row.seq,)).fetchone()
-            yield purpose, Evidence.model_validate_json(found[0]), row.recorded
+            body = dbs[row.ledger].execute("SELECT body FROM evidence WHERE seq = ?", (row.seq,)).fetchone()
+            yield purpose, Evidence.model_validate_json(body[0]), row.recorded
 
 
 def left_out(ledgers: Sequence[Path]) -> int:
@@ -243,11 +243,13 @@ def _outputs(dbs: Sequence[sqlite3.Connection]) -> list[tuple[Output, float]]:
 
 def pictures_on_record(ledgers: Sequence[Path]) -> list[KnownPicture]:
     """What the pictures were when they were opened, earliest first."""
-    found: list[KnownPicture] = []
+    pictures: list[KnownPicture] = []
     for path in ledgers:
         with open_snapshot(path) as db:
-            found += map(KnownPicture._make, db.execute("SELECT name, path, state, sha256 FROM picture ORDER BY seq"))
-    return found
+            pictures += map(
+                KnownPicture._make, db.execute("SELECT name, path, state, sha256 FROM picture ORDER BY seq")
+            )
+    return pictures
 
 
 def disagreements(ledgers: Sequence[Path]) -> int:

@@ -125,15 +125,15 @@ class Run:
         """Open an existing run; says plainly what else the path may be."""
         file = path / "run.json"
         try:
-            said: Any = orjson.loads(file.read_bytes())
+            info: Any = orjson.loads(file.read_bytes())
         except FileNotFoundError:
             what = "is not there" if not path.exists() else "is no run directory: run.json is missing"
             raise RefBenchError(f"{path} {what}; give the directory that --out named") from None
         except (OSError, orjson.JSONDecodeError) as error:
             raise RefBenchError(f"{file} cannot be read ({error}): restore it from a copy of the run") from error
-        version = said.get("schema_version") if isinstance(said, dict) else None
+        version = info.get("schema_version") if isinstance(info, dict) else None
         check_schema(version if isinstance(version, int) else 0, file)
-        return cls(path, RunInfo.model_validate(said))
+        return cls(path, RunInfo.model_validate(info))
 
     def keeps(self, name: str) -> bool:
         """Whether the run has a copy of that file of its benchmark."""
@@ -179,20 +179,20 @@ class Run:
 
     def wanted(self) -> int | None:
         """How many cases of the fair order this run has been asked for; None for all."""
-        found = []
+        limits = []
         for path in self.ledgers():
             with open_snapshot(path) as db:
-                found += [value for (value,) in db.execute("SELECT value FROM meta WHERE name = 'wanted'")]
-        return None if not found or "all" in found else max(int(value) for value in found)
+                limits += [value for (value,) in db.execute("SELECT value FROM meta WHERE name = 'wanted'")]
+        return None if not limits or "all" in limits else max(int(value) for value in limits)
 
     def notes(self, prefix: str) -> dict[str, str]:
         """Facts that writers kept under names with this prefix, without it."""
-        found: dict[str, str] = {}
+        notes: dict[str, str] = {}
         for path in self.ledgers():
             with open_snapshot(path) as db:
                 rows = db.execute("SELECT name, value FROM meta WHERE substr(name, 1, ?) = ?", (len(prefix), prefix))
-                found |= {name[len(prefix) :]: value for name, value in rows}
-        return found
+                notes |= {name[len(prefix) :]: value for name, value in rows}
+        return notes
 
     def spent_usd(self) -> float:
         """What the recorded acts and pictures have cost, as far as prices were known."""
@@ -205,11 +205,11 @@ class Run:
 
     def judges(self) -> dict[str, str]:
         """Who each judge is: provider, model and parameters as they were asked, in JSON."""
-        found: dict[str, str] = {}
+        endpoints: dict[str, str] = {}
         for purpose, evidence in self.evidence():
-            if purpose.judge not in found and evidence.asked is not None:
-                found[purpose.judge] = canonical_json(evidence.asked).decode()
-        return found
+            if purpose.judge not in endpoints and evidence.asked is not None:
+                endpoints[purpose.judge] = canonical_json(evidence.asked).decode()
+        return endpoints
 
     def left_out(self) -> int:
         """How many results are on record for outputs that were replaced since."""
@@ -239,8 +239,8 @@ class Run:
             return
         if (here.benchmark, here.cases) == (info.benchmark, info.cases):
             keys = sorted(k for k in {*here.settings, *info.settings} if here.settings.get(k) != info.settings.get(k))
-            said = ", ".join(f"{k}: {here.settings.get(k)} then, {info.settings.get(k)} now" for k in keys)
-            raise RefBenchError(f"{self.path} was judged with other settings ({said}): choose another --out")
+            differences = ", ".join(f"{k}: {here.settings.get(k)} then, {info.settings.get(k)} now" for k in keys)
+            raise RefBenchError(f"{self.path} was judged with other settings ({differences}): choose another --out")
         if here.benchmark != info.benchmark:
             differs = f"it holds {here.benchmark}, not {info.benchmark}"
         elif here.n_cases != info.n_cases or here.subset != info.subset:

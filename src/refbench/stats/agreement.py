@@ -80,7 +80,7 @@ def kappa_draws(bins: Bins) -> Statistic:
                 a, b = (shares * (first == category)).sum(axis=1), (shares * (second == category)).sum(axis=1)
                 expected, by_first, by_second = expected + a * b, by_first + a * a, by_second + b * b
             kappa = (observed - expected) / (1 - expected)
-        # Beside a rater who uses one category only, kappa is 0 whatever the other says: that is no measurement.
+        # Beside a rater who uses one category only, kappa is 0 whatever the other says: that measures nothing.
         return np.where(has_enough(weights) & (np.maximum(by_first, by_second) < _CERTAIN), kappa, np.nan)
 
     return draws
@@ -206,7 +206,7 @@ FIGURES = CORRELATIONS + SAME_SCALE
 
 @dataclass(frozen=True)
 class Forms:
-    """Which of several forms of a figure is meant; said wherever the figure is shown."""
+    """Which of several forms of a figure is meant; named wherever the figure is shown."""
 
     alpha: AlphaLevel = "interval"
     icc: IccForm = "2,1"

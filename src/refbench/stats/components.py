@@ -49,7 +49,7 @@ def variance_components(
 ) -> Components | None:
     """Components from one mark for each repeat, with the numbers of its case, judge and seed.
 
-    With strata, cases are compared within theirs: differences that the design fixes are no error. None where there
+    With strata, cases are compared within theirs: differences that the design fixes are not error. None where there
     are not two cases in any stratum.
     """
     strata = np.zeros_like(case) if stratum is None else stratum

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from refbench.stats.bootstrap import Array
 
 _MOST_UNDEFINED = 0.05
-"""Above this share of draws in which some system has no value nothing is said about who is the best."""
+"""Above this share of draws in which some system has no value, no winner is named."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from refbench.benchmarks.multiref.cases import Entry, read_entry, spoken_caption, type_of_token
 from refbench.builders.refblend.instructions import CAPTION_LEAD, LEAD, TOKEN, compose, load_templates
-from refbench.builders.refblend.plan import Offer, Planned, plan
+from refbench.builders.refblend.plan import Offer, PlannedSample, plan
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rewriting import load_personas, persona_for
 from refbench.builders.refblend.samples import Sample
@@ -29,15 +29,15 @@ def path_of(kind: Type, number: int) -> str:
     return f"references/{kind}/{number}.png"
 
 
-def composed(planned: Planned, caption: str | None = "A red cup on a table", seed: int = 0) -> Sample:
+def composed(planned: PlannedSample, caption: str | None = "A red cup on a table", seed: int = 0) -> Sample:
     made = compose(planned, RULES, TEMPLATES, path_of, caption, seed=seed)
     assert isinstance(made, Sample)
     return made
 
 
-PAIR = Planned("a.png", ("canny", "caption"), ((0,), (0,)))
-BARE = Planned("a.png", ("canny", "style"), ((0,), (2,)))
-CROWD = Planned("a.png", ("caption", "pose", "subject"), ((0,), (1, 3), (0, 2, 4)))
+PAIR = PlannedSample("a.png", ("canny", "caption"), ((0,), (0,)))
+BARE = PlannedSample("a.png", ("canny", "style"), ((0,), (2,)))
+CROWD = PlannedSample("a.png", ("caption", "pose", "subject"), ((0,), (1, 3), (0, 2, 4)))
 
 
 def test_every_type_but_the_caption_has_ten_different_templates_with_its_own_placeholder() -> None:

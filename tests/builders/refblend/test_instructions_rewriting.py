@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.refblend.instructions import compose, load_templates
-from refbench.builders.refblend.plan import Planned
+from refbench.builders.refblend.plan import PlannedSample
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rewriting import fault, read_rewriting, rewrite
 from refbench.builders.refblend.samples import Sample
@@ -29,7 +29,7 @@ GOOD = "Ahoy! Take <subject_1>, dress it like <style_image>, and keep to the cap
 
 def sample() -> Sample:
     rules = load_rules("table7")
-    planned = Planned("a.png", ("canny", "caption", "subject"), ((0,), (0,), (1,)))
+    planned = PlannedSample("a.png", ("canny", "caption", "subject"), ((0,), (0,), (1,)))
     made = compose(planned, rules, load_templates(rules), lambda kind, n: f"{kind}/{n}.png", "A $5 cup, {red}")
     assert isinstance(made, Sample)
     return made

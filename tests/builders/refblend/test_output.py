@@ -12,7 +12,7 @@ import pytest
 
 from refbench.benchmarks.multiref.cases import load
 from refbench.builders.refblend.build import Built
-from refbench.builders.refblend.output import chosen
+from refbench.builders.refblend.output import shown_on_sheet
 from refbench.failure import Failure
 from refbench.pictures import decode
 from support.blend import built, tree, write_drawings
@@ -151,7 +151,7 @@ def test_another_plan_in_the_same_directory_leaves_nothing_of_the_first(
 
 def test_the_sheet_shows_every_combination_before_any_twice() -> None:
     ids, kinds = [str(n) for n in range(40)], ["a"] * 36 + ["b", "c", "c", "d"]
-    shown = [kinds[place] for place in chosen(ids, kinds, 0)]
+    shown = [kinds[place] for place in shown_on_sheet(ids, kinds, 0)]
     assert shown[:4] == ["a", "b", "c", "d"]
     assert len(shown) == 24
-    assert chosen(ids, kinds, 0) != chosen(ids, kinds, 1)
+    assert shown_on_sheet(ids, kinds, 0) != shown_on_sheet(ids, kinds, 1)

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from refbench.builders.kit.draws import draw, mixed, shuffled
 from refbench.builders.refblend.blending import Pools
-from refbench.builders.refblend.plan import MANY, Offer, Plan, count_choices, dealt, draw_choices, plan, poured, rounded
+from refbench.builders.refblend.plan import (
+    MANY,
+    Offer,
+    SamplePlan,
+    count_choices,
+    draw_choices,
+    fill_evenly,
+    largest_remainders,
+    plan,
+    spread_evenly,
+)
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rules import allowed_sets
 from refbench.builders.refblend.types import TYPES, Type
@@ -31,7 +41,7 @@ preset_names = st.sampled_from(["table7", "matrix", "paper-rules"])
 several = st.sampled_from([{}, SEVERAL])
 
 
-def samples(made: Plan) -> list[tuple[Any, ...]]:
+def samples(made: SamplePlan) -> list[tuple[Any, ...]]:
     return [(sample.id, sample.picture, sample.types, sample.instances) for sample in made]
 
 
@@ -180,12 +190,12 @@ def test_ids_are_of_the_sample_alone() -> None:
 
 @pytest.mark.parametrize("shares, total, found", [([1, 1, 1], 10, [4, 3, 3]), ([3, 0, 1], 2, [2, 0, 0]), ([1], 0, [0]), ([], 0, [])])  # fmt: skip
 def test_rounding_gives_the_largest_remainders_one_more(shares: list[float], total: int, found: list[int]) -> None:
-    assert rounded(shares, total) == found
+    assert largest_remainders(shares, total) == found
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.integers(0, 10**6))
 def test_rounded_shares_sum_up_and_are_within_one(shares: list[float], total: int) -> None:
-    found = rounded(shares, total)
+    found = largest_remainders(shares, total)
     if sum(shares) > 0:
         assert sum(found) == total
         assert all(abs(n - share * total / sum(shares)) < 1 + 1e-6 for n, share in zip(found, shares, strict=True))
@@ -207,7 +217,9 @@ def test_pictures_are_used_as_evenly_as_a_maximal_flow_can(rooms: list[list[int]
     sets, pictures = room.shape
     amounts = [min(amount + place, int(row.sum())) for place, row in enumerate(room)]
     words = np.array([draw(seed, number) for number in range(pictures)], np.uint64)
-    made = np.array(dealt(amounts, lambda s: room[s], lambda s, sweep: mixed(words, draw(seed, s, sweep)), pictures))
+    made = np.array(
+        spread_evenly(amounts, lambda s: room[s], lambda s, sweep: mixed(words, draw(seed, s, sweep)), pictures)
+    )
     assert (made <= room).all() and made.sum(axis=1).tolist() == amounts
 
     def fits(load: int) -> bool:
@@ -224,9 +236,9 @@ def test_pictures_are_used_as_evenly_as_a_maximal_flow_can(rooms: list[list[int]
 def test_water_finds_its_level() -> None:
     load, room = np.array([0, 5, 2, 9]), np.array([3, 9, 9, 0])
     luck = np.array([0, 1, 2, 3], np.uint64)
-    assert poured(load, room, 6, luck).tolist() == [3, 0, 3, 0]
-    assert poured(load, room, 7, luck).tolist() == [3, 1, 3, 0]
-    assert poured(load, room, 99, luck).tolist() == [3, 9, 9, 0], "no more than there is room for"
+    assert fill_evenly(load, room, 6, luck).tolist() == [3, 0, 3, 0]
+    assert fill_evenly(load, room, 7, luck).tolist() == [3, 1, 3, 0]
+    assert fill_evenly(load, room, 99, luck).tolist() == [3, 9, 9, 0], "no more than there is room for"
 
 
 @pytest.mark.parametrize("candidates, most", [(0, 2), (1, 1), (5, 1), (5, 2), (4, 9)])

@@ -12,7 +12,7 @@ import pytest
 
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.refblend.captions import named_objects
-from refbench.builders.refblend.layouts import Layout
+from refbench.builders.refblend.layouts import SourceLayout
 from refbench.builders.refblend.references import (
     Extractors,
     References,
@@ -21,7 +21,7 @@ from refbench.builders.refblend.references import (
     too_poor,
 )
 from refbench.builders.refblend.settings import Settings
-from refbench.builders.refblend.sources import SourcePicture, gather
+from refbench.builders.refblend.sources import LabelledPicture, gather
 from refbench.engine.workers.executor import EmbeddedExecutor
 from refbench.extractors.canny import canny
 from refbench.extractors.pose import draw_coco
@@ -35,11 +35,11 @@ PLAIN = Extractors({"canny": "canny", "sketch": "sketch_dodge"}, {})
 PEOPLE = tuple(tuple((8.0 + 4 * n, 10.0 + 3 * n + 20 * p, 2.0) for n in range(17)) for p in range(2))
 
 
-def pictures(tmp_path: Path, count: int = 3) -> list[SourcePicture]:
-    return list(gather(write_drawings(tmp_path / "in", count), Layout(), tmp_path / "work").pictures)
+def pictures(tmp_path: Path, count: int = 3) -> list[LabelledPicture]:
+    return list(gather(write_drawings(tmp_path / "in", count), SourceLayout(), tmp_path / "work").pictures)
 
 
-def make(references: References, given: list[SourcePicture]) -> dict[str, Failure]:
+def make(references: References, given: list[LabelledPicture]) -> dict[str, Failure]:
     return asyncio.run(references.make(given, EmbeddedExecutor()))
 
 
@@ -101,7 +101,7 @@ def test_a_picture_that_changes_or_goes_while_it_is_built_fails_and_the_others_d
     assert set(references.candidates(given[3], {})) == {"canny", "sketch"}
 
 
-def annotated(picture: SourcePicture) -> SourcePicture:
+def annotated(picture: LabelledPicture) -> LabelledPicture:
     from dataclasses import replace
 
     return replace(picture, people=PEOPLE, boxes=((10.0, 10.0, 60.0, 50.0), (500.0, 500.0, 600.0, 600.0)))
@@ -141,7 +141,7 @@ def test_each_person_is_a_reference_where_several_are_wanted(tmp_path: Path) -> 
 def test_poor_references_are_left_out_by_thresholds_and_stay_on_record(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in/flat.png").write_bytes(encode(np.full((96, 96, 3), 90, np.uint8)))
-    (picture,) = gather(tmp_path / "in", Layout(), tmp_path / "work").pictures
+    (picture,) = gather(tmp_path / "in", SourceLayout(), tmp_path / "work").pictures
     references = References(tmp_path / "work", PLAIN, ("canny", "sketch"))
     make(references, [picture])
     dropped = DroppedItems()

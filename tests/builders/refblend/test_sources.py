@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from refbench.builders.refblend.layouts import Layout, layouts, load_layout
+from refbench.builders.refblend.layouts import SourceLayout, layouts, load_layout
 from refbench.builders.refblend.sources import Sources, gather
 from refbench.pictures import encode
 from refbench.record import RefBenchError
@@ -162,7 +162,7 @@ def test_the_rows_of_several_tables_are_each_about_the_pictures_beside_them(tmp_
         write_drawings(tmp_path / "in" / name, 1, captions=False)
         (tmp_path / "in" / name / "drawing 000.png").write_bytes(encode(drawing(number)))
         (tmp_path / "in" / name / "meta.jsonl").write_text(json.dumps({"image": "drawing 000.png", "caption": name}))
-    sources = gather(tmp_path / "in", Layout(table="*/meta.jsonl"), tmp_path / "work")
+    sources = gather(tmp_path / "in", SourceLayout(table="*/meta.jsonl"), tmp_path / "work")
     assert [(p.name, p.caption) for p in sources.pictures] == [
         ("a/drawing 000.png", "a"),
         ("b/drawing 000.png", "b"),
@@ -235,9 +235,9 @@ def test_the_papers_seven_sources_are_described_and_marked_untested() -> None:
     shipped = layouts()
     papers = {name for name, layout in shipped.items() if layout.untested}
     assert papers == {"dreambooth", "customconcept101", "subjects200k", "wikiart", "human-art", "stylebooth", "x2i"}
-    assert shipped["dreambooth"].says("dataset/dog6/02.jpg") == {"subject": "dog6"}
-    assert shipped["subjects200k"].says("a/collection2_0017_left.jpg") == {"subject": "collection2_0017"}
-    assert shipped["stylebooth"].says("train/Watercolor/12.png") == {"style": "Watercolor"}
+    assert shipped["dreambooth"].read_path("dataset/dog6/02.jpg") == {"subject": "dog6"}
+    assert shipped["subjects200k"].read_path("a/collection2_0017_left.jpg") == {"subject": "collection2_0017"}
+    assert shipped["stylebooth"].read_path("train/Watercolor/12.png") == {"style": "Watercolor"}
     assert all(layout.about for layout in shipped.values())
 
 
@@ -263,4 +263,4 @@ def test_a_layout_that_is_misspelt_or_does_not_fit_is_told(tmp_path: Path) -> No
     with pytest.raises(RefBenchError, match=r"holds no data\.json"):
         found(write_drawings(tmp_path / "in", 1), tmp_path / "work", "wikiart")
     with pytest.raises(RefBenchError, match="neither a folder of pictures nor a table"):
-        gather(tmp_path / "nowhere", Layout(), tmp_path / "work")
+        gather(tmp_path / "nowhere", SourceLayout(), tmp_path / "work")

@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refbench.builders.refblend.sources import SourcePicture
-from refbench.builders.refblend.split import hanging_together, sides
+from refbench.builders.refblend.sources import LabelledPicture
+from refbench.builders.refblend.split import connected_pictures, sides
 
 
-def picture(number: int, looks: int | None = None, subject: str | None = None) -> SourcePicture:
+def picture(number: int, looks: int | None = None, subject: str | None = None) -> LabelledPicture:
     spread = random.Random(number).getrandbits(64) if looks is None else looks
     sha256 = hashlib.sha256(str(number).encode()).hexdigest()
     name = f"{number}.png"
-    return SourcePicture(
+    return LabelledPicture(
         name=name, path=name, sha256=sha256, width=9, height=9, format="png", looks=spread, subject=subject
     )
 
 
 def test_the_share_is_met_with_single_pictures_and_never_exceeded() -> None:
     many = [picture(n) for n in range(200)]
-    assert len(hanging_together(many)) == 200
+    assert len(connected_pictures(many)) == 200
     assert list(sides(many, 0.1).values()).count("test") == 20
     assert set(sides(many, 0.0).values()) == {"train"}
     assert set(sides(many, 1.0).values()) == {"test"}
@@ -48,7 +48,7 @@ def test_near_duplicates_and_subjects_hang_together_through_each_other() -> None
         picture(4, None, "dog"),
     ]
     first, *others = ({one.sha256 for one in part} for part in (chain[:3], chain[3:4], chain[4:]))
-    assert sorted(map(set, hanging_together(chain)), key=len, reverse=True) == [first, *others]
+    assert sorted(map(set, connected_pictures(chain)), key=len, reverse=True) == [first, *others]
 
 
 @given(

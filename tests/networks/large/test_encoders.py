@@ -14,7 +14,7 @@ from refbench.failure import Failure
 from refbench.metrics.metric import find_metric
 from refbench.metrics.similarity import clip_score, clip_score_paper, image_match, text_image_match
 from refbench.networks.large.clip import clip_b16, clip_l14_336
-from refbench.networks.large.device import Place, is_out_of_memory
+from refbench.networks.large.device import TorchDevice, is_out_of_memory
 from refbench.networks.large.encoders import csd_vit_l, dinov2_base, dinov2_giant, siglip_so400m
 from refbench.record import RefBenchError
 
@@ -204,7 +204,7 @@ def test_bf16_stays_close_and_does_not_depend_on_the_batch(
 
 
 def test_a_batch_that_does_not_fit_is_halved_and_an_item_that_does_not_is_a_failure() -> None:
-    place = Place("cpu", batch=8)
+    place = TorchDevice("cpu", batch=8)
     tried = []
 
     def run(items: Any) -> list[int]:
@@ -226,7 +226,7 @@ def test_other_errors_than_of_memory_are_not_swallowed() -> None:
         raise RuntimeError("shapes do not fit")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        Place("cpu").run([1], run)
+        TorchDevice("cpu").run([1], run)
     assert is_out_of_memory(
         RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate")
     )
@@ -244,7 +244,7 @@ def test_a_wrong_device_or_dtype_is_said_in_a_sentence(device: str, dtype: str, 
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(RefBenchError, match=said):
-        Place(device, dtype)
+        TorchDevice(device, dtype)
 
 
 def test_too_little_memory_is_said_before_anything_is_loaded(

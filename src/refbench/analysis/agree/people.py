@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refbench.analysis.agree.ratings import Item, Mark, Ratings, is_panel
+from refbench.analysis.agree.ratings import Mark, RatedItem, Ratings, is_panel
 from refbench.record import Record, RefBenchError, clean_text
 from refbench.stats import Array
 from refbench.stats.correlation import kendall, pearson, pearson_draws, spearman
@@ -179,7 +179,9 @@ def _marks(
             raise RefBenchError(
                 f"{path}, line {line}: {column} is {cell[:40]!r}, not a number (leave it empty if none)"
             )
-        marks.append((line, Mark(Item(case, model, named.get(metric.casefold(), metric)), by or rater, value, repeat)))
+        marks.append(
+            (line, Mark(RatedItem(case, model, named.get(metric.casefold(), metric)), by or rater, value, repeat))
+        )
     return marks
 
 
@@ -282,7 +284,7 @@ def _named(judged: Ratings, humans: Ratings, notes: list[str]) -> Sequence[Mark]
 
 def _means(judged: Ratings, names: Sequence[str]) -> Ratings:
     """The judges' means over the cases of each model, or of each model and group that the people's figures are of."""
-    values: dict[tuple[Item, str], list[float]] = {}
+    values: dict[tuple[RatedItem, str], list[float]] = {}
     groups: dict[str, dict[str, str]] = {}
     for mark in judged.marks:
         groups_of_case = {name: judged.group(mark.item.case, name) or "" for name in names}
@@ -294,7 +296,7 @@ def _means(judged: Ratings, names: Sequence[str]) -> Ratings:
     return judged.with_marks(marks, groups=groups, summaries=True)
 
 
-def _why_none(marks: Sequence[Mark], known: set[Item], where: str) -> str:
+def _why_none(marks: Sequence[Mark], known: set[RatedItem], where: str) -> str:
     for kind in ("metric", "model", "case"):
         there = sorted({getattr(item, kind) for item in known})
         given = sorted({getattr(mark.item, kind) for mark in marks})

@@ -26,7 +26,7 @@ MEASURED = "measured"
 Range = tuple[float, float]
 
 
-class Item(NamedTuple):
+class RatedItem(NamedTuple):
     """What is rated: a model's output for a case, by one metric."""
 
     case: str
@@ -39,7 +39,7 @@ class Item(NamedTuple):
 class Mark(NamedTuple):
     """What one rater said of an item; None where it should have said something and did not."""
 
-    item: Item
+    item: RatedItem
     rater: str
     value: float | None
     repeat: str = ""
@@ -79,7 +79,7 @@ class Ratings:
     def metrics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(mark.item.metric for mark in self.marks))
 
-    def of_metric(self, metric: str) -> tuple[tuple[Item, ...], dict[str, Array]]:
+    def of_metric(self, metric: str) -> tuple[tuple[RatedItem, ...], dict[str, Array]]:
         """The items of a metric, and each rater's marks of them (NaN: none); several repeats are averaged."""
         items = tuple(dict.fromkeys(mark.item for mark in self.marks if mark.item.metric == metric))
         place = {item: i for i, item in enumerate(items)}
@@ -110,7 +110,7 @@ class Ratings:
 
     def of_cases(self) -> Ratings:
         """The marks of cases: each rater's mean over the pictures of a case that it marked."""
-        values: dict[tuple[Item, str, str], list[float]] = {}
+        values: dict[tuple[RatedItem, str, str], list[float]] = {}
         for mark in self.marks:
             given = values.setdefault((mark.item._replace(seed=None), mark.rater, mark.repeat), [])
             given += [] if mark.value is None else [mark.value]
@@ -170,7 +170,7 @@ def marks_of(
             expected = there & ~np.all([columns.away[part][s] for part in parts], axis=0)
             expected |= ~there & np.any([columns.kinds[part][s] >= 0 for part in parts], axis=0)
             for i, k in np.argwhere(expected).tolist():
-                item = Item(cases[i].id, model, name, seeds[k])
+                item = RatedItem(cases[i].id, model, name, seeds[k])
                 yield Mark(item, rater, float(values[name][s, i, k]) if there[i, k] else None, repeat)
 
 
@@ -233,7 +233,7 @@ _RANGE = re.compile(f"{_NUMBER}-{_NUMBER}")
 
 
 @dataclass(frozen=True)
-class Scale:
+class RaterScales:
     """What the user says of the scales: the people's range, and the judges' where it differs from what a run knows."""
 
     humans: Range | None = None
@@ -241,7 +241,7 @@ class Scale:
     same: bool = False
 
     @classmethod
-    def parse(cls, text: str | None) -> Scale:
+    def parse(cls, text: str | None) -> RaterScales:
         """From `same`, the people's `1-5`, or the people's and the judges', `1-5:1-10`."""
         if text is None:
             return cls()
@@ -275,19 +275,19 @@ class CommonScale:
         return a + (marks - low) * (b - a) / (high - low)
 
 
-def of_judges(scale: Scale, one_scale: bool, known: Range | None) -> CommonScale:
+def of_judges(scale: RaterScales, one_scale: bool, known: Range | None) -> CommonScale:
     """Judges of one rubric share their scale; columns of a file do when the user says so."""
     if one_scale or scale.same or scale.judges:
         return CommonScale(True, known or scale.judges)
     return CommonScale(False, None, reason="say --scale same if all columns use one scale")
 
 
-def of_people(scale: Scale) -> CommonScale:
+def of_people(scale: RaterScales) -> CommonScale:
     return CommonScale(True, scale.humans)
 
 
-def judge_with_people(scale: Scale, known: Range | None) -> CommonScale:
-    """Judge and people, in the people's units; nobody is taken to share a scale that was not said."""
+def judge_with_people(scale: RaterScales, known: Range | None) -> CommonScale:
+    """Judge and people, in the people's units; raters share a scale only where the user says so."""
     if scale.same:
         return CommonScale(True, known)
     if scale.humans is None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from refbench.analysis.agree.ratings import MEASURED, Item, Mark, Ratings, groups_of, marks_of
+from refbench.analysis.agree.ratings import MEASURED, Mark, RatedItem, Ratings, groups_of, marks_of
 from refbench.benchmarks.kit.published import FailureRate, with_totals
 from refbench.failure import CIRCUMSTANCES
 from refbench.judges.panel import mean_of_judges, mean_of_repeats
@@ -42,7 +42,7 @@ def steadiness(ratings: Ratings, by: Sequence[str] = ()) -> list[Steadiness]:
 
     Means are the table's: over cases, each the mean over its pictures.
     """
-    marks: dict[tuple[str, str, str], dict[Item, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    marks: dict[tuple[str, str, str], dict[RatedItem, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     repeats: dict[str, dict[str, None]] = defaultdict(dict)
     for mark in ratings.marks:
         repeats[mark.rater][mark.repeat] = None
@@ -84,7 +84,7 @@ def steadiness(ratings: Ratings, by: Sequence[str] = ()) -> list[Steadiness]:
     return rows
 
 
-def _grouped(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> list[tuple[str, list[Item]]]:
+def _grouped(ratings: Ratings, items: Sequence[RatedItem], by: Sequence[str]) -> list[tuple[str, list[RatedItem]]]:
     groups = [("", list(items))]
     for name in by:
         values = sorted({value for item in items if (value := ratings.group(item.case, name)) is not None})
@@ -110,7 +110,7 @@ def repeated_ratings(run: Path, result: Result, over: Literal["repeat", "seed"],
     return Ratings(marks=tuple(marks), groups=groups_of(result.cases), one_scale=True)
 
 
-class Answer(NamedTuple):
+class RaterAnswer(NamedTuple):
     """One answer that a rater was asked for."""
 
     rater: str
@@ -119,7 +119,7 @@ class Answer(NamedTuple):
     """None while nobody can tell: not asked yet, or the endpoint could not be reached."""
 
 
-def answers_of(run: Path, result: Result, protocol: str) -> Iterator[Answer]:
+def answers_of(run: Path, result: Result, protocol: str) -> Iterator[RaterAnswer]:
     """What the judges of a run were asked for: every metric of every picture and repeat, totals and measurements
     apart. Nobody is asked about a picture that is not there, or cannot be sent."""
     opened = Run.open(run)
@@ -138,10 +138,10 @@ def answers_of(run: Path, result: Result, protocol: str) -> Iterator[Answer]:
         if picture in absent or (*picture, score.judge) in unsent:
             continue
         undecided = score.not_asked or (score.failure is not None and score.failure.kind in CIRCUMSTANCES)
-        yield Answer(score.judge, score.model, None if undecided else score.value is not None)
+        yield RaterAnswer(score.judge, score.model, None if undecided else score.value is not None)
 
 
-def failure_rates(answers: Iterable[Answer]) -> list[FailureRate]:
+def failure_rates(answers: Iterable[RaterAnswer]) -> list[FailureRate]:
     """For each rater and model the answers that were asked for and those that are missing, and the rater's total."""
     counts: dict[str, dict[str, Counter[bool | None]]] = defaultdict(lambda: defaultdict(Counter))
     for answer in answers:

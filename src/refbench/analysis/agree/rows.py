@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from refbench.analysis.agree.ratings import (
     CommonScale,
-    Item,
+    RatedItem,
+    RaterScales,
     Ratings,
-    Scale,
     bins_for,
     is_panel,
     judge_with_people,
@@ -106,7 +106,7 @@ class AgreeOptions:
     by: Sequence[str] = ()
     task: str | None = None
     """The group whose names are tasks; None for the first of task, dimension, category."""
-    scale: Scale = field(default_factory=Scale)
+    scale: RaterScales = field(default_factory=RaterScales)
     bins: str | None = None
     forms: Forms = field(default_factory=Forms)
     draws: int = DRAWS
@@ -188,7 +188,7 @@ class _RaterPair:
     """All raters at once, for alpha and ICC of more than two."""
 
 
-def _pairs(ratings: Ratings, marks: Mapping[str, Array], metric: str, scale: Scale) -> Iterator[_RaterPair]:
+def _pairs(ratings: Ratings, marks: Mapping[str, Array], metric: str, scale: RaterScales) -> Iterator[_RaterPair]:
     there = {rater for rater, values in marks.items() if not np.isnan(values).all()}
     judges = [rater for rater in ratings.judges if rater in there]
     people = [rater for rater in ratings.people if rater in there]
@@ -231,7 +231,7 @@ class _Cell:
     metric: str
     group: str
     level: Level
-    items: Sequence[Item]
+    items: Sequence[RatedItem]
     points: Sequence[str] | None
 
 
@@ -287,7 +287,7 @@ def _possible(figures: Mapping[str, Figure], n: int, raters: int) -> tuple[dict[
     return kept, {"icc": why}
 
 
-def _uneven(items: Sequence[Item]) -> str | None:
+def _uneven(items: Sequence[RatedItem]) -> str | None:
     """Said where models' means are not of the same cases: such a mean is about the cases as much as the model."""
     by_model: dict[str, set[str]] = {}
     for item in items:
@@ -335,7 +335,7 @@ def _reasons(
     return reasons
 
 
-def _groups(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> Iterator[tuple[str, NDArray[np.intp]]]:
+def _groups(ratings: Ratings, items: Sequence[RatedItem], by: Sequence[str]) -> Iterator[tuple[str, NDArray[np.intp]]]:
     yield "", np.arange(len(items))
     for name in by:
         of_item = [ratings.group(item.case, name) for item in items]
@@ -343,7 +343,7 @@ def _groups(ratings: Ratings, items: Sequence[Item], by: Sequence[str]) -> Itera
             yield f"{name}={value}", np.array([i for i, other in enumerate(of_item) if other == value])
 
 
-def _points(ratings: Ratings, items: Sequence[Item], level: Level, task: str | None) -> Sequence[str] | None:
+def _points(ratings: Ratings, items: Sequence[RatedItem], level: Level, task: str | None) -> Sequence[str] | None:
     if level == "item":
         return None
     if level == "system":

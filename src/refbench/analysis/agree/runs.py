@@ -10,7 +10,14 @@ from typing import Literal
 
 from refbench.analysis.agree.people import read_people, read_scores, with_humans
 from refbench.analysis.agree.ratings import Ratings, joined, ratings_of
-from refbench.analysis.agree.repeats import Answer, Steadiness, answers_of, failure_rates, repeated_ratings, steadiness
+from refbench.analysis.agree.repeats import (
+    RaterAnswer,
+    Steadiness,
+    answers_of,
+    failure_rates,
+    repeated_ratings,
+    steadiness,
+)
 from refbench.analysis.agree.rows import AgreementRow, AgreeOptions, agreement
 from refbench.analysis.agree.self_preference import Preferences, self_preference
 from refbench.benchmarks.kit.published import FailureRate
@@ -129,7 +136,9 @@ def _of_runs(paths: Sequence[Path], results: Sequence[Result], protocol: str) ->
     return ratings
 
 
-def _answers(ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str) -> Iterator[Answer]:
+def _answers(
+    ratings: Ratings, paths: Sequence[Path], results: Sequence[Result], protocol: str
+) -> Iterator[RaterAnswer]:
     """What the raters were asked for: judges as their runs say, others by the rows of their file."""
     raters = set(ratings.raters)
     for path, result in zip(paths, results, strict=False):
@@ -140,7 +149,7 @@ def _answers(ratings: Ratings, paths: Sequence[Path], results: Sequence[Result],
                 yield named
     for mark in ratings.marks:
         if not results or mark.rater in ratings.humans:
-            yield Answer(mark.rater, mark.item.model, mark.value is not None)
+            yield RaterAnswer(mark.rater, mark.item.model, mark.value is not None)
 
 
 def _families(path: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.analysis.agree.ratings import Item, Ratings, is_panel
+from refbench.analysis.agree.ratings import RatedItem, Ratings, is_panel
 from refbench.record import Record, RefBenchError
 from refbench.specs import family_of
 from refbench.stats import Array, Design, draws_of, interval_for, resample
@@ -179,7 +179,7 @@ def _of_judge(
     )
 
 
-def _means(items: Sequence[Item], names: Sequence[str]) -> Callable[[Array, Array], Array]:
+def _means(items: Sequence[RatedItem], names: Sequence[str]) -> Callable[[Array, Array], Array]:
     """Each model's mean mark under each weight vector, models x draws: every model counts the same, however many of
     its outputs were marked."""
     models = np.array([item.model for item in items])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.analysis.compare.pairing import Pairing, Pairs
+from refbench.analysis.compare.pairing import Pairing, Pairings
 from refbench.case import AnyCase
 from refbench.failure import KINDS
 from refbench.record import Record, RefBenchError
@@ -61,7 +61,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PairDraws:
     """What the draws say about one pair; slices in the order of the aggregate, without the overall one.
 
     `p_is_bound`: no flip drawn reaches the gap, so p is below this. `is_sum`: the gap is the sum of its clusters'
@@ -99,13 +99,13 @@ def draw_pairs(
     resampling: Resampling,
     *,
     by_slice: bool = True,
-) -> list[Drawn]:
+) -> list[PairDraws]:
     """Everything about every pair, in order, from the columns that the aggregate has filled. The gap is NaN where the
-    aggregate has no value for it; there is no p without permutations."""
+    aggregate has no value for it; without permutations p is None."""
     groups: dict[bytes, list[int]] = {}
     for number, pairing in enumerate(pairings):
         groups.setdefault(pairing.shared.tobytes(), []).append(number)
-    by_number: dict[int, Drawn] = {}
+    by_number: dict[int, PairDraws] = {}
     for numbers in groups.values():
         kept = [case for case, keep in zip(cases, pairings[numbers[0]].shared, strict=True) if keep]
         slices = aggregate.slices(kept)
@@ -139,13 +139,13 @@ class _Group:
         self.slices = [where for where in slices if where.level != "overall"] if by_slice else []
         self.design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
         self.couples: dict[str, Array] = {}
-        """pairs x 2 x cases of each metric; a value that one side lacks is no value of the pair."""
+        """pairs x 2 x cases of each metric; a value that one side lacks does not count for the pair."""
         for metric, column in values.items():
             couple = np.stack([column[[p.first, p.second]][:, p.shared] for p in pairings])
             couple[np.broadcast_to(np.isnan(couple).any(axis=1, keepdims=True), couple.shape)] = np.nan
             self.couples[metric] = couple
 
-    def drawn(self, resampling: Resampling, in_slices: bool) -> list[Drawn]:
+    def drawn(self, resampling: Resampling, in_slices: bool) -> list[PairDraws]:
         design, n = self.design, len(self.kept)
         permutations, seed = resampling.permutations, resampling.seed
         systems = self._overall({m: c.reshape(-1, n) for m, c in self.couples.items()}, np.ones((1, n)))[:, 0]
@@ -169,7 +169,7 @@ class _Group:
             contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
             p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
             pairs.append(
-                Drawn(
+                PairDraws(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
                     gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
                     contrast=contrast,
@@ -290,7 +290,7 @@ def bound_pairs(
     """Between what each gap lies, whatever the failures would have scored, over all cases that both were asked for:
     [lowest first - highest second, highest first - lowest second], and Imbens and Manski's interval for the gap.
 
-    Failures that the aggregate gives a value are no unknowns. None for a measure without a finite range.
+    Failures that the aggregate gives a value are not unknown. None for a measure without a finite range.
     """
     of = next(m for m in aggregate.measures if m.name == measure)
     ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}
@@ -383,7 +383,7 @@ def paired_gap(
     of = next(m for m in aggregate.measures if m.name == measure)
     columns = columns_of([s for s in scores if (s.model, s.judge) in systems], cases)
     values = aggregate.filled(columns)
-    pairs = Pairs(aggregate, columns, values, of, cases)
+    pairs = Pairings(aggregate, columns, values, of, cases)
     pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
     n = int(pairing.shared.sum())
     if n < 2:

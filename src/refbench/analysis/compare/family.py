@@ -10,14 +10,14 @@ import numpy as np
 
 from refbench.analysis.compare.draws import (
     Bounds,
-    Drawn,
     Estimate,
     Interval,
+    PairDraws,
     Resampling,
     bound_pairs,
     draw_pairs,
 )
-from refbench.analysis.compare.pairing import Pairing, Pairs, measured_alone, who_meets
+from refbench.analysis.compare.pairing import Pairing, Pairings, measured_alone, who_meets
 from refbench.analysis.compare.records import Comparison, Driver, Pair, counted, holds_zero, sentence
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
@@ -42,7 +42,7 @@ _TIE = 1e-6
 
 @dataclass(frozen=True)
 class Systems:
-    """The scores of the systems to be compared, and all that is said about how they came about."""
+    """The scores of the systems to be compared, and what is known about how they were made."""
 
     aggregate: Aggregate
     columns: Columns
@@ -90,7 +90,7 @@ class _Candidate:
 
     pairing: Pairing
     pair: Pair
-    drawn: Drawn | None = None
+    drawn: PairDraws | None = None
     bounds: Bounds | None = None
 
 
@@ -194,7 +194,7 @@ def _candidates(
     couples = who_meets(columns.systems, models, against)
     if not couples:
         raise RefBenchError(f"there is one model to compare ({', '.join(models)}): name at least two")
-    pairs = Pairs(systems.aggregate, columns, values, measure, systems.cases)
+    pairs = Pairings(systems.aggregate, columns, values, measure, systems.cases)
     judgeless = set(measure.parts) <= set(systems.measured)
     if judgeless:
         couples = measured_alone(columns.systems, couples, pairs.there)
@@ -222,7 +222,7 @@ def _endless(aggregate: Aggregate, pairing: Pairing) -> bool:
     return aggregate.worst is not None and pairing.own
 
 
-def _hopeless(family: Sequence[Drawn]) -> list[str | None]:
+def _hopeless(family: Sequence[PairDraws]) -> list[str | None]:
     """For each pair why nothing could be resolved with its clusters, whatever the data: flips of so few clusters have
     no p small enough, alone or after correction for the family."""
     none = all(smallest_p(d.contrast.n) * len(family) > LEVEL for d in family)
@@ -345,7 +345,7 @@ def _within(interval: Interval, scale: float | None) -> Interval:
     return interval if interval is None or scale is None else (max(interval[0], -scale), min(interval[1], scale))
 
 
-def _of_full_gaps(drawn: Drawn, scale: float | None) -> Interval:
+def _of_full_gaps(drawn: PairDraws, scale: float | None) -> Interval:
     """Where one has the most and the other the least in every cluster, so that differences do not spread: as many
     clusters do not exclude that some are the other way round (Clopper and Pearson)."""
     if scale is None or not np.isclose(abs(drawn.gap.value), scale) or drawn.contrast.df < 1:
@@ -354,7 +354,7 @@ def _of_full_gaps(drawn: Drawn, scale: float | None) -> Interval:
     return (least, scale) if drawn.gap.value > 0 else (-scale, -least)
 
 
-def _detectable(candidate: _Candidate, drawn: Drawn, family: int, scale: float | None) -> float | None:
+def _detectable(candidate: _Candidate, drawn: PairDraws, family: int, scale: float | None) -> float | None:
     """The true difference that would be found: larger by all that failures could change, and nothing where that is not
     known, where too few clusters differ to tell, or where no difference on the scale is large enough."""
     interval, bounds = drawn.gap.ci95, candidate.bounds
@@ -368,7 +368,7 @@ def _detectable(candidate: _Candidate, drawn: Drawn, family: int, scale: float |
     return None if scale is not None and difference > scale else round(difference, 9)
 
 
-def _driver(n_cases: int, drawn: Drawn, i: int, gap: float | None) -> Driver | None:
+def _driver(n_cases: int, drawn: PairDraws, i: int, gap: float | None) -> Driver | None:
     """None for a slice that is all the cases, or in which the measure has no value."""
     where, contribution, within = drawn.slices[i], drawn.contributions[i], drawn.gaps[i]
     n = int(where.members.sum())

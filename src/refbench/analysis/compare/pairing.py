@@ -82,7 +82,7 @@ def _folded(judge: str | None) -> str:
     return (judge or "").casefold()
 
 
-class Pairs:
+class Pairings:
     """Pairs up the systems of some columns in one measure, `values` being what the aggregate makes of them.
 
     A case that the overall number is not made of (a task outside of the official list) is none of a pair's.

@@ -13,7 +13,7 @@ ABSENT = "not among its cases"
 OUT_OF_SCOPE = "not applicable"
 NOT_ASKED = "not asked yet"
 NO_FAILURE = tuple(f": {why}" for why in (ABSENT, OUT_OF_SCOPE, NOT_ASKED))
-"""How reasons end that are no failures."""
+"""How the reasons end that are not failures."""
 
 
 class Driver(Record):
@@ -304,6 +304,6 @@ def counted(n: int, noun: str) -> str:
 
 
 def _rough(value: float) -> str:
-    """Two digits, rounded up: what is found at least so often is no less."""
+    """Two digits, rounded up: a smaller difference would be found less often than is claimed."""
     step = 10.0 ** (floor(log10(value)) - 1) if value > 0 else 1.0
     return f"{float(f'{ceil(value / step - 1e-9) * step:.2g}'):g}"

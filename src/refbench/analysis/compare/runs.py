@@ -1,5 +1,5 @@
 """Runs and released figures compared: `RUN_DIR:MODEL`, `RUN_DIR`, or `BENCHMARK:MODEL`, read once each, laid over the
-same cases, with everything said that is not the same on them."""
+same cases, with a list of everything that differs between them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELEASED_DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Source:
+class ScoreSource:
     """One source of scores and the models wanted of it."""
 
     name: str
@@ -55,7 +55,7 @@ class Source:
 
 def load_sources(
     operands: Sequence[str], protocol: str | None, data: Path | None, refusals: str = REFUSALS[0]
-) -> list[Source]:
+) -> list[ScoreSource]:
     """The sources in the order given, each with the models wanted. All are of one benchmark."""
     if protocol == "both":
         raise RefBenchError("--protocol both: a comparison is under one protocol, give paper or corrected")
@@ -107,7 +107,7 @@ def _bench_name(place: str) -> str:
     return Run.open(Path(place)).info.benchmark if _is_run(place) else place
 
 
-def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> Source:
+def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> ScoreSource:
     path = Path(place)
     # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
     result = score_run(path, protocol=protocol or "both", draws=0, refusals=refusals)
@@ -116,7 +116,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     there = list(dict.fromkeys(score.model for score in scores))
     bench = result.bench
     whole = {**result.table.parts, "protocols": {name: dict(p.versions) for name, p in bench.scoring.protocols.items()}}
-    return Source(
+    return ScoreSource(
         name=place,
         bench=bench,
         protocol=protocol,
@@ -129,7 +129,7 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
     )
 
 
-def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> Source:
+def _released(place: str, models: Sequence[str | None], protocol: str | None, data: Path | None) -> ScoreSource:
     bench = benchmark(place)
     if bench.reporting.released is None:
         raise RefBenchError(f"{place}: no item scores of {bench.title} were released; give a run directory")
@@ -146,7 +146,7 @@ def _released(place: str, models: Sequence[str | None], protocol: str | None, da
         by_id = {case.id: case for case in bench.data.load(resolve_data(bench, data), None).cases}
         cases = [by_id.get(case.id, case) for case in cases]
     there = list(dict.fromkeys(score.model for score in scores))
-    return Source(
+    return ScoreSource(
         name=RELEASED,
         bench=bench,
         protocol=theirs,
@@ -168,7 +168,7 @@ def _chosen(where: str, wanted: Sequence[str | None], there: Sequence[str]) -> t
     return tuple(dict.fromkeys([*named, *(there if None in wanted else [])]))
 
 
-def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tuple[Systems, list[str]]:
+def _joined(sources: Sequence[ScoreSource], judge: str | None, refusals: str) -> tuple[Systems, list[str]]:
     """All systems over all cases that any source has, and the models by the names that tell them apart.
 
     Cases are the same when their ids are; those whose content differs between runs take no part.
@@ -205,7 +205,7 @@ def _joined(sources: Sequence[Source], judge: str | None, refusals: str) -> tupl
     return systems, models
 
 
-def _labels(sources: Sequence[Source]) -> list[dict[str, str]]:
+def _labels(sources: Sequence[ScoreSource]) -> list[dict[str, str]]:
     """Names that tell all models apart: a model of the same name in two runs carries its run, and beside runs a
     released one says so."""
     count: dict[str, int] = {}
@@ -222,13 +222,13 @@ def _labels(sources: Sequence[Source]) -> list[dict[str, str]]:
     ]
 
 
-def _short(source: Source, sources: Sequence[Source]) -> str:
+def _short(source: ScoreSource, sources: Sequence[ScoreSource]) -> str:
     """The run's own directory name, where no other run has it."""
     short = Path(source.name).name
     return short if sum(Path(other.name).name == short for other in sources) == 1 else source.name
 
 
-def _changed(sources: Sequence[Source]) -> set[str]:
+def _changed(sources: Sequence[ScoreSource]) -> set[str]:
     """Ids of cases that are not the same in all runs. Released figures know cases by their ids alone."""
     runs = [source for source in sources if not source.released]
     if len({source.parts["cases"] for source in runs}) <= 1:
@@ -242,7 +242,7 @@ def _changed(sources: Sequence[Source]) -> set[str]:
     return changed
 
 
-def _all_cases(sources: Sequence[Source], changed: set[str]) -> tuple[AnyCase, ...]:
+def _all_cases(sources: Sequence[ScoreSource], changed: set[str]) -> tuple[AnyCase, ...]:
     by_id: dict[str, AnyCase] = {}
     for source in sorted(sources, key=lambda source: source.released):  # whole cases before ids
         for case in source.cases:
@@ -251,7 +251,7 @@ def _all_cases(sources: Sequence[Source], changed: set[str]) -> tuple[AnyCase, .
     return tuple(by_id.values())
 
 
-def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | None, ...]]:
+def _judges(sources: Sequence[ScoreSource], judge: str | None) -> list[tuple[str | None, ...]]:
     """Who judged the chosen models of each source; the one asked for, where a source has it."""
     there = [
         tuple(dict.fromkeys(score.judge for score in source.scores if score.model in source.models))
@@ -267,7 +267,7 @@ def _judges(sources: Sequence[Source], judge: str | None) -> list[tuple[str | No
 
 
 def _stacked(
-    sources: Sequence[Source],
+    sources: Sequence[ScoreSource],
     labels: Sequence[Mapping[str, str]],
     judges: Sequence[Sequence[str | None]],
     cases: Sequence[AnyCase],
@@ -307,7 +307,7 @@ def _stacked(
     return replace(columns, drawn=rounded)
 
 
-Named = tuple[Source, str, Sequence[str | None]]
+Named = tuple[ScoreSource, str, Sequence[str | None]]
 """A source, what it is called, and its judges."""
 
 
@@ -354,7 +354,7 @@ def differences_of(first: Named, second: Named) -> list[str]:
     return lines
 
 
-def _asked(source: Source, judge: str) -> object:
+def _asked(source: ScoreSource, judge: str) -> object:
     asked = {name.casefold(): who for name, who in source.parts.get("asked", {}).items()}
     return asked.get(judge)
 

@@ -1,1 +1,1 @@
-"""How sure one may be of a run's numbers: ranks, variance, weights, failures."""
+"""How certain a run's numbers are: ranks, variance, weights, failures."""

@@ -1,4 +1,4 @@
-"""Everything that is to be said about how sure a run's numbers are, put together from the analyses beside this one."""
+"""How certain a run's numbers are: one report from the analyses beside this module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JudgePrecision(Record):
 
 
 class PrecisionReport(Record):
-    """How sure one may be of a run's numbers, under one protocol."""
+    """How certain a run's numbers are, under one protocol."""
 
     benchmark: str
     title: str

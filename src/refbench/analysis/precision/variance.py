@@ -1,4 +1,4 @@
-"""How sure one may be of a ranking and of a gap: the ranks that models could hold, where the variance comes from, and
+"""How certain a ranking and a gap are: the ranks that models could hold, where the variance comes from, and
 what one more seed, judge, repeat or hundred cases would buy.
 """
 

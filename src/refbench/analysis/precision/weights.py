@@ -62,7 +62,7 @@ class WeightSweep(Record):
 def weight_sweep(
     result: Result, protocol: str, judge: str | None, given: Sequence[str] = (), humans: Ratings | None = None
 ) -> WeightSweep | str:
-    """Sweep the weights; a sentence where the benchmark's number is no weighted mean of like criteria."""
+    """Sweep the weights. Returns a sentence where the benchmark's number is not a weighted mean of like criteria."""
     measure = result.summary(protocol)
     criteria = _criteria(result, protocol, measure)
     per_case, systems = _per_case(result, protocol, judge)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from refbench.analysis.compare.runs import Source, differences_of, load_sources, split_operand
-from refbench.analysis.why.steps import Account, Fix, Why, default_measure, explain
+from refbench.analysis.compare.runs import ScoreSource, differences_of, load_sources, split_operand
+from refbench.analysis.why.steps import ProtocolFix, ScoredNumber, Why, default_measure, explain
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.tables.columns import columns_of
@@ -63,7 +63,7 @@ def why(
     return answers
 
 
-def _is_measured(side: Source, measure: str) -> bool:
+def _is_measured(side: ScoreSource, measure: str) -> bool:
     measures = side.bench.scoring.protocols[side.protocol].aggregate.measures
     return any(m.name == measure and set(m.parts) <= side.bench.asking.measured for m in measures)
 
@@ -103,12 +103,12 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
         # The same replies read twice: pictures that nobody recorded are still the same.
         hashes = {case.id: here.get(case.id, {}) for case in result.cases}
         accounts = [
-            _account(Source(place, bench, name, result.cases, result.scores, (system[0],), {}), system, hashes)
+            _account(ScoreSource(place, bench, name, result.cases, result.scores, (system[0],), {}), system, hashes)
             for name in ("paper", "corrected")
         ]
         account = explain(accounts[0], accounts[1], metric)
         fixes = [
-            Fix(
+            ProtocolFix(
                 name=change["change"],
                 what=change["what"],
                 delta=change["delta"][account.measure],
@@ -123,10 +123,12 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     return answers
 
 
-def _account(source: Source, system: tuple[str, str | None], outputs: Mapping[str, Mapping[int, str]]) -> Account:
+def _account(
+    source: ScoreSource, system: tuple[str, str | None], outputs: Mapping[str, Mapping[int, str]]
+) -> ScoredNumber:
     """The account of one model by one judge."""
     mine = [s for s in source.scores if (s.model, s.judge) == system and s.protocol == source.protocol]
-    return Account(
+    return ScoredNumber(
         source.name,
         *system,
         source.protocol,
@@ -148,7 +150,7 @@ def _outputs(place: str) -> Outputs:
     return hashes
 
 
-def _models(first: tuple[str, Source], second: tuple[str, Source]) -> list[tuple[str, str]]:
+def _models(first: tuple[str, ScoreSource], second: tuple[str, ScoreSource]) -> list[tuple[str, str]]:
     """The models to pair: those named, else those of the same name on both sides, else the only ones."""
     named = [split_operand(word)[1] for word, _ in (first, second)]
     (word, one), (other, two) = first, second
@@ -167,7 +169,7 @@ def _models(first: tuple[str, Source], second: tuple[str, Source]) -> list[tuple
 
 
 def _judges(
-    one: Source, mine: str, two: Source, theirs: str, judge: str | None
+    one: ScoreSource, mine: str, two: ScoreSource, theirs: str, judge: str | None
 ) -> list[tuple[str | None, str | None]]:  # fmt: skip
     """Each judge with itself; two different ones where each side has one."""
     known = [

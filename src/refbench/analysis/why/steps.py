@@ -38,7 +38,7 @@ _TOGETHER = {
 }
 
 
-class Step(Record):
+class CauseStep(Record):
     """One cause of the difference with its share. Several causes where they cannot be told apart."""
 
     causes: tuple[str, ...]
@@ -58,7 +58,7 @@ class Mover(Record):
     output: str
 
 
-class Fix(Record):
+class ProtocolFix(Record):
     """What one correction of the released code did to the number, and to how many of the scores."""
 
     name: str
@@ -79,15 +79,15 @@ class Why(Record):
     second_value: float
     difference: float
     n_shared: int
-    steps: tuple[Step, ...]
+    steps: tuple[CauseStep, ...]
     movers: tuple[Mover, ...]
     differences: tuple[str, ...]
     """What was not the same when the numbers were made."""
     sentence: str
-    fixes: tuple[Fix, ...] = ()
+    fixes: tuple[ProtocolFix, ...] = ()
     """From the paper's number to the corrected one, fix by fix, where the benchmark can say so."""
 
-    def words(self, step: Step) -> str:
+    def words(self, step: CauseStep) -> str:
         """The step's cause in words."""
         return cause_words(step, self.first, self.second)
 
@@ -111,7 +111,7 @@ def _signed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
-def _added_up(values: tuple[float, float], steps: Sequence[Step], digits: int) -> tuple[str, list[str]]:
+def _added_up(values: tuple[float, float], steps: Sequence[CauseStep], digits: int) -> tuple[str, list[str]]:
     """The difference of two numbers as they are printed, and steps that add up to it: where roundings do not, the steps
     that lose least by it are rounded the other way."""
     unit = 10**digits
@@ -124,7 +124,7 @@ def _added_up(values: tuple[float, float], steps: Sequence[Step], digits: int) -
     return _signed((second - first) / unit, digits), [_signed(n / unit, digits) for n in units]
 
 
-def cause_words(step: Step, first: str, second: str) -> str:
+def cause_words(step: CauseStep, first: str, second: str) -> str:
     """What a step is about."""
     if len(step.causes) > 1:
         parts = [_TOGETHER.get(cause, cause) for cause in step.causes]
@@ -150,7 +150,7 @@ def _sentence(
     measure: str,
     values: tuple[float, float],
     difference: float,
-    steps: Sequence[Step],
+    steps: Sequence[CauseStep],
     n_shared: int,
 ) -> str:
     digits = digits_of(values)
@@ -167,7 +167,7 @@ def _sentence(
 
 
 @dataclass(frozen=True)
-class Account:
+class ScoredNumber:
     """One of the two numbers, with everything it is made of."""
 
     name: str
@@ -197,7 +197,7 @@ class Account:
         return some_failed
 
 
-def default_measure(first: Account, second: Account) -> str:
+def default_measure(first: ScoredNumber, second: ScoredNumber) -> str:
     """The last measure that both have a value of: the one that tables are sorted by."""
     valued = [
         measure.name
@@ -211,7 +211,9 @@ def default_measure(first: Account, second: Account) -> str:
     return summary_measure(first.aggregate.measures, valued)
 
 
-def explain(first: Account, second: Account, measure: str | None = None, differences: Sequence[str] = ()) -> Why:
+def explain(
+    first: ScoredNumber, second: ScoredNumber, measure: str | None = None, differences: Sequence[str] = ()
+) -> Why:
     """The way from the first number to the second."""
     measure = measure or default_measure(first, second)
     known = [m.name for m in first.aggregate.measures]
@@ -246,10 +248,10 @@ def explain(first: Account, second: Account, measure: str | None = None, differe
     )
 
 
-def _names(first: Account, second: Account) -> tuple[str, str]:
+def _names(first: ScoredNumber, second: ScoredNumber) -> tuple[str, str]:
     """The model, and of run, judge and protocol what is not the same on both sides."""
 
-    def name(one: Account) -> str:
+    def name(one: ScoredNumber) -> str:
         extra = [one.name] if first.name != second.name else []
         extra += [f"judge {one.judge or 'none'}"] if first.judge != second.judge else []
         extra += [one.protocol] if first.protocol != second.protocol else []
@@ -271,7 +273,7 @@ def _of(aggregate: Aggregate, cases: Sequence[AnyCase], values: Mapping[str, Arr
 class _Way:
     """The stops between two accounts."""
 
-    def __init__(self, first: Account, second: Account, measure: str) -> None:
+    def __init__(self, first: ScoredNumber, second: ScoredNumber, measure: str) -> None:
         self.first, self.second, self.measure = first, second, measure
         self.at_first = {case.id: i for i, case in enumerate(first.cases)}
         self.at_second = {case.id: i for i, case in enumerate(second.cases)}
@@ -306,7 +308,7 @@ class _Way:
         both = mine.keys() & theirs.keys()
         return "some" if both and all(mine[seed] == theirs[seed] for seed in both) else "other"
 
-    def steps(self, end: int) -> list[Step]:
+    def steps(self, end: int) -> list[CauseStep]:
         """Differences between the stops, by cause. A stop without a value joins the steps before and after it."""
         taken: set[str] = set()
         stops: list[tuple[str, int | None]] = [("only_first", self._mixed(self.shared, set()))]
@@ -336,7 +338,7 @@ class _Way:
                 shares[causes] = shares.get(causes, 0) + value - before
                 before, waiting = value, []
         return [
-            Step(
+            CauseStep(
                 causes=causes,
                 delta=units / _UNIT,
                 n=sum(counts[c][0] for c in causes),

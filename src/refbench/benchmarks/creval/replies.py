@@ -209,13 +209,13 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         inside = [name for name in JUDGES if (folder / name).is_dir()]
         hint = f"did you mean {folder / inside[0]}?" if inside else "give --replies a folder with IF, VC and VQ inside"
         raise RefBenchError(f"{folder} holds no replies: {hint}")
-    found = sorted({path.name for metric in there for path in (folder / metric).iterdir() if path.is_dir()})
-    if not found:
+    model_names = sorted({path.name for metric in there for path in (folder / metric).iterdir() if path.is_dir()})
+    if not model_names:
         raise RefBenchError(f"{folder} holds no model folders inside {', '.join(there)}")
     for wanted in models or ():
-        if wanted not in found:
-            raise RefBenchError(f"--model {wanted}: {folder} has no such model; {nearest(wanted, found)}")
-    chosen = tuple(dict.fromkeys(models)) if models else tuple(found)
+        if wanted not in model_names:
+            raise RefBenchError(f"--model {wanted}: {folder} has no such model; {nearest(wanted, model_names)}")
+    chosen = tuple(dict.fromkeys(models)) if models else tuple(model_names)
     name = judge or JUDGES.get(folder.name) or folder.name.removeprefix("answer_")
     ids = {nfc(case.id): case.id for case in dataset.cases}
     files = {(metric, model): _files(folder / metric / model) for metric in there for model in chosen}
@@ -246,11 +246,11 @@ def _files(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         return {}
     names = sorted(name for name in os.listdir(folder) if name.endswith((".txt", ".json")) and name[0] != ".")
-    found: dict[str, Path] = {}
+    by_stem: dict[str, Path] = {}
     for path in (folder / name for name in names):
-        if path.suffix == ".txt" or nfc(path.stem) not in found:
-            found[nfc(path.stem)] = path
-    return found
+        if path.suffix == ".txt" or nfc(path.stem) not in by_stem:
+            by_stem[nfc(path.stem)] = path
+    return by_stem
 
 
 def _read(path: Path) -> str | Failure:
@@ -260,13 +260,13 @@ def _read(path: Path) -> str | Failure:
         return text
     result = path.with_suffix(".json")
     try:
-        said = orjson.loads(result.read_bytes()) if result.exists() else {}
+        stored = orjson.loads(result.read_bytes()) if result.exists() else {}
     except OSError as error:
         return Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
     except orjson.JSONDecodeError:
         return Failure(kind="missing_reply", detail=f"{result.name} is not valid JSON and has no text beside it")
-    if isinstance(said, dict) and said.get("error"):
-        return Failure(kind="api_error", detail=str(said["error"])[:500])
+    if isinstance(stored, dict) and stored.get("error"):
+        return Failure(kind="api_error", detail=str(stored["error"])[:500])
     if path.suffix == ".txt":
         return text
     return Failure(kind="missing_reply", detail=f"{path.name} is a result without the reply it was made from")

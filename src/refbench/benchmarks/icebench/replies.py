@@ -23,7 +23,7 @@ from refbench.judges import Contract, Criterion, YesNo
 from refbench.record import RefBenchError, clean_text
 
 _MOST_CHARACTERS = 40
-"""A longer number is no answer."""
+"""A longer number is not an answer."""
 
 _CONTRACT = Contract("binary", (Criterion(QA, YesNo()),))
 
@@ -39,26 +39,26 @@ def read_paper(reply: str) -> float | Failure:
     if not text:
         return Failure(kind="empty_reply")
     if len(text) > _MOST_CHARACTERS:
-        return Failure(kind="unparsable", detail="the reply is no number")
+        return Failure(kind="unparsable", detail="the reply is not a number")
     try:
         value = float(text)
     except ValueError:
-        return Failure(kind="unparsable", detail="the reply is no number")
+        return Failure(kind="unparsable", detail="the reply is not a number")
     if not math.isfinite(value):
-        return Failure(kind="out_of_range", detail=f"{text} is no number that a mean can be taken of")
+        return Failure(kind="out_of_range", detail=f"{text} is not a number that a mean can be taken of")
     return value
 
 
 def read_corrected(reply: str) -> float | Failure:
     """1 or 0, also as yes or no; another number is out of range, and anything else cannot be read."""
-    said = _CONTRACT.read(reply)[QA]
-    if isinstance(said, bool):
-        return float(said)
-    # "0 1" is no number here: without its space it would be one.
+    answer = _CONTRACT.read(reply)[QA]
+    if isinstance(answer, bool):
+        return float(answer)
+    # "0 1" is not a number here: without its space it would be one.
     number = read_paper(reply) if len(reply.split()) == 1 else None
     if isinstance(number, float):
         return number if number in (0.0, 1.0) else Failure(kind="out_of_range", detail=f"{number:g} is neither 1 nor 0")
-    return said if isinstance(said, Failure) else Failure(kind="unparsable", detail="no answer")
+    return answer if isinstance(answer, Failure) else Failure(kind="unparsable", detail="no answer")
 
 
 def read_result_line(line: str) -> tuple[str, str, dict[str, float]] | Failure:
@@ -67,12 +67,12 @@ def read_result_line(line: str) -> tuple[str, str, dict[str, float]] | Failure:
     if len(pieces) != 3:
         return Failure(kind="unparsable", detail=f"not ItemID{SEPARATOR}Task{SEPARATOR}{{...}}")
     try:
-        said = json.loads(pieces[2])  # Python's own: the released code writes NaN
+        metrics = json.loads(pieces[2])  # Python's own: the released code writes NaN
     except (ValueError, RecursionError):
         return Failure(kind="unparsable", detail="its metrics are not JSON")
-    if not isinstance(said, dict) or not all(isinstance(v, int | float) for v in said.values()):
-        return Failure(kind="unparsable", detail="its metrics are no numbers")
-    return pieces[0], pieces[1], {KEYS.get(key, key): float(value) for key, value in said.items()}
+    if not isinstance(metrics, dict) or not all(isinstance(v, int | float) for v in metrics.values()):
+        return Failure(kind="unparsable", detail="its metrics are not numbers")
+    return pieces[0], pieces[1], {KEYS.get(key, key): float(value) for key, value in metrics.items()}
 
 
 # --- replies given elsewhere ---------------------------------------------------------------------------------
@@ -101,27 +101,27 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        said = read_result_line(line)
-        if isinstance(said, Failure):
-            unknown.append(f"line {number}: {said.detail}")
+        read = read_result_line(line)
+        if isinstance(read, Failure):
+            unknown.append(f"line {number}: {read.detail}")
             continue
-        item, code, found = said
+        item, code, of_item = read
         if item not in cases:
             unknown.append(clean_text(item))
         elif task_of(cases[item]).code != code:
             unknown.append(clean_text(f"{item}: {code!r} here, {task_of(cases[item]).code!r} in the data"))
         else:
-            values[item] = found
+            values[item] = of_item
     if not values:
         raise RefBenchError(
             f"{path} has no result of an item of {dataset.root}: lines are ItemID{SEPARATOR}Task{SEPARATOR}{{...}}"
         )
 
     def replies() -> Iterator[tuple[Purpose, Evidence]]:
-        for item, found in values.items():
+        for item, of_item in values.items():
             for part in task_of(cases[item]).parts:
-                if part in found:
-                    yield _evidence(cases[item], part, found[part], model=model, judge=name, origin=path.name)
+                if part in of_item:
+                    yield _evidence(cases[item], part, of_item[part], model=model, judge=name, origin=path.name)
 
     return ImportedReplies(judge=name, models=(model,), replies=replies, unknown=tuple(unknown))
 

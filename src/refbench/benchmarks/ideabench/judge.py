@@ -25,71 +25,6 @@ from refbench.judges.prompts import filled
 from refbench.pictures import facts_of
 from refbench.record import canonical_json
 
-GAP = 20
-CARD = 512
-FONT = 256
-_WHITE = (255, 255, 255)
-
-
-def stitched(inputs: Sequence[Path], outputs: Sequence[Path]) -> bytes | Failure:
-    """References in a row above the outputs in a row, as JPEG; the references as high as the first output."""
-    try:
-        results = [Image.open(path) for path in outputs]
-        height = results[0].height
-        references = [_as_high(Image.open(path), height) for path in inputs]
-        rows = [_row(pictures) for pictures in (references, results) if pictures]
-        return _jpeg(_column(rows))
-    except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
-        names = ", ".join(path.name for path in (*inputs, *outputs))
-        return Failure(kind="unreadable_picture", detail=f"{names} could not be stitched ({error})")
-
-
-def count_card(number: int) -> bytes:
-    """The number in black in the middle of a white card.
-
-    The released script loads its font by a path that depends on where it is started, and falls back to a tiny one
-    without a word. Pillow's own scalable font is there on every machine, at the size that was meant.
-    """
-    card = Image.new("RGB", (CARD, CARD), _WHITE)
-    draw = ImageDraw.Draw(card)
-    draw.text((CARD / 2, CARD / 2), str(number), fill="black", font=ImageFont.load_default(FONT), anchor="mm")
-    return _jpeg(card)
-
-
-def _as_high(picture: Image.Image, height: int) -> Image.Image:
-    return picture.resize((int(height * (picture.width / picture.height)), height), Image.Resampling.LANCZOS)
-
-
-def _row(pictures: Sequence[Image.Image]) -> Image.Image:
-    """Side by side, their tops in line."""
-    width = sum(picture.width for picture in pictures) + GAP * (len(pictures) - 1)
-    row = Image.new("RGB", (width, max(picture.height for picture in pictures)), _WHITE)
-    left = 0
-    for picture in pictures:
-        row.paste(picture, (left, 0))
-        left += picture.width + GAP
-    return row
-
-
-def _column(rows: Sequence[Image.Image]) -> Image.Image:
-    """One below the other, their left edges in line."""
-    if len(rows) == 1:
-        return rows[0]
-    height = sum(row.height for row in rows) + GAP * (len(rows) - 1)
-    column = Image.new("RGB", (max(row.width for row in rows), height), _WHITE)
-    top = 0
-    for row in rows:
-        column.paste(row, (0, top))
-        top += row.height + GAP
-    return column
-
-
-def _jpeg(picture: Image.Image) -> bytes:
-    data = io.BytesIO()
-    picture.save(data, format="JPEG")
-    return data.getvalue()
-
-
 MAX_TOKENS = 8192
 
 Store: TypeAlias = Callable[[bytes, str], Path]
@@ -133,7 +68,7 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
 def compositions(case: IdeaCase, material: Material, folder: Path, store: Store) -> dict[str, SentPicture | Failure]:
     """The picture of each question, by its name `q1` to `q6`; none where no output that it asks about is there."""
     made: dict[object, SentPicture | Failure] = {}
-    found: dict[str, SentPicture | Failure] = {}
+    by_question: dict[str, SentPicture | Failure] = {}
     for number, question in enumerate(case.details.auto, 1):
         outputs = [picture.path for picture in _outputs(question, material).values()]
         if not outputs:
@@ -146,8 +81,8 @@ def compositions(case: IdeaCase, material: Material, folder: Path, store: Store)
             data = count_card(len(outputs)) if counting else stitched(inputs, outputs)
             told = "a card with the number of outputs" if counting else f"{len(inputs)} above {len(outputs)} stitched"
             made[what] = data if isinstance(data, Failure) else _made(data, told, store)
-        found[f"q{number}"] = made[what]
-    return found
+        by_question[f"q{number}"] = made[what]
+    return by_question
 
 
 def paper_request(question: Question, number: int, material: Material) -> tuple[ChatRequest, Settled]:
@@ -166,6 +101,63 @@ def _made(data: bytes, told: str, store: Store) -> SentPicture | Failure:
     return SentPicture(
         facts.sha256, store(data, "jpeg"), MIME["jpeg"], facts.width, facts.height, len(data), facts, told
     )
+
+
+# --- the stitched picture and the card ----------------------------------------------------------------------------
+
+# Sizes, gaps and order are those of the release. Pillow does all of it, as there: file by file, without EXIF rotation.
+GAP = 20
+CARD = 512
+FONT = 256
+_WHITE = (255, 255, 255)
+
+
+def stitched(inputs: Sequence[Path], outputs: Sequence[Path]) -> bytes | Failure:
+    """References in a row above the outputs in a row, as JPEG; the references as high as the first output."""
+    try:
+        results = [Image.open(path) for path in outputs]
+        height = results[0].height
+        references = [_as_high(Image.open(path), height) for path in inputs]
+        rows = [_joined(pictures) for pictures in (references, results) if pictures]
+        return _jpeg(_joined(rows, down=True))
+    except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
+        names = ", ".join(path.name for path in (*inputs, *outputs))
+        return Failure(kind="unreadable_picture", detail=f"{names} could not be stitched ({error})")
+
+
+def count_card(number: int) -> bytes:
+    """The number in black in the middle of a white card.
+
+    The released script loads its font by a path that depends on where it is started, and falls back to a tiny one
+    without a word. Pillow's own scalable font is there on every machine, at the size that was meant.
+    """
+    card = Image.new("RGB", (CARD, CARD), _WHITE)
+    draw = ImageDraw.Draw(card)
+    draw.text((CARD / 2, CARD / 2), str(number), fill="black", font=ImageFont.load_default(FONT), anchor="mm")
+    return _jpeg(card)
+
+
+def _as_high(picture: Image.Image, height: int) -> Image.Image:
+    return picture.resize((int(height * (picture.width / picture.height)), height), Image.Resampling.LANCZOS)
+
+
+def _joined(pictures: Sequence[Image.Image], *, down: bool = False) -> Image.Image:
+    """Side by side with their tops in line, or one below the other with their left edges in line."""
+    widths, heights = [picture.width for picture in pictures], [picture.height for picture in pictures]
+    gaps = GAP * (len(pictures) - 1)
+    size = (max(widths), sum(heights) + gaps) if down else (sum(widths) + gaps, max(heights))
+    joined = Image.new("RGB", size, _WHITE)
+    at = 0
+    for picture in pictures:
+        joined.paste(picture, (0, at) if down else (at, 0))
+        at += (picture.height if down else picture.width) + GAP
+    return joined
+
+
+def _jpeg(picture: Image.Image) -> bytes:
+    data = io.BytesIO()
+    picture.save(data, format="JPEG")
+    return data.getvalue()
 
 
 # --- corrected: the pictures themselves ---------------------------------------------------------------------------

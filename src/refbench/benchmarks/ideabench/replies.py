@@ -40,9 +40,9 @@ def read_paper(reply: str) -> Answer:
     """The first digit behind a quoted `score`: 10 is 1, 5 is 5, a digit in quotes or another spelling is nothing."""
     if not reply.strip():
         return Failure(kind="empty_reply")
-    found = _PAPER.search(_FENCES.sub("", reply))
-    if found is not None:
-        return float(int(found[1]))
+    digit = _PAPER.search(_FENCES.sub("", reply))
+    if digit is not None:
+        return float(int(digit[1]))
     return refusal(reply) or Failure(kind="unparsable", detail="no 'score': <digit>")
 
 
@@ -97,11 +97,11 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
 def _file(folder: Path) -> Path:
     if folder.is_file():
         return folder
-    found = sorted(folder.glob("*.csv")) if folder.is_dir() else []
-    if len(found) != 1:
-        what = "is not there" if not folder.exists() else f"holds {len(found)} CSV files"
+    files = sorted(folder.glob("*.csv")) if folder.is_dir() else []
+    if len(files) != 1:
+        what = "is not there" if not folder.exists() else f"holds {len(files)} CSV files"
         raise RefBenchError(f"{folder} {what}: give --replies one file that the released gemini_eval.py has written")
-    return found[0]
+    return files[0]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

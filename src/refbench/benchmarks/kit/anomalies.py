@@ -31,10 +31,12 @@ def list_anomalies(
     dataset: Dataset, release: Iterable[Oddity], of_case: Callable[[Any], Iterable[Oddity]]
 ) -> list[Anomaly]:
     """Those of the release as a whole, by their places, then those of each case, by its parts."""
-    found = [Anomaly(kind=kind, case=place, detail=detail) for kind, place, detail in release]
+    anomalies = [Anomaly(kind=kind, case=place, detail=detail) for kind, place, detail in release]
     for case in dataset.cases:
-        found += [Anomaly(kind=kind, case=case.id, part=part, detail=detail) for kind, part, detail in of_case(case)]
-    return found
+        anomalies += [
+            Anomaly(kind=kind, case=case.id, part=part, detail=detail) for kind, part, detail in of_case(case)
+        ]
+    return anomalies
 
 
 def picture_facts(dataset: Dataset, picture: Picture) -> PictureFacts | Failure:

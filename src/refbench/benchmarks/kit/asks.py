@@ -20,7 +20,7 @@ from refbench.judges import Contract, Criterion, Rule, Scale, Text, combine
 MAX_TOKENS = 8192
 
 Range: TypeAlias = tuple[float | None, float | None]
-"""Lowest and highest value of a measure; None for an end that it has not."""
+"""Lowest and highest value of a measure; None for an end that it does not have."""
 Parts: TypeAlias = Sequence[str | SentPicture]
 """Texts and pictures in the order in which a judge gets them."""
 

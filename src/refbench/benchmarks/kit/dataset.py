@@ -38,7 +38,7 @@ class Dataset:
     cases: tuple[AnyCase, ...]
     subset: str | None = None
     outside: frozenset[str] = frozenset()
-    """Ids of the cases that the data has and the subset has not."""
+    """Ids of cases that are in the data but not in the subset."""
 
     def path(self, picture: Picture) -> Path:
         return self.picture_root / picture.name

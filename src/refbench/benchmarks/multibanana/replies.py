@@ -25,14 +25,14 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Reading, Scale
 from refbench.judges.dialects import Dialect
-from refbench.judges.values import Pairs, decoded_places, objects
+from refbench.judges.values import Pairs, decoded_places, in_range, objects
 from refbench.record import RefBenchError, clean_text
 
 ERROR = "Error during evaluation"
 """How the released script begins the text it saves in place of a reply when the call has failed."""
 
 _MOST_DIGITS = 40
-"""Longer numbers are no marks, and cost more than their length to convert."""
+"""Longer numbers are not marks, and cost more than their length to convert."""
 
 Mark: TypeAlias = float | Failure
 
@@ -79,21 +79,22 @@ def read_corrected(reply: str) -> Mapping[Criterion, Mark]:
 
 def _statements(reply: str, criteria: Sequence[object]) -> Iterator[tuple[str, Reading]]:
     """From the last JSON object that has all five, unless all five are written once more behind it."""
-    found: Mapping[Criterion, Mark] = {}
+    in_json: Mapping[Criterion, Mark] = {}
     seen_to = 0
     for _, end, value in decoded_places(reply):
         for pairs in objects(value):
             by_criterion = {name: item for key, item in pairs if (name := _criterion(key))}
             if len(by_criterion) == len(CRITERIA):
-                found = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
+                in_json = {criterion: _json_mark(by_criterion[criterion]) for criterion in CRITERIA}
                 seen_to = end
     written = _final_block(_entries(reply[seen_to:]))
-    yield from (written if len(written) == len(CRITERIA) or not found else found).items()
+    yield from (written if len(written) == len(CRITERIA) or not in_json else in_json).items()
 
 
+_MARKS = Scale(LOWEST, HIGHEST)
 _CONTRACT = Contract(
     Dialect("multibanana", _statements),
-    tuple(judges.Criterion(criterion, Scale(LOWEST, HIGHEST)) for criterion in CRITERIA),
+    tuple(judges.Criterion(criterion, _MARKS) for criterion in CRITERIA),
 )
 
 
@@ -167,7 +168,7 @@ def _named(label: re.Match[str]) -> Criterion:
 
 
 def _heads_line(text: str, at: int) -> bool:
-    """Whether nothing but list marks stands before it; the look back is bounded, so that one long line is no trap."""
+    """Whether nothing but list marks stands before it; the look back is bounded, so that one long line costs little."""
     start = max(0, at - _LONGEST_LIST_MARK)
     line = text.rfind("\n", start, at) + 1
     return (line > 0 or start == 0) and _LIST_MARK.fullmatch(text, line, at) is not None
@@ -207,17 +208,11 @@ def _mark(text: str, number: re.Match[str]) -> tuple[Mark, int]:
     if scale is not None:
         end = scale.end()
     if (scale is not None and scale[1] not in _OUT_OF) or not _END.match(text, end):
-        said = text[number.start(1) : number.start(1) + 40].partition("\n")[0]
-        return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said!r}"), end
+        words = text[number.start(1) : number.start(1) + 40].partition("\n")[0]
+        return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {words!r}"), end
     if len(number[1]) > _MOST_DIGITS:
         return Failure(kind="out_of_range", detail=f"a number of {len(number[1])} digits"), end
-    return _in_range(float(number[1].replace("−", "-"))), end
-
-
-def _in_range(value: float) -> Mark:
-    if LOWEST <= value <= HIGHEST:
-        return float(value)
-    return Failure(kind="out_of_range", detail=f"{str(value)[:20]} is not from 1 to 10")
+    return in_range(float(number[1].replace("−", "-")), _MARKS), end
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
@@ -234,9 +229,9 @@ def _json_mark(item: Any) -> Mark:
     if isinstance(item, str) and (number := _NUMBER.match(text := ":" + item.strip())):
         return _mark(text, number)[0]
     if isinstance(item, int | float) and not isinstance(item, bool):
-        return _in_range(item)
-    said = repr(item[:40]) if isinstance(item, str) else type(item).__name__
-    return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {said}")
+        return in_range(item, _MARKS)
+    shown = repr(item[:40]) if isinstance(item, str) else type(item).__name__
+    return Failure(kind="unparsable", detail=f"no mark from 1 to 10: {shown}")
 
 
 # --- replies given elsewhere ---------------------------------------------------------------------------------
@@ -287,22 +282,22 @@ def _find(folder: Path) -> tuple[Path, dict[str, dict[File, Path]]]:
     if not folder.is_dir():
         raise RefBenchError(f"{folder} is not there: give --replies a folder with task directories inside")
     for place in (folder, folder / "data"):
-        if found := _judge_files(place):
-            return place, found
+        if by_judge := _judge_files(place):
+            return place, by_judge
     raise RefBenchError(f"{folder} holds no judge files such as 3_back/006_gpt{_SUFFIX}: give --replies their folder")
 
 
 def _judge_files(place: Path) -> dict[str, dict[File, Path]]:
-    found: dict[str, dict[File, Path]] = {}
+    by_judge: dict[str, dict[File, Path]] = {}
     try:
         directories = [name for name in sorted(os.listdir(place)) if task_of(name) and (place / name).is_dir()]
         for directory in directories:
             for name in sorted(os.listdir(place / directory)):
                 number, _, judge = name.removesuffix(_SUFFIX).partition("_")
                 if name.endswith(_SUFFIX) and number and judge:
-                    found.setdefault(clean_text(judge), {})[directory, number] = place / directory / name
+                    by_judge.setdefault(clean_text(judge), {})[directory, number] = place / directory / name
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
-    return found
+    return by_judge

@@ -36,8 +36,8 @@ def anomalies(dataset: Dataset) -> list[Anomaly]:
         facts = {picture.name: picture_facts(dataset, picture) for picture in pictures}
         yield from _words(case)
         yield from _references(case, facts)
-        for name, said in facts.items():
-            yield from picture_oddities(name, said, KINDS)
+        for name, of_picture in facts.items():
+            yield from picture_oddities(name, of_picture, KINDS)
 
     return list_anomalies(dataset, release, of_case)
 

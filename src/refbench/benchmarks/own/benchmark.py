@@ -85,15 +85,15 @@ def own_benchmark(
 
 def own_metrics(names: Sequence[str], cases: Sequence[OwnCase]) -> dict[str, int]:
     """The metrics of these names, each with how often it is measured of an output at most: once for each reference."""
-    found = {}
+    counts = {}
     for name in names:
         metric = find_metric(name)
         most = max(len(_ways(metric, case)) for case in cases)
         if not most:
             needs = " and ".join(sorted(metric.needs()))
             raise RefBenchError(f"--metrics {name}: {metric.id} needs {needs}, and no case has that")
-        found[metric.id] = most
-    return found
+        counts[metric.id] = most
+    return counts
 
 
 def _ways(metric: Metric, case: OwnCase) -> list[dict[str, Picture]]:
@@ -143,12 +143,12 @@ def _call(rubric: Rubric, part: RubricPart) -> Call:
 
 def _questions(rubric: Rubric, case: OwnCase) -> list[Question]:
     """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
-    found = []
+    questions = []
     for part in rubric.parts:
-        found += [
+        questions += [
             Question(criterion.name, criterion.description or criterion.label, weight=weight)
             for criterion, weight in zip(part.criteria, part.weights, strict=True)
             if not isinstance(criterion.kind, Text)
         ]
-        found += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
-    return found
+        questions += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
+    return questions

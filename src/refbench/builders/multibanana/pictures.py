@@ -22,7 +22,7 @@ from refbench.chat.build import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
-from refbench.models.build import ModelSetup, make_model
+from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission
 from refbench.models.wrappers.shared import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
@@ -152,8 +152,7 @@ async def opened_painter(
 
 def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
     spec = Spec.parse(fill, "--fill")
-    leaf = spec.innermost
-    if leaf.kind in ("folder", "steps") or (leaf.kind, leaf.what) == ("baseline", "truth"):
+    if is_given(spec.innermost):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
     try:
         model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))

@@ -15,14 +15,14 @@ from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.kit.review import Decision, Review
 from refbench.builders.refblend.instructions import Templates, compose
-from refbench.builders.refblend.plan import Offer, Plan, Planned
+from refbench.builders.refblend.plan import Offer, PlannedSample, SamplePlan
 from refbench.builders.refblend.references import Candidate, References, Thresholds
 from refbench.builders.refblend.rewriting import fault, persona_for, rewrite
 from refbench.builders.refblend.samples import Finished, Sample
 from refbench.builders.refblend.screening import LOWEST, REVIEWED, marks_of, too_low
 from refbench.builders.refblend.settings import Settings
-from refbench.builders.refblend.sources import SourcePicture
-from refbench.builders.refblend.split import Side, alike
+from refbench.builders.refblend.sources import LabelledPicture
+from refbench.builders.refblend.split import Side, lookalike_groups
 from refbench.builders.refblend.types import Type
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
@@ -57,7 +57,7 @@ class Pools:
         return members[number + (number >= bisect_left(members, picture))]
 
 
-def pools_of(pictures: Sequence[SourcePicture], side: Mapping[str, Side], types: Sequence[Type]) -> dict[Type, Pools]:
+def pools_of(pictures: Sequence[LabelledPicture], side: Mapping[str, Side], types: Sequence[Type]) -> dict[Type, Pools]:
     """The pictures of one subject or style on one side of the split; on no side in particular where none is named.
 
     Of near-duplicates in a group the first alone takes part: as a reference, the others would give the answer away.
@@ -66,7 +66,7 @@ def pools_of(pictures: Sequence[SourcePicture], side: Mapping[str, Side], types:
     for kind in ("subject", "style"):
         groups: dict[str, str] = {}
         seen: set[tuple[str, int]] = set()
-        for picture, look in zip(pictures, alike(pictures), strict=True):
+        for picture, look in zip(pictures, lookalike_groups(pictures), strict=True):
             if (group := getattr(picture, kind)) is None:
                 continue
             name = f"{side.get(picture.sha256)}\0{group}"
@@ -87,10 +87,10 @@ def offers(own: Mapping[str, Mapping[Type, int]], pools: Mapping[Type, Pools]) -
 
 
 @dataclass(frozen=True)
-class Material:
+class BlendMaterial:
     """The pictures of a build by the names of their files, and what each of them offers."""
 
-    pictures: Mapping[str, SourcePicture]
+    pictures: Mapping[str, LabelledPicture]
     side: Mapping[str, Side]
     captions: Mapping[str, str]
     references: References
@@ -104,7 +104,7 @@ class Blending:
     """Makes the samples of a plan. VLMs are asked where there are any; `reviewed` gathers the lines for people."""
 
     settings: Settings
-    material: Material
+    material: BlendMaterial
     templates: Templates
     personas: tuple[str, ...]
     review: Review
@@ -115,7 +115,7 @@ class Blending:
     failed: dict[str, Failure] = field(default_factory=dict)
     """Pictures that a VLM could not be asked about, by hash."""
 
-    async def samples(self, plan: Plan, progress: Callable[[int], None] = lambda done: None) -> AsyncIterator[Finished]:
+    async def samples(self, plan: SamplePlan, progress: Callable[[int], None]) -> AsyncIterator[Finished]:
         """The samples that are kept, in the order of the plan whoever answers first."""
         rest, done = iter(plan), 0
         while batch := list(islice(rest, _AT_ONCE)):
@@ -125,7 +125,7 @@ class Blending:
             done += len(batch)
             progress(done)
 
-    async def _sample(self, planned: Planned) -> Finished | None:
+    async def _sample(self, planned: PlannedSample) -> Finished | None:
         picture = self.material.pictures[planned.picture]
         drawn = self.material.references.candidates(picture, self.material.thresholds)
         sample = self._composed(planned, picture, None)
@@ -151,7 +151,7 @@ class Blending:
         self._list(sample, picture, marks, "")
         return self._finished(sample, picture, drawn, marks, decision)
 
-    def _composed(self, planned: Planned, picture: SourcePicture, caption: str | None) -> Sample | Failure:
+    def _composed(self, planned: PlannedSample, picture: LabelledPicture, caption: str | None) -> Sample | Failure:
         def path_of(kind: Type, number: int) -> str:
             if kind in ("subject", "style"):
                 return self.material.pools[kind].candidate(picture.file, number)
@@ -161,7 +161,9 @@ class Blending:
         rules, seed = self.settings.rule_book, self.settings.seed
         return compose(planned, rules, self.templates, path_of, caption, seed=seed)
 
-    def _edited(self, planned: Planned, picture: SourcePicture, sample: Sample, edit: Mapping[str, str]) -> Sample:
+    def _edited(
+        self, planned: PlannedSample, picture: LabelledPicture, sample: Sample, edit: Mapping[str, str]
+    ) -> Sample:
         """The sample with what a reviewer wrote, which must ask for the same references."""
         if not edit:
             raise RefBenchError(f"the review edits {planned.id}, but gives none of {', '.join(_EDITABLE)}")
@@ -177,7 +179,7 @@ class Blending:
         return sample.model_copy(update={"instruction": edit["instruction"]}) if edit.get("instruction") else sample
 
     async def _marks(
-        self, sample: Sample, picture: SourcePicture, drawn: Mapping[Type, tuple[Candidate, ...]]
+        self, sample: Sample, picture: LabelledPicture, drawn: Mapping[Type, tuple[Candidate, ...]]
     ) -> tuple[dict[str, int], tuple[str, str] | None]:
         """The judge's marks for all references, and why the sample cannot be kept."""
         if "judge" not in self.vlms or self.interviews is None:
@@ -201,7 +203,7 @@ class Blending:
         low = too_low(marks)
         return marks, (f"{low.rpartition(' ')[0]} below {LOWEST}", low) if low else None
 
-    async def _rewritten(self, sample: Sample, picture: SourcePicture) -> Sample:
+    async def _rewritten(self, sample: Sample, picture: LabelledPicture) -> Sample:
         if "rewriter" not in self.vlms or self.interviews is None:
             return sample
         persona = persona_for(self.personas, sample.id, self.settings.seed)
@@ -215,7 +217,7 @@ class Blending:
     def _finished(
         self,
         sample: Sample,
-        picture: SourcePicture,
+        picture: LabelledPicture,
         drawn: Mapping[Type, tuple[Candidate, ...]],
         marks: Mapping[str, int],
         decision: Decision | None,
@@ -236,7 +238,7 @@ class Blending:
             files={path: one.path.relative_to(self.settings.work).as_posix() for path, one in made.items()},
         )
 
-    def _list(self, sample: Sample, picture: SourcePicture, marks: Mapping[str, int], why: str) -> None:
+    def _list(self, sample: Sample, picture: LabelledPicture, marks: Mapping[str, int], why: str) -> None:
         """A line of the review file."""
         self.reviewed.append(
             {

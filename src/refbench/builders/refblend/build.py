@@ -13,19 +13,19 @@ from typing import Any, TypeAlias
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.kit.review import Review, offer_review
-from refbench.builders.refblend.blending import Blending, Material, offers, pools_of
+from refbench.builders.refblend.blending import Blending, BlendMaterial, offers, pools_of
 from refbench.builders.refblend.captions import named_objects, written_captions
 from refbench.builders.refblend.extraction import VERSION
 from refbench.builders.refblend.formats import need_parquet, parquet_is_here
 from refbench.builders.refblend.instructions import load_templates, usable_caption
 from refbench.builders.refblend.output import statistics, write_about, write_dataset
-from refbench.builders.refblend.plan import Offer, Plan, plan
+from refbench.builders.refblend.plan import Offer, SamplePlan, plan
 from refbench.builders.refblend.references import References, extractors_here, load_thresholds
 from refbench.builders.refblend.rewriting import load_personas
 from refbench.builders.refblend.rules import allowed_sets, share_of
 from refbench.builders.refblend.samples import SampleFile, write_samples
 from refbench.builders.refblend.settings import FORMATS, Settings
-from refbench.builders.refblend.sources import SourcePicture, Sources, gather
+from refbench.builders.refblend.sources import LabelledPicture, Sources, gather
 from refbench.builders.refblend.split import sides
 from refbench.builders.refblend.types import Type
 from refbench.builders.refblend.writing import owned_directory
@@ -73,7 +73,7 @@ class _Build:
 
     sources: Sources
     references: References
-    material: Material
+    material: BlendMaterial
     blending: Blending
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
@@ -209,13 +209,13 @@ class _Build:
                 if picture.caption is not None:
                     self._keep_caption(picture, usable_caption(picture.caption))
 
-    def _keep_caption(self, picture: SourcePicture, caption: str | Failure) -> None:
+    def _keep_caption(self, picture: LabelledPicture, caption: str | Failure) -> None:
         if isinstance(caption, Failure):
             self.dropped.add("captions", "caption", picture.name, caption.kind, caption.detail, picture.name)
         else:
             self.captions[picture.sha256] = caption
 
-    def make_plan(self) -> Plan:
+    def make_plan(self) -> SamplePlan:
         """Split the pictures that can be targets, and plan samples of what each then offers."""
         settings, pictures = self.settings, self.sources.pictures
         counts = {picture.file: self._offered_by(picture) for picture in pictures}
@@ -223,7 +223,7 @@ class _Build:
         anywhere = offers(counts, pools_of(pictures, {}, settings.reference_types))
         useful = {offer.picture for offer in anywhere if any(offer.counts.keys() >= set(types) for types in sets)}
         side = sides(pictures, settings.test_share, settings.seed, useful)
-        self.material = Material(
+        self.material = BlendMaterial(
             {picture.file: picture for picture in pictures},
             side,
             self.captions,
@@ -236,13 +236,13 @@ class _Build:
             self.tell(f"fewer than wanted: {quota}")
         return planned
 
-    def _offered_by(self, picture: SourcePicture) -> dict[Type, int]:
+    def _offered_by(self, picture: LabelledPicture) -> dict[Type, int]:
         """How many references the picture has of its own, by type; those that cannot be given go on record."""
         candidates = self.references.candidates(picture, self.thresholds, self.dropped)
         counts = {kind: len(of_type) for kind, of_type in candidates.items()}
         return {**counts, "caption": 1} if picture.sha256 in self.captions else counts
 
-    def _planned(self, offered: Sequence[Offer]) -> Plan:
+    def _planned(self, offered: Sequence[Offer]) -> SamplePlan:
         settings = self.settings
         kinds = {kind for offer in offered for kind, count in offer.counts.items() if count}
         rules = settings.rule_book.restricted(types=kinds)
@@ -260,7 +260,7 @@ class _Build:
             )
         return made
 
-    async def make_samples(self, planned: Plan) -> SampleFile:
+    async def make_samples(self, planned: SamplePlan) -> SampleFile:
         """Put every planned sample into words, have it judged and rewritten, and keep it in a file."""
         self.blending = Blending(
             self.settings,
@@ -277,7 +277,7 @@ class _Build:
         self.failed |= self.blending.failed
         return SampleFile(path)
 
-    def write(self, planned: Plan, samples: SampleFile) -> Built:
+    def write(self, planned: SamplePlan, samples: SampleFile) -> Built:
         """Write the dataset and all that is said about it."""
         settings, sources = self.settings, self.sources
         write_dataset(settings, self.formats, samples, self.material.pictures)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.refblend.instructions import usable_caption
-from refbench.builders.refblend.sources import SourcePicture
+from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.types import joined
 from refbench.chat import ChatText
 from refbench.chat.vlm import VLM
@@ -25,8 +25,8 @@ _MANY = 9
 
 
 async def written_captions(
-    interviews: Interviews, vlm: VLM, pictures: Sequence[SourcePicture], progress: Callable[[int], None]
-) -> AsyncIterator[tuple[SourcePicture, str | Failure]]:
+    interviews: Interviews, vlm: VLM, pictures: Sequence[LabelledPicture], progress: Callable[[int], None]
+) -> AsyncIterator[tuple[LabelledPicture, str | Failure]]:
     """What a VLM says of each picture, in their order; a caption that is too long is asked for once more."""
     text = next(part.text for part in caption_request("", subject=True).parts if isinstance(part, ChatText))
     for start in range(0, len(pictures), _AT_ONCE):

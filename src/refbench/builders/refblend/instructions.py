@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from refbench.benchmarks.multiref.cases import CAPTION_MARK, type_of, type_of_token
 from refbench.builders.kit.draws import pick, shuffled
-from refbench.builders.refblend.plan import Planned
+from refbench.builders.refblend.plan import PlannedSample
 from refbench.builders.refblend.rules import Rules
-from refbench.builders.refblend.samples import Given, Sample
+from refbench.builders.refblend.samples import Sample, SampleReference
 from refbench.builders.refblend.types import Type, joined
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
@@ -79,7 +79,7 @@ def _template(line: str, kind: Type, where: str) -> str:
 
 
 def compose(
-    planned: Planned,
+    planned: PlannedSample,
     rules: Rules,
     templates: Templates,
     path_of: Callable[[Type, int], str],
@@ -103,18 +103,18 @@ def compose(
         phrase = templates[kind][pick(len(templates[kind]), seed, planned.id, kind)]
         phrases.append(phrase.format(joined(named)))
         references += [
-            Given(type=kind, instance=number, token=token, path=path_of(kind, number))
+            SampleReference(type=kind, instance=number, token=token, path=path_of(kind, number))
             for token, number in zip(tokens, chosen[kind], strict=True)
         ]
     if usable is not None:
-        references.append(Given(type="caption", instance=chosen["caption"][0]))
+        references.append(SampleReference(type="caption", instance=chosen["caption"][0]))
         phrases.append(CAPTION_LEAD + usable)
     return Sample(
         id=planned.id,
         picture=planned.picture,
         references=tuple(references),
         caption=usable,
-        instruction=_ended(" ".join(phrases)),
+        instruction=_with_full_stop(" ".join(phrases)),
     )
 
 
@@ -132,6 +132,6 @@ def usable_caption(caption: str | None) -> str | Failure:
     return text
 
 
-def _ended(text: str) -> str:
+def _with_full_stop(text: str) -> str:
     """With one full stop: the released code puts a second one behind captions that end in their own."""
     return text if text.rstrip(_CLOSING).endswith(_ENDS) else f"{text}."

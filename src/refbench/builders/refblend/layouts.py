@@ -46,7 +46,7 @@ def _columns(given: Mapping[str, str]) -> Mapping[str, str]:
     return given
 
 
-class Layout(Record):
+class SourceLayout(Record):
     """Where the pictures of a source and what is known of them are found, below its folder."""
 
     about: str = ""
@@ -69,7 +69,7 @@ class Layout(Record):
     """Of the pictures, as their source states it."""
     note: str = ""
 
-    def says(self, name: str) -> dict[str, str] | None:
+    def read_path(self, name: str) -> dict[str, str] | None:
         """What the path of a picture says of it; None where it is not a picture of this layout."""
         if not self.path:
             return {}
@@ -77,12 +77,12 @@ class Layout(Record):
         return None if match is None else {key: value for key, value in match.groupdict().items() if value}
 
 
-def layouts() -> dict[str, Layout]:
+def layouts() -> dict[str, SourceLayout]:
     """The layouts that are shipped, by name."""
     return {path.stem: _read(path) for path in sorted(_FOLDER.glob("*.toml"))}
 
 
-def load_layout(name_or_file: str) -> Layout:
+def load_layout(name_or_file: str) -> SourceLayout:
     """A shipped layout by its name, or a TOML file by its path."""
     shipped = _FOLDER / f"{name_or_file}.toml"
     if re.fullmatch(r"[\w-]+", name_or_file) and shipped.is_file():
@@ -95,9 +95,9 @@ def load_layout(name_or_file: str) -> Layout:
     raise RefBenchError(f"--layout {name_or_file}: {hint}")
 
 
-def _read(path: Path) -> Layout:
+def _read(path: Path) -> SourceLayout:
     try:
-        return Layout.model_validate(read_toml(path))
+        return SourceLayout.model_validate(read_toml(path))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

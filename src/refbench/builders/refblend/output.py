@@ -9,19 +9,19 @@ from typing import Any
 
 import cv2
 import numpy as np
-import orjson
 
 from refbench import __version__
 from refbench.benchmarks.kit.rows import json_file
 from refbench.builders.kit.card import Card, write_card
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
+from refbench.builders.kit.folder import as_json, write_file
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.formats import write_parquet, write_shards
 from refbench.builders.refblend.plan import Quota
 from refbench.builders.refblend.samples import Finished, Sample, SampleFile
 from refbench.builders.refblend.settings import Settings
-from refbench.builders.refblend.sources import SourcePicture, Sources
+from refbench.builders.refblend.sources import LabelledPicture, Sources
 from refbench.builders.refblend.split import RULE
 from refbench.builders.refblend.types import TYPES, name_of
 from refbench.builders.refblend.writing import place_pictures, write_json_list
@@ -41,7 +41,7 @@ _INK = (40, 40, 40)
 
 
 def write_dataset(
-    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, SourcePicture]
+    settings: Settings, formats: tuple[str, ...], samples: SampleFile, pictures: Mapping[str, LabelledPicture]
 ) -> None:
     """The pictures that samples name, and the samples in each format; what an earlier build left is removed."""
     out, rules = settings.out, settings.rule_book
@@ -62,11 +62,11 @@ def write_dataset(
     with Store(settings.work / "shards.jsonl") as store:
         write_shards(out, samples if "webdataset" in formats else (), rules, store, settings.seed)
     names = [(finished.sample.id, name_of(finished.sample.types)) for finished in samples]
-    shown = chosen([name for name, _ in names], [kind for _, kind in names], settings.seed)
+    shown = shown_on_sheet([name for name, _ in names], [kind for _, kind in names], settings.seed)
     write_sheet(out / "contact_sheet.png", out, [samples[place].sample for place in shown])
 
 
-def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Path) -> Iterator[tuple[str, Path]]:
+def _files(samples: SampleFile, pictures: Mapping[str, LabelledPicture], work: Path) -> Iterator[tuple[str, Path]]:
     for finished in samples:
         yield finished.sample.picture, Path(pictures[finished.sample.picture].path)
         for name in finished.sample.image_path_mapping.values():
@@ -74,24 +74,23 @@ def _files(samples: SampleFile, pictures: Mapping[str, SourcePicture], work: Pat
             yield name, work / made if made is not None else Path(pictures[name].path)
 
 
-def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], dropped: DroppedItems) -> None:
+def write_about(settings: Settings, sources: Sources, numbers: Mapping[str, Any], dropped: DroppedItems) -> None:
     """Statistics, what was dropped, and the data card."""
     out = settings.out
-    with whole_file(out / STATISTICS) as file:
-        file.write(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_file(out / STATISTICS, as_json(numbers))
     dropped.write(out / "dropped.jsonl")
-    build, source = found["build"], settings.pictures.absolute().name
+    build, source = numbers["build"], settings.pictures.absolute().name
     counts = {
-        "samples": found["samples"],
-        **{f"samples, {split}": found["splits"][split]["samples"] for split in SPLITS},
-        "target pictures": found["pictures"]["targets"],
-        **{f"samples with {kind}": number for kind, number in found["types"].items()},
-        **{f"samples of {name}": of["kept"] for name, of in found["sets"].items() if of["kept"]},
-        "pictures given": found["pictures"]["given"],
+        "samples": numbers["samples"],
+        **{f"samples, {split}": numbers["splits"][split]["samples"] for split in SPLITS},
+        "target pictures": numbers["pictures"]["targets"],
+        **{f"samples with {kind}": number for kind, number in numbers["types"].items()},
+        **{f"samples of {name}": of["kept"] for name, of in numbers["sets"].items() if of["kept"]},
+        "pictures given": numbers["pictures"]["given"],
     }
     short = {
         name: f"{of['kept']} of {of['asked']} wanted samples"
-        for name, of in found["sets"].items()
+        for name, of in numbers["sets"].items()
         if of["kept"] < of["asked"]
     }
     licences = sorted({picture.licence for picture in sources.pictures} - {""})
@@ -103,7 +102,7 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
         "that names them. Made by RefBlend, in the form that MultiRef-Bench reads.",
         counts=counts,
         settings={
-            key: _said(value)
+            key: _as_text(value)
             for key, value in build.items()
             if key != "not_offered" and value not in (None, "", {}, [])
         },
@@ -123,9 +122,9 @@ def write_about(settings: Settings, sources: Sources, found: Mapping[str, Any], 
     write_card(card, dropped, out, sources.root)
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_said(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_as_text(one)}" for key, one in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -197,7 +196,7 @@ def read_statistics(folder: Path) -> dict[str, Any]:
     return numbers
 
 
-def chosen(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
+def shown_on_sheet(ids: Sequence[str], combinations: Sequence[str], seed: int) -> list[int]:
     """Places of the samples to show, at most MOST: every combination in turn, drawn by the seed."""
     turns: dict[str, list[int]] = {}
     for place in sorted(range(len(ids)), key=lambda place: draw(seed, "sheet", ids[place])):
@@ -220,17 +219,17 @@ def write_sheet(path: Path, out: Path, samples: Sequence[Sample]) -> None:
 
 def _strip(sample: Sample, out: Path, width: int) -> Pixels:
     strip = np.full((_SIDE + 2 * _LINE + _GAP, width, 3), 255, np.uint8)
-    _say(strip, sample.id, _GAP, _LINE - 4)
+    _write_label(strip, sample.id, _GAP, _LINE - 4)
     for number, (label, name) in enumerate([("target", sample.picture), *sample.image_path_mapping.items()]):
         x = _GAP + number * (_SIDE + _GAP)
-        small = _small(out / name)
+        small = _thumbnail(out / name)
         height, across = small.shape[:2]
         strip[_LINE : _LINE + height, x : x + across] = small
-        _say(strip, label, x, 2 * _LINE + _SIDE - 4)
+        _write_label(strip, label, x, 2 * _LINE + _SIDE - 4)
     return strip
 
 
-def _small(path: Path) -> Pixels:
+def _thumbnail(path: Path) -> Pixels:
     pixels = decode(path.read_bytes())
     if isinstance(pixels, Failure):
         return np.full((_SIDE, _SIDE, 3), 200, np.uint8)
@@ -239,6 +238,6 @@ def _small(path: Path) -> Pixels:
     return resize(pixels, (max(1, round(width * scale)), max(1, round(height * scale))), "box")
 
 
-def _say(strip: Pixels, text: str, x: int, y: int) -> None:
+def _write_label(strip: Pixels, text: str, x: int, y: int) -> None:
     """Ids and placeholders are ASCII, so OpenCV's own letters will do."""
     cv2.putText(strip, text, (x, y), cv2.FONT_HERSHEY_SIMPLEX, 0.4, _INK, 1, cv2.LINE_AA)

@@ -41,7 +41,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedSample:
     """One sample to be made: `instances` are the numbers of the candidates, type by type as in `types`."""
 
     picture: str
@@ -74,7 +74,7 @@ class Quota(Record):
 
 
 @dataclass(frozen=True)
-class Plan:
+class SamplePlan:
     """The samples, made one by one as they are read, picture by picture; the same however often."""
 
     seed: int
@@ -89,7 +89,7 @@ class Plan:
     def __len__(self) -> int:
         return int(self._entries[2].sum())
 
-    def __iter__(self) -> Iterator[Planned]:
+    def __iter__(self) -> Iterator[PlannedSample]:
         for picture, which, wanted in zip(*(part.tolist() for part in self._entries), strict=True):
             yield from self._of(picture, which, wanted)
 
@@ -97,11 +97,11 @@ class Plan:
     def shortfalls(self) -> tuple[Quota, ...]:
         return tuple(quota for quota in self.quotas if quota.shortfall)
 
-    def _of(self, picture: int, which: int, wanted: int) -> Iterator[Planned]:
+    def _of(self, picture: int, which: int, wanted: int) -> Iterator[PlannedSample]:
         name, types = self._pictures[picture], self.quotas[which].types
         offered = [(int(self._counts[picture, _PLACE[kind]]), self._most.get(kind, 1)) for kind in types]
         for choice in draw_choices(offered, wanted, self.seed, name, *types):
-            yield Planned(name, types, choice)
+            yield PlannedSample(name, types, choice)
 
 
 _PLACE: Mapping[Type, int] = {kind: place for place, kind in enumerate(TYPES)}
@@ -116,7 +116,7 @@ def plan(
     several: Mapping[Type, int] | None = None,
     repeats: int | None = None,
     seed: int = 0,
-) -> Plan:
+) -> SamplePlan:
     """`n` samples in these proportions (those of the rules, else all sets equally often); without `n`, exhaustively.
 
     `several` is the most references of a type in one sample, 1 for types that it does not name. `repeats` is how often
@@ -142,9 +142,9 @@ def plan(
         asked = [total for _, total in possible]
         given = [rooms(which) for which in range(len(sets))]
     else:
-        asked = rounded(_shares(rules, sets, proportions), n)
+        asked = largest_remainders(_shares(rules, sets, proportions), n)
         words = np.array([draw(seed, name) for name in pictures], np.uint64)
-        given = dealt(
+        given = spread_evenly(
             asked,
             rooms,
             lambda which, sweep: mixed(words, draw(seed, sweep, *sets[which])),
@@ -154,7 +154,7 @@ def plan(
         Quota(types=types, asked=wanted, planned=int(dealt_out.sum()), pictures=able, possible=total)
         for types, wanted, dealt_out, (able, total) in zip(sets, asked, given, possible, strict=True)
     )
-    return Plan(seed, quotas, pictures, counts, most, _entries(given))
+    return SamplePlan(seed, quotas, pictures, counts, most, _entries(given))
 
 
 def _entries(given: Sequence[Counts]) -> tuple[Counts, Counts, Counts]:
@@ -217,7 +217,7 @@ def _shares(rules: Rules, sets: Sequence[TypeSet], proportions: Mapping[TypeSet,
     return weights
 
 
-def rounded(shares: Sequence[float], total: int) -> list[int]:
+def largest_remainders(shares: Sequence[float], total: int) -> list[int]:
     """Whole numbers in these proportions with this sum, each within 1 of the exact one (largest remainders)."""
     whole = sum(shares)
     if not whole > 0:
@@ -230,7 +230,7 @@ def rounded(shares: Sequence[float], total: int) -> list[int]:
     return numbers
 
 
-def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
+def fill_evenly(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
     """How much each picture gets of `amount`, at most its room, so that the loads end as level as they can.
 
     As water finds its level; what does not fill the last level goes to the pictures with the lowest `luck`.
@@ -247,7 +247,7 @@ def poured(load: Counts, room: Counts, amount: int, luck: Words) -> Counts:
     return taken
 
 
-def dealt(
+def spread_evenly(
     amounts: Sequence[int], rooms: Callable[[int], Counts], luck: Callable[[int, int], Words], pictures: int
 ) -> list[Counts]:
     """For every set, how many samples each picture gives to it; `rooms(set)` is how many it can give.
@@ -266,7 +266,7 @@ def dealt(
             if not amounts[each]:
                 continue
             load -= given[each]
-            given[each] = poured(load, rooms(each), amounts[each], luck(each, sweep))
+            given[each] = fill_evenly(load, rooms(each), amounts[each], luck(each, sweep))
             load += given[each]
         unevenness = float((load.astype(np.float64) ** 2).sum())
         waited = 0 if unevenness < best else waited + 1

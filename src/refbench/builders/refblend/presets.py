@@ -63,13 +63,13 @@ def chosen_rules(preset: str | None, rules: Path | None, sizes: str | None = Non
 def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     if path.resolve() in above:
         raise RefBenchError(f"{path}: extends: the files extend each other in a circle")
-    said = read_toml(path)
-    for key in said:
+    content = read_toml(path)
+    for key in content:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
             raise RefBenchError(f"{path}: {key}: no such key, {f'did you mean {near[0]}?' if near else 'remove it'}")
-    base = _base(path, said.get("extends"), (*above, path.resolve()))
-    file = _File(path, said)
+    base = _base(path, content.get("extends"), (*above, path.resolve()))
+    file = _File(path, content)
     types = file.types(base.types)
     needs, sources = file.needs(), file.sources()
     allow, deny = file.sets("allow"), file.sets("deny")
@@ -80,9 +80,9 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
         name=path.stem,
         about=file.text("about", base.about),
         sizes=file.sizes(base.sizes),
-        use=set_of(read_type(word, f"{path}: use") for word in file.words(said.get("use", base.use), "use")),
+        use=set_of(read_type(word, f"{path}: use") for word in file.words(content.get("use", base.use), "use")),
         types=types,
-        matrix=file.matrix() if "matrix" in said or not base.matrix else base.matrix,
+        matrix=file.matrix() if "matrix" in content or not base.matrix else base.matrix,
         needs={kind: need for kind, need in {**base.needs, **needs}.items() if need.of},
         sources={name: what for name, what in {**base.sources, **sources}.items() if what},
         allow=_listed(base.allow, allow, deny),
@@ -92,7 +92,7 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     for kind in TYPES:
         if rules.matrix[kind][kind] == "possible" and not types[kind].numbered:
             raise RefBenchError(f"{path}: matrix.{kind}: several {kind} references need types.{kind}.numbered")
-    return rules if "proportions" not in said else rules.model_copy(update={"proportions": file.proportions(rules)})
+    return rules if "proportions" not in content else rules.model_copy(update={"proportions": file.proportions(rules)})
 
 
 def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules:
@@ -115,14 +115,14 @@ def _listed(inherited: Sequence[TypeSet], own: Sequence[TypeSet], against: Seque
 class _File:
     """The parts of one file as they are meant; whatever is wrong is an error with file and key."""
 
-    def __init__(self, path: Path, said: Mapping[str, Any]) -> None:
-        self.path, self.said = path, said
+    def __init__(self, path: Path, content: Mapping[str, Any]) -> None:
+        self.path, self.content = path, content
 
     def wrong(self, key: str, what: str) -> RefBenchError:
         return RefBenchError(f"{self.path}: {key}: {what}")
 
     def table(self, key: str) -> Mapping[str, Any]:
-        value = self.said.get(key, {})
+        value = self.content.get(key, {})
         if not isinstance(value, dict):
             raise self.wrong(key, "give a table")
         return value
@@ -133,13 +133,13 @@ class _File:
         return list(value)
 
     def text(self, key: str, default: str) -> str:
-        value = self.said.get(key, default)
+        value = self.content.get(key, default)
         if not isinstance(value, str):
             raise self.wrong(key, "give a text")
         return value
 
     def sizes(self, default: tuple[int, ...]) -> tuple[int, ...]:
-        found = self.said.get("sizes", list(default))
+        found = self.content.get("sizes", list(default))
         right = isinstance(found, list) and found and all(type(n) is int and 2 <= n <= len(TYPES) for n in found)
         if not right:
             raise self.wrong("sizes", f"give a list of numbers from 2 to {len(TYPES)}")
@@ -225,7 +225,7 @@ class _File:
         }
 
     def sets(self, key: str) -> list[TypeSet]:
-        rows = self.said.get(key, [])
+        rows = self.content.get(key, [])
         if not isinstance(rows, list):
             raise self.wrong(key, 'give a list of sets, for example [["caption", "style"]]')
         return [self._set(self.words(row, key), key) for row in rows]

@@ -16,7 +16,7 @@ from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
-from refbench.builders.refblend.sources import SourcePicture
+from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.types import Type, read_type
 from refbench.engine.workers.task import Executor, Resources, Task
 from refbench.extractors import EXTRACTORS
@@ -168,7 +168,7 @@ class References:
         self._objects = objects
         self._device = device
 
-    def wanted(self, picture: SourcePicture) -> dict[Type, Wanted]:
+    def wanted(self, picture: LabelledPicture) -> dict[Type, Wanted]:
         """What is to be made of a picture, by type."""
         chosen = dict(self._extractors.by_type)
         if picture.people and "pose" in self._types:
@@ -177,11 +177,11 @@ class References:
             chosen["bbox"] = "boxes"
         return {kind: self._wanted(picture, kind, extractor) for kind, extractor in chosen.items()}
 
-    def _names(self, picture: SourcePicture) -> Wanted:
+    def _names(self, picture: LabelledPicture) -> Wanted:
         """The names of what is in the picture, for captions."""
         return self._wanted(picture, "objects", "objects")
 
-    def _wanted(self, picture: SourcePicture, kind: str, extractor: str) -> Wanted:
+    def _wanted(self, picture: LabelledPicture, kind: str, extractor: str) -> Wanted:
         seed = draw(self._seed, picture.sha256, kind) if extractor in _SEEDED else 0
         given = {"pose": picture.people, "bbox": picture.boxes}.get(kind, ())
         networks = {} if given else {name: network_info(name).version for name in _networks(extractor)}
@@ -189,7 +189,10 @@ class References:
         return Wanted(content_key(parts)[:32], extractor, seed)
 
     async def make(
-        self, pictures: Sequence[SourcePicture], executor: Executor, progress: Callable[[int], None] = lambda done: None
+        self,
+        pictures: Sequence[LabelledPicture],
+        executor: Executor,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> dict[str, Failure]:
         """Make what is missing. Returns the pictures that failed as a whole, by hash, with the reason."""
         failed: dict[str, Failure] = {}
@@ -212,11 +215,11 @@ class References:
         self._store.settle()
         return failed
 
-    def missing(self, pictures: Sequence[SourcePicture]) -> int:
+    def missing(self, pictures: Sequence[LabelledPicture]) -> int:
         """How many pictures have something to be made."""
         return sum(1 for _ in self._rows(pictures))
 
-    def _rows(self, pictures: Sequence[SourcePicture]) -> Iterator[PictureRow]:
+    def _rows(self, pictures: Sequence[LabelledPicture]) -> Iterator[PictureRow]:
         for picture in pictures:
             all_of_it = [*self.wanted(picture).values(), *([self._names(picture)] if self._objects else [])]
             wanted = tuple(one for one in all_of_it if not self._is_here(one))
@@ -250,7 +253,7 @@ class References:
         return Failure(**record["failure"]) if "failure" in record else Made(**record["made"])
 
     def candidates(
-        self, picture: SourcePicture, thresholds: Thresholds, dropped: DroppedItems | None = None
+        self, picture: LabelledPicture, thresholds: Thresholds, dropped: DroppedItems | None = None
     ) -> dict[Type, tuple[Candidate, ...]]:
         """The references that a picture offers, by type; those that failed or are too poor go on record."""
         offered: dict[Type, tuple[Candidate, ...]] = {}
@@ -272,7 +275,7 @@ class References:
                 offered[kind] = tuple(good)
         return offered
 
-    def objects(self, picture: SourcePicture) -> tuple[str, ...] | Failure:
+    def objects(self, picture: LabelledPicture) -> tuple[str, ...] | Failure:
         """Names of what is seen in the picture."""
         made = self._of(self._names(picture))
         return made if isinstance(made, Failure) else made.labels

@@ -90,7 +90,7 @@ class Objection(NamedTuple):
     types: TypeSet
 
 
-class Verdict(NamedTuple):
+class SetVerdict(NamedTuple):
     """Whether a set is allowed, what speaks against it, and the sources that offer it."""
 
     types: TypeSet
@@ -105,7 +105,7 @@ class Verdict(NamedTuple):
         return not any(binding is None or objection.kind in binding for objection in self.objections)
 
 
-def verdict(rules: Rules, types: Iterable[Type]) -> Verdict:
+def verdict(rules: Rules, types: Iterable[Type]) -> SetVerdict:
     """Everything that the rules say about a set, not only the first objection."""
     asked = set_of(types)
     objections = [Objection("size", asked)] if len(asked) not in rules.sizes else []
@@ -119,7 +119,7 @@ def verdict(rules: Rules, types: Iterable[Type]) -> Verdict:
     sources = tuple(name for name, offered in rules.sources.items() if set(asked) <= set(offered))
     if rules.sources and not sources:
         objections.append(Objection("source", asked))
-    return Verdict(asked, tuple(objections), asked in rules.allow, sources)
+    return SetVerdict(asked, tuple(objections), asked in rules.allow, sources)
 
 
 def allowed_sets(rules: Rules) -> tuple[TypeSet, ...]:
@@ -193,7 +193,7 @@ def _pair(rules: Rules, first: Type, second: Type) -> str:
     return f"{first} and {second} exclude each other: {why}."
 
 
-def _in_favour(rules: Rules, judged: Verdict) -> list[str]:
+def _in_favour(rules: Rules, judged: SetVerdict) -> list[str]:
     types = judged.types
     pairs = len(types) * (len(types) - 1) // 2
     sentences = [f"{'Its pair is' if pairs == 1 else f'All {pairs} pairs are'} possible in the matrix."]

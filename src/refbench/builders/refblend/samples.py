@@ -1,6 +1,6 @@
 """Samples: in words, finished for the writers of all formats, and in a file that is read one at a time.
 
-The planner says which references (`plan.Planned`), `instructions.compose` puts them into words.
+The planner says which references (`plan.PlannedSample`), `instructions.compose` puts them into words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from refbench.record import Record
 from refbench.runs.disk import whole_file
 
 
-class Given(Record):
+class SampleReference(Record):
     """One reference of a sample."""
 
     type: Type
@@ -40,7 +40,7 @@ class Sample(Record):
     """Of picture, types and instances alone: the same whatever the seed, the order and the number of samples."""
     picture: str
     """The original: relative to the dataset, with forward slashes."""
-    references: tuple[Given, ...]
+    references: tuple[SampleReference, ...]
     """In the order in which the instruction names them; the caption, if there is one, is last."""
     caption: str | None = None
     instruction: str
@@ -63,7 +63,7 @@ class Sample(Record):
         """Placeholder without brackets to path, as the official JSON has it."""
         return {given.token: given.path for given in self.references if given.token}
 
-    def of_type(self, kind: Type) -> tuple[Given, ...]:
+    def of_type(self, kind: Type) -> tuple[SampleReference, ...]:
         return tuple(given for given in self.references if given.type == kind)
 
 

@@ -31,7 +31,7 @@ _NAMES: Mapping[Type, str] = {"semantic_map": "Semantic-Map", "bbox": "Bounding-
 
 
 @dataclass(frozen=True)
-class Rubric:
+class TypeRubric:
     """What a judge is asked about the references of a type."""
 
     type: Type
@@ -42,17 +42,17 @@ class Rubric:
     def text(self) -> str:
         """The request, before the pictures."""
         values = {"what": self.what, "criteria": self.contract.criteria_text(), "format": self.contract.format_text()}
-        return filled(_own("request.txt"), values)
+        return filled(_text("request.txt"), values)
 
 
 @cache
-def rubric(kind: Type) -> Rubric:
+def rubric(kind: Type) -> TypeRubric:
     """The rubric of a type, from its file: a line `what:`, then a line for each axis."""
-    lines = [line.partition(":") for line in _own(f"{kind}.txt").splitlines() if line.strip()]
+    lines = [line.partition(":") for line in _text(f"{kind}.txt").splitlines() if line.strip()]
     axes = {name.strip(): text.strip() for name, _, text in lines}
     what = axes.pop("what")
     criteria = tuple(Criterion(name, Scale(1, 5, whole=True), text) for name, text in axes.items())
-    return Rubric(kind, what, Contract("json_object", criteria))
+    return TypeRubric(kind, what, Contract("json_object", criteria))
 
 
 def axis_name(kind: Type, axis: str) -> str:
@@ -85,5 +85,5 @@ def too_low(marks: Marks) -> str:
     return next((f"{axis} {mark}" for axis, mark in marks.items() if mark < LOWEST), "")
 
 
-def _own(name: str) -> str:
+def _text(name: str) -> str:
     return resources.files("refbench.builders.refblend").joinpath(f"data/judge/{name}").read_text("utf-8").strip()

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from refbench.builders.refblend.layouts import Layout, load_layout
+from refbench.builders.refblend.layouts import SourceLayout, load_layout
 from refbench.builders.refblend.plan import instances_of
 from refbench.builders.refblend.presets import chosen_rules
 from refbench.builders.refblend.rules import Rules, allowed_sets
@@ -142,7 +142,7 @@ class Settings:
         return numbers
 
     @property
-    def source_layout(self) -> Layout:
+    def source_layout(self) -> SourceLayout:
         described = load_layout(self.layout)
         return described.model_copy(update={"licence": self.licence or described.licence})
 

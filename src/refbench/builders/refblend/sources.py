@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from refbench.builders.kit.store import Store
-from refbench.builders.refblend.layouts import Layout
-from refbench.builders.refblend.tables import TABLES, Annotations, Label, coco_labels, dataset_files, labels
+from refbench.builders.refblend.layouts import SourceLayout
+from refbench.builders.refblend.tables import TABLES, Label, PictureAnnotations, coco_labels, dataset_files, labels
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
@@ -27,7 +27,7 @@ _CAPTION = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourcePicture(Annotations):
+class LabelledPicture(PictureAnnotations):
     """A picture that can be used. `name` is what its source calls it."""
 
     name: str
@@ -54,13 +54,15 @@ class Sources:
     """All pictures in the order of their names, what was skipped, and labels that could not be read."""
 
     root: Path
-    pictures: tuple[SourcePicture, ...]
+    pictures: tuple[LabelledPicture, ...]
     skipped: tuple[Skipped, ...]
     wrong: tuple[tuple[str, str], ...] = ()
     """Where, and what could not be read there."""
 
 
-def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None, avoid: Path | None = None) -> Sources:
+def gather(
+    given: Path, layout: SourceLayout, work: Path, *, limit: int | None = None, avoid: Path | None = None
+) -> Sources:
     """The pictures of a folder or table. What was looked at by an earlier build and has not changed is not opened
     again. `limit` takes the first by name, or the first rows; what lies below `avoid` is not looked at."""
     if given.is_file() and given.suffix.lower() in TABLES:
@@ -86,20 +88,17 @@ def gather(given: Path, layout: Layout, work: Path, *, limit: int | None = None,
         known.setdefault(name, replace(label, picture=b"") if isinstance(label.picture, bytes) else label)
         if tables and limit is not None and len(known) >= limit:
             break
-    names = list(known) if tables else _walked(root, layout, avoid)
+    names = list(known) if tables else _picture_files(root, layout, avoid)
     with Store(work / "sources.jsonl") as store:
-        collection = distinct(root, _looked(root, names[:limit], store))
+        collection = distinct(root, _inspected(root, names[:limit], store))
         store.settle()
     pictures = tuple(_picture(root, found, layout, known.get(found.name)) for found in collection.found)
     return Sources(root, pictures, (*skipped, *collection.skipped), tuple(wrong))
 
 
-def _tables(folder: Path, layout: Layout) -> list[Path]:
+def _tables(folder: Path, layout: SourceLayout) -> list[Path]:
     if layout.table:
-        tables = sorted(folder.glob(layout.table))
-        if not tables:
-            raise RefBenchError(f"{folder} holds no {layout.table}, which its layout wants: check --layout")
-        return tables
+        return _globbed(folder, layout.table)
     if (folder / "dataset_info.json").is_file() or (folder / "dataset_dict.json").is_file():
         return dataset_files(folder)
     # A copy of a repository of pictures in Parquet files; where there are picture files, these are meant.
@@ -107,16 +106,20 @@ def _tables(folder: Path, layout: Layout) -> list[Path]:
     return [] if not parquet or any(True for _ in picture_names(folder)) else parquet
 
 
-def _all_labels(root: Path, tables: Iterable[Path], layout: Layout) -> Iterator[tuple[Path, Label]]:
+def _globbed(folder: Path, pattern: str) -> list[Path]:
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise RefBenchError(f"{folder} holds no {pattern}, which its layout wants: check --layout")
+    return files
+
+
+def _all_labels(root: Path, tables: Iterable[Path], layout: SourceLayout) -> Iterator[tuple[Path, Label]]:
     """Every label with the folder that its paths are relative to: that of its table, where the layout says nothing."""
     for table in tables:
         base = root / layout.root if layout.root else table.parent
         yield from ((base, label) for label in labels(table, layout, root))
     if layout.coco:
-        files = sorted(root.glob(layout.coco))
-        if not files:
-            raise RefBenchError(f"{root} holds no {layout.coco}, which its layout wants: check --layout")
-        for file in files:
+        for file in _globbed(root, layout.coco):
             yield from ((root / layout.root, label) for label in coco_labels(file))
 
 
@@ -125,11 +128,11 @@ def _name(label: Label, root: Path, base: Path, work: Path) -> str | None:
     if label.picture is None:
         return None
     if isinstance(label.picture, bytes):
-        return os.path.relpath(_kept(label.picture, work), root)
+        return os.path.relpath(_stored_picture(label.picture, work), root)
     return os.path.relpath(os.path.normpath(base / label.picture.replace("\\", "/")), root).replace(os.sep, "/")
 
 
-def _kept(data: bytes, work: Path) -> Path:
+def _stored_picture(data: bytes, work: Path) -> Path:
     """A file with a picture's bytes, named by them."""
     path = work / "pictures" / f"{hashlib.sha256(data).hexdigest()}{EXTENSIONS.get(sniff(data) or '', '.bin')}"
     if not path.exists():
@@ -138,18 +141,18 @@ def _kept(data: bytes, work: Path) -> Path:
     return path
 
 
-def _walked(root: Path, layout: Layout, avoid: Path | None) -> list[str]:
+def _picture_files(root: Path, layout: SourceLayout, avoid: Path | None) -> list[str]:
     """Names of pictures that belong to the layout. Those of the dataset itself, written into the folder that it is made
     of, are not among them; names are compared, since resolving a million links takes longer than opening them."""
     ours = None if avoid is None else os.path.relpath(avoid, root).replace(os.sep, "/")
     return [
         name
         for name in picture_names(root)
-        if layout.says(name) is not None and (ours is None or not name.startswith(f"{ours}/"))
+        if layout.read_path(name) is not None and (ours is None or not name.startswith(f"{ours}/"))
     ]
 
 
-def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | Skipped]:
+def _inspected(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | Skipped]:
     def fresh(name: str) -> tuple[str, Found | Skipped | None]:
         try:
             facts = (root / name).stat()
@@ -170,15 +173,15 @@ def _looked(root: Path, names: Sequence[str], store: Store) -> Iterator[Found | 
                 yield one
 
 
-def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> SourcePicture:
+def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None) -> LabelledPicture:
     path = root / found.name
-    in_path = layout.says(found.name) or {}
+    in_path = layout.read_path(found.name) or {}
     inside = label is not None and isinstance(label.picture, bytes)
 
     def pick(field: str) -> str | None:
         return (getattr(label, field) if label else None) or in_path.get(field)
 
-    return SourcePicture(
+    return LabelledPicture(
         name=label.where if inside and label else found.name,
         path=str(Path.cwd() / path),
         sha256=found.sha256,
@@ -186,7 +189,7 @@ def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> S
         height=found.height,
         format=found.format,
         looks=found.looks,
-        caption=pick("caption") or (_beside(path) if layout.sidecar and not inside else None),
+        caption=pick("caption") or (_caption_beside(path) if layout.sidecar and not inside else None),
         subject=pick("subject"),
         style=pick("style"),
         people=label.people if label else (),
@@ -195,7 +198,7 @@ def _picture(root: Path, found: Found, layout: Layout, label: Label | None) -> S
     )
 
 
-def _beside(path: Path) -> str | None:
+def _caption_beside(path: Path) -> str | None:
     """The caption in a text file beside the picture."""
     text = path.with_suffix(".txt")
     try:

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from refbench.benchmarks.kit.rows import json_file
-from refbench.builders.refblend.layouts import SPELLINGS, Layout
+from refbench.builders.refblend.layouts import SPELLINGS, SourceLayout
 from refbench.record import RefBenchError, clean_text
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")
@@ -30,7 +30,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Annotations:
+class PictureAnnotations:
     """What a source says of a picture."""
 
     caption: str | None = None
@@ -43,7 +43,7 @@ class Annotations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Label(Annotations):
+class Label(PictureAnnotations):
     """A row about a picture. `picture` is a path as written, or the bytes themselves."""
 
     where: str
@@ -52,7 +52,7 @@ class Label(Annotations):
     """What could not be read, field by field."""
 
 
-def labels(path: Path, layout: Layout, root: Path) -> Iterator[Label]:
+def labels(path: Path, layout: SourceLayout, root: Path) -> Iterator[Label]:
     """The rows of a table, in order, called by its path below `root`: several tables may have one name."""
     name = clean_text(os.path.relpath(path, root).replace(os.sep, "/"))
     for place, row in _rows(path):
@@ -80,7 +80,7 @@ def coco_labels(path: Path) -> Iterator[Label]:
             "people": [one["keypoints"] for one in mine if one.get("keypoints")],
             "boxes_xywh": [one["bbox"] for one in mine if one.get("bbox")],
         }
-        yield _label(f"{path.name}, {clean_text(image['file_name'])}", row, Layout())
+        yield _label(f"{path.name}, {clean_text(image['file_name'])}", row, SourceLayout())
 
 
 def dataset_files(folder: Path) -> list[Path]:
@@ -89,7 +89,7 @@ def dataset_files(folder: Path) -> list[Path]:
     return saved or sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith("."))
 
 
-def _label(where: str, row: Mapping[str, Any], layout: Layout) -> Label:
+def _label(where: str, row: Mapping[str, Any], layout: SourceLayout) -> Label:
     wrong: list[str] = []
     values = {field: _cell(row, field, layout) for field in SPELLINGS}
     picture = values["picture"]
@@ -114,7 +114,7 @@ def _label(where: str, row: Mapping[str, Any], layout: Layout) -> Label:
     )
 
 
-def _cell(row: Mapping[str, Any], field: str, layout: Layout) -> Any:
+def _cell(row: Mapping[str, Any], field: str, layout: SourceLayout) -> Any:
     if field in layout.columns:
         return row.get(layout.columns[field])
     return next((row[name] for name in SPELLINGS[field] if row.get(name) not in (None, "")), None)

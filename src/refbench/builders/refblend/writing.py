@@ -48,20 +48,18 @@ def owned_directory(out: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_json_list(path: Path, items: Iterable[Mapping[str, Any]]) -> int:
-    """A JSON list, an item a line; returns how many."""
-    count = 0
+def write_json_list(path: Path, items: Iterable[Mapping[str, Any]]) -> None:
+    """A JSON list, an item a line."""
+    number = -1
     with whole_file(path) as file:
-        for item in items:
-            file.write((b",\n" if count else b"[\n") + orjson.dumps(item))
-            count += 1
-        file.write(b"\n]\n" if count else b"[]\n")
-    return count
+        for number, item in enumerate(items):
+            file.write((b",\n" if number else b"[\n") + orjson.dumps(item))
+        file.write(b"[]\n" if number < 0 else b"\n]\n")
 
 
-def place_pictures(out: Path, wanted: Iterable[tuple[str, Path]]) -> int:
+def place_pictures(out: Path, wanted: Iterable[tuple[str, Path]]) -> None:
     """Put pictures to their places in the dataset: references are linked, so that they take no more room, and originals
-    copied, so that nobody changes them through the dataset. What else lies there is removed. Returns how many."""
+    copied, so that nobody changes them through the dataset. What else lies there is removed."""
     expected: set[str] = set()
 
     def place(pair: tuple[str, Path]) -> None:
@@ -83,7 +81,6 @@ def place_pictures(out: Path, wanted: Iterable[tuple[str, Path]]) -> int:
         list(threads.map(place, several))
     for folder in PICTURES:
         remove_others(out / folder, lambda path: path.relative_to(out).as_posix() in expected)
-    return len(expected)
 
 
 def _place(target: Path, source: Path, *, link: bool) -> None:

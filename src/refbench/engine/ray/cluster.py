@@ -1,4 +1,5 @@
-"""The connection to Ray, a fresh one or a cluster that is there: its nodes, and what its errors mean."""
+"""The connection to Ray, a fresh one or a cluster that is there: its nodes, what its errors mean, and whether all nodes
+see the same directory."""
 
 from __future__ import annotations
 
@@ -120,10 +121,10 @@ class _Keeper:
                 raise ConnectionError("nobody listens there")
             self._ray.init(**self._arguments)
         except (ConnectionError, TimeoutError) as error:
-            told = "this machine" if where == "local" else where
+            place = "this machine" if where == "local" else where
             self._ready.set_exception(
                 RefBenchError(
-                    f"--address: no Ray cluster answers at {told} ({_first_line(error)}): is it started, and does it "
+                    f"--address: no Ray cluster answers at {place} ({_first_line(error)}): is it started, and does it "
                     "ask for a token (RAY_AUTH_MODE=token)?"
                 )
             )
@@ -182,9 +183,9 @@ def _arguments(address: str | None, *, quiet: bool) -> dict[str, Any]:
         raise RefBenchError(
             f"--address {where}: run on a node of the cluster and give its address as HOST:6379 or auto"
         )
-    said = {"log_to_driver": not quiet, "logging_level": logging.ERROR if quiet else logging.INFO}
+    logging_options = {"log_to_driver": not quiet, "logging_level": logging.ERROR if quiet else logging.INFO}
     fresh = {"include_dashboard": False, "object_store_memory": _STORE} if where == "local" else {}
-    return {"address": where, **said, **fresh}
+    return {"address": where, **logging_options, **fresh}
 
 
 def _answers(address: str) -> bool:
@@ -201,9 +202,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
-# Do all nodes see the same directory? Asked with files that nobody can guess, before anything is computed.
-#
-# A node that sees another directory under the same name would give wrong failures for pictures that are there.
+# A node that sees another directory under the same name would give wrong failures for pictures that are there. Files
+# that nobody can guess tell, before anything is computed.
 
 _PATIENCE_S = 5.0
 """For network file systems, whose clients see a new file only after a while."""

@@ -118,14 +118,14 @@ class RayExecutor:
             nonce = leave_nonce(self._shared, self._visible)
             try:
                 asked = [(node, _on(ray, node).remote(nonce, node.id)) for node in new]
-                said: list[tuple[Node, str]] = []
+                problems: list[tuple[Node, str]] = []
                 for node, answer in asked:  # all of them, or one would still write when its file is cleared away
                     try:
-                        said.append((node, str(ray.get(answer, timeout=_LOOK_S))))
+                        problems.append((node, str(ray.get(answer, timeout=_LOOK_S))))
                     except ray.exceptions.RayError as error:
                         if node.id in {alive.id for alive in self.nodes()}:
-                            said.append((node, f"cannot run RefBench ({death(error)}): is it installed there?"))
-                for node, problem in said:
+                            problems.append((node, f"cannot run RefBench ({death(error)}): is it installed there?"))
+                for node, problem in problems:
                     check_answer(nonce, node.id, node.name, problem)
                     self._checked.add(node.id)
             finally:
@@ -171,7 +171,7 @@ class _Crew:
 
     async def attempt(self, rows: list[Row]) -> list[Any] | Failure:
         """Rows given to one actor. Rows whose node was lost go to another, and that is nobody's fault."""
-        message, told = message_of(self.task, rows), ""
+        message, reason = message_of(self.task, rows), ""
         for _ in range(_MOST_LOST):
             seat = await self._seat()
             self._busy.add(seat)
@@ -179,9 +179,9 @@ class _Crew:
                 reply = await self._answer(_of(seat.actor.run.remote(message)))
             except self._ray.exceptions.RayError as error:
                 self._retire(seat)
-                told = death(error)
+                reason = death(error)
                 if not (is_lost(error) or await self._is_gone(seat.node)):
-                    return Failure(kind="worker_died", detail=f"the worker ended: {told}")
+                    return Failure(kind="worker_died", detail=f"the worker ended: {reason}")
                 continue
             answer = answer_in(reply)
             if isinstance(answer, Failure) and not self.task.isolated:
@@ -191,7 +191,7 @@ class _Crew:
                 self._idle.put_nowait(seat)
             values: list[Any] | Failure = answer
             return values
-        return Failure(kind="worker_died", detail=f"{_MOST_LOST} nodes were lost under it ({told})")
+        return Failure(kind="worker_died", detail=f"{_MOST_LOST} nodes were lost under it ({reason})")
 
     async def dismiss(self) -> None:
         """Kill those at work, end the others; afterwards no actor is left."""
@@ -211,13 +211,13 @@ class _Crew:
             self._hire()
         self._waiting += 1
         try:
-            found = await self._answer(self._idle.get())
+            seat = await self._answer(self._idle.get())
         finally:
             self._waiting -= 1
-        if isinstance(found, BaseException):
-            self._idle.put_nowait(found)  # for all others who wait
-            raise found
-        return found
+        if isinstance(seat, BaseException):
+            self._idle.put_nowait(seat)  # for all others who wait
+            raise seat
+        return seat
 
     def _hire(self) -> None:
         if len(self._seats) + len(self._hiring) < self.size:
@@ -239,7 +239,7 @@ class _Crew:
     async def _engage(self) -> None:
         """Start an actor and seat it; what goes wrong is told to those who wait."""
         try:
-            told = ""
+            reason = ""
             for _ in range(_MOST_LOST):
                 actor = self._kind.remote(self.task, self._surroundings)
                 try:
@@ -247,7 +247,7 @@ class _Crew:
                     await aside(partial(self._executor._check, node))
                 except self._ray.exceptions.RayError as error:
                     self._kill(actor)
-                    told = death(error)
+                    reason = death(error)
                     continue
                 except BaseException:
                     self._kill(actor)
@@ -256,7 +256,7 @@ class _Crew:
                 self._seats.add(seat)
                 self._idle.put_nowait(seat)
                 return
-            raise RefBenchError(f"task {self.task.name}: no worker can be started on the Ray cluster: {told}")
+            raise RefBenchError(f"task {self.task.name}: no worker can be started on the Ray cluster: {reason}")
         except Exception as error:  # noqa: BLE001 - carried to whoever waits for a seat
             self._idle.put_nowait(error)
 

@@ -1,4 +1,8 @@
-"""A task that is asked row by row, by anybody on the loop: what models and judges on an executor are called through."""
+"""Local image models and local VLMs on a Ray cluster: made from their specs on the nodes, asked from the driver.
+
+The very classes that run on one machine run in the actors, so that what they do about batches, crashes and late
+answers is the same. Pictures come back through the shared directory, never through Ray.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +31,9 @@ from refbench.specs import Spec, model_options
 
 
 class Service:
-    """One run of a task that lasts until it is closed. Starts with the first row; rows have keys of their own."""
+    """A task that is asked row by row, by anybody on the loop: one run of it, from the first row until it is closed."""
 
-    def __init__(self, executor: Executor, task: Task) -> None:
+    def __init__(self, executor: Executor, task: Callable[[], Task]) -> None:
         self._executor = executor
         self._task = task
         self._rows: asyncio.Queue[Row] = asyncio.Queue()
@@ -52,14 +56,14 @@ class Service:
 
     async def close(self) -> None:
         """End the workers; rows that are asked for are given up."""
-        serving, self._serving = self._serving, None
+        serving, self._serving, self._rows = self._serving, None, asyncio.Queue()
         if serving is not None:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
     async def _serve(self) -> None:
         try:
-            async with aclosing(self._executor.run(self._task, self._coming())) as outcomes:
+            async with aclosing(self._executor.run(self._task(), self._coming())) as outcomes:
                 async for outcome in outcomes:
                     answer = self._asked.get(outcome.key)
                     if answer is not None and not answer.done():
@@ -74,11 +78,6 @@ class Service:
         while True:
             yield await self._rows.get()
 
-
-# Local image models and local VLMs on a Ray cluster: made from their specs on the nodes, asked from the driver.
-#
-# The very classes that run on one machine run in the actors, so that what they do about batches, crashes and late
-# answers is the same. Pictures come back through the shared directory, never through Ray.
 
 _PLACES = ("gpus", "workers")  # options that say where workers are, which is Ray's to decide
 
@@ -175,17 +174,14 @@ class RemoteModel:
         self.traits = model.traits
         self._model = model
         self._spec = spec
-        self._executor = executor
         self._resources = resources
         self._blobs = blobs
-        self._service: Service | None = None
+        self._service = Service(executor, self._task)
 
     def canonical(self) -> Mapping[str, str]:
         return self._model.canonical()
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        if self._service is None:
-            self._service = Service(self._executor, self._task())
         shown = tuple(replace(one, path=one.path.absolute()) for one in commission.pictures)
         outcome = await self._service.ask(PaintRow(uuid.uuid4().hex, replace(commission, pictures=shown), seed))
         if outcome.failure is not None:
@@ -195,9 +191,7 @@ class RemoteModel:
         return replace(painted, pictures=pictures)
 
     async def close(self) -> None:
-        service, self._service = self._service, None
-        if service is not None:
-            await service.close()
+        await self._service.close()
         await self._model.close()
 
     def _task(self) -> Task:
@@ -235,14 +229,14 @@ class PaintWorker:
 
     def _stored(self, pictures: Sequence[bytes]) -> list[tuple[str, str] | bytes]:
         """Hash and format of each; what is no picture goes as it is, for the driver to say so."""
-        found: list[tuple[str, str] | bytes] = []
+        stored: list[tuple[str, str] | bytes] = []
         for data in pictures:
             facts = facts_of(data)
             if isinstance(facts, Failure):
-                found.append(data)
+                stored.append(data)
             else:
-                found.append((self._blobs.put(data, facts.format), facts.format))
-        return found
+                stored.append((self._blobs.put(data, facts.format), facts.format))
+        return stored
 
 
 class RemoteVLM(VLM):
@@ -255,9 +249,8 @@ class RemoteVLM(VLM):
         self.price = vlm.price
         self._vlm = vlm
         self._spec = spec
-        self._executor = executor
         self._resources = resources
-        self._service: Service | None = None
+        self._service = Service(executor, self._task)
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
         return self._vlm.canonical(request, repeat)
@@ -266,8 +259,6 @@ class RemoteVLM(VLM):
         return self._vlm.worst_cost(request, pictures)
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
-        if self._service is None:
-            self._service = Service(self._executor, self._task())
         there = {sha: replace(one, path=one.path.absolute()) for sha, one in pictures.items()}
         outcome = await self._service.ask(AskRow(uuid.uuid4().hex, request, there, repeat))
         canonical = self.canonical(request, repeat)
@@ -279,9 +270,7 @@ class RemoteVLM(VLM):
         return evidence
 
     async def close(self) -> None:
-        service, self._service = self._service, None
-        if service is not None:
-            await service.close()
+        await self._service.close()
         await self._vlm.close()
 
     def _task(self) -> Task:

@@ -33,7 +33,7 @@ def make(task: Task) -> Call:
     except (RefBenchError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise RefBenchError(f"task {task.name}: {task.factory} cannot be made: {said(error)}") from error
+        raise RefBenchError(f"task {task.name}: {task.factory} cannot be made: {in_one_line(error)}") from error
     return made
 
 
@@ -54,7 +54,7 @@ def measure(call: Call, rows: list[Any]) -> list[Any]:
     except BaseException as error:  # a library's sys.exit and a panic in Rust are no Exception
         if _takes_the_device_along(error):
             raise
-        failure = Failure(kind="worker_died" if _out_of_memory(error) else "undefined", detail=said(error))
+        failure = Failure(kind="worker_died" if _out_of_memory(error) else "undefined", detail=in_one_line(error))
     # Out of the except clause, whose error would keep the chunk's arrays alive: halves may have to fit in memory.
     if len(rows) == 1:
         return [failure]
@@ -62,7 +62,7 @@ def measure(call: Call, rows: list[Any]) -> list[Any]:
     return measure(call, rows[:half]) + measure(call, rows[half:])
 
 
-def said(error: BaseException) -> str:
+def in_one_line(error: BaseException) -> str:
     """Type and message of an error in one line, without what looks like a key."""
     message = redact(" ".join(str(error).split()))
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
@@ -124,7 +124,7 @@ def unpacked(message: bytes) -> Any:
         return pickle.loads(message)
     except Exception as error:
         raise RefBenchError(
-            f"rows cannot be read in a worker process ({said(error)}): define their class in a module"
+            f"rows cannot be read in a worker process ({in_one_line(error)}): define their class in a module"
         ) from error
 
 
@@ -140,5 +140,5 @@ def _sendable(value: Any) -> Any:
     try:
         pickle.dumps(value)
     except Exception as error:  # noqa: BLE001
-        return Failure(kind="undefined", detail=f"the value cannot be sent to the parent: {said(error)}")
+        return Failure(kind="undefined", detail=f"the value cannot be sent to the parent: {in_one_line(error)}")
     return value

@@ -1,7 +1,5 @@
-"""What all executors share, so that their outcomes are the same: from rows to chunks to outcomes.
-
-The driver's side: chunks, how many are in flight, who is to blame when a worker dies. No worker is known here.
-"""
+"""From rows to chunks to outcomes, the same for all executors: chunks, how many are in flight, who is to blame when a
+worker dies. And EmbeddedExecutor, which runs tasks in threads or processes of this machine."""
 
 from __future__ import annotations
 
@@ -125,9 +123,6 @@ async def _next(source: Any) -> Any:
         return await anext(source)
     except StopAsyncIteration:
         return None
-
-
-# EmbeddedExecutor: tasks on this machine, in threads, or in processes where a native crash must not end the run.
 
 
 @dataclass(frozen=True)

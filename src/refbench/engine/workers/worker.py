@@ -14,7 +14,7 @@ import threading
 from typing import Any, Protocol
 
 from refbench.calls.process import Exit, Process
-from refbench.engine.workers.child import Call, make, measure, said
+from refbench.engine.workers.child import Call, in_one_line, make, measure
 from refbench.engine.workers.task import Row, Task
 from refbench.failure import Failure
 from refbench.machine import THREADS
@@ -51,7 +51,7 @@ def message_of(task: Task, content: Any) -> bytes:
     try:
         return pickle.dumps(content)
     except Exception as error:
-        raise RefBenchError(f"task {task.name}: a row cannot be sent to a process: {said(error)}") from error
+        raise RefBenchError(f"task {task.name}: a row cannot be sent to a process: {in_one_line(error)}") from error
 
 
 def answer_in(reply: bytes) -> Any:
@@ -83,7 +83,7 @@ class ThreadWorker:
         except (RefBenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - what would end a process; a thread cannot be started afresh
-            return Failure(kind="worker_died", detail=said(error))
+            return Failure(kind="worker_died", detail=in_one_line(error))
 
     def stop(self) -> None:
         self._stopped = True

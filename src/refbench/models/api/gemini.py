@@ -69,16 +69,16 @@ def _shape(order: ImageRequest) -> WireRequest:
     return WireRequest(GEMINI.url(order.base_url, order.model), "application/json", json_body(shape), notes)
 
 
-def _read(told: Any) -> WireReply:
-    usage = _usage(told.get("usageMetadata") or {})
-    notes = {"model_version": str(told["modelVersion"])} if told.get("modelVersion") else {}
-    blocked = (told.get("promptFeedback") or {}).get("blockReason")
+def _read(body: Any) -> WireReply:
+    usage = _usage(body.get("usageMetadata") or {})
+    notes = {"model_version": str(body["modelVersion"])} if body.get("modelVersion") else {}
+    blocked = (body.get("promptFeedback") or {}).get("blockReason")
     if blocked:
         return WireReply(failure=Failure(kind="refused", detail=f"prompt blocked: {blocked}"), usage=usage, notes=notes)
     pictures: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     reasons: list[str] = []
-    for candidate in told.get("candidates") or []:
+    for candidate in body.get("candidates") or []:
         reasons.append(str(candidate.get("finishReason") or ""))
         for part in (candidate.get("content") or {}).get("parts") or []:
             if part.get("thought"):  # drafts on the way to the picture are no pictures of the reply
@@ -87,8 +87,8 @@ def _read(told: Any) -> WireReply:
             if inline:
                 pictures.append(str(inline["data"]))
             elif part.get("text"):
-                said.append(str(part["text"]))
-    if words := "".join(said).strip():
+                texts.append(str(part["text"]))
+    if words := "".join(texts).strip():
         notes["said"] = words[:2000]
     refusals = [reason for reason in reasons if reason in REFUSALS]
     if refusals:
@@ -99,16 +99,16 @@ def _read(told: Any) -> WireReply:
     return WireReply(tuple(pictures), None, usage, notes=notes)
 
 
-def _usage(told: Mapping[str, Any]) -> PictureUsage | None:
-    tokens_in = token_count(told.get("promptTokenCount"))
+def _usage(body: Mapping[str, Any]) -> PictureUsage | None:
+    tokens_in = token_count(body.get("promptTokenCount"))
     if tokens_in is None:
         return None
-    written = (token_count(told.get("candidatesTokenCount")) or 0) + (token_count(told.get("thoughtsTokenCount")) or 0)
+    written = (token_count(body.get("candidatesTokenCount")) or 0) + (token_count(body.get("thoughtsTokenCount")) or 0)
     return PictureUsage(
         tokens_in,
         written,
-        _pictured(told.get("promptTokensDetails")) or 0,  # at Gemini's prices all that goes in costs the same
-        _pictured(told.get("candidatesTokensDetails")) if written else 0,
+        _pictured(body.get("promptTokensDetails")) or 0,  # at Gemini's prices all that goes in costs the same
+        _pictured(body.get("candidatesTokensDetails")) if written else 0,
     )
 
 

@@ -55,10 +55,10 @@ def _account(spec: Spec, options: Options) -> Account:
 
 
 def _shape(order: ImageRequest) -> WireRequest:
-    commission, said = order.commission, order.settings["size"]
+    commission, setting = order.commission, order.settings["size"]
     size = list(commission.size) if commission.size else None
-    if said != "case":
-        size = [int(side) for side in said.split("x")]
+    if setting != "case":
+        size = [int(side) for side in setting.split("x")]
 
     def shape(put: Callable[[SentPicture], str]) -> dict[str, Any]:
         pictures = [
@@ -78,19 +78,19 @@ def _shape(order: ImageRequest) -> WireRequest:
     return WireRequest(order.base_url, "application/json", json_body(shape))
 
 
-def _read(told: Any) -> WireReply:
-    if told.get("version") != VERSION:
-        detail = f"the reply does not say version {VERSION}, it has {', '.join(map(str, told)) or 'nothing'}"
+def _read(body: Any) -> WireReply:
+    if body.get("version") != VERSION:
+        detail = f"the reply does not say version {VERSION}, it has {', '.join(map(str, body)) or 'nothing'}"
         return WireReply(failure=Failure(kind="api_error", detail=detail[:400]))
-    cost = told.get("cost_usd")
+    cost = body.get("cost_usd")
     if cost is not None and not (isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf):
         raise ValueError(f"cost_usd is {cost!r}")
-    notes = {str(key): str(value)[:2000] for key, value in (told.get("provenance") or {}).items()}
-    pictures = told.get("pictures") or []
+    notes = {str(key): str(value)[:2000] for key, value in (body.get("provenance") or {}).items()}
+    pictures = body.get("pictures") or []
     if not isinstance(pictures, list) or not all(isinstance(picture, str) for picture in pictures):
         raise TypeError("pictures is no list of base64 texts")
     failure = None
-    if error := told.get("error"):
+    if error := body.get("error"):
         kind, detail = str(error.get("kind")), str(error.get("detail") or "")
         if kind not in KINDS:
             kind, detail = "api_error", f"{kind}: {detail}"

@@ -149,10 +149,10 @@ class ApiModel:
         self._token_price = options["price"] if options["price"] and len(options["price"]) == 2 else None
 
     def canonical(self) -> dict[str, str]:
-        found = {"kind": self.wire.kind, "endpoint": self.base_url, "model": self.model, **self.settings}
+        record = {"kind": self.wire.kind, "endpoint": self.base_url, "model": self.model, **self.settings}
         if self._policy.max_side:
-            found["max_side"] = str(self._policy.max_side)
-        return {**found, "parameters": canonical_json(self.parameters).decode()}
+            record["max_side"] = str(self._policy.max_side)
+        return {**record, "parameters": canonical_json(self.parameters).decode()}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         if why := pictures_too_many(commission.pictures, self.traits):
@@ -245,10 +245,10 @@ class ApiModel:
         if answer.status == 200 and not failed:
             shown = self._without_key(answer.body[:2000].decode("utf-8", "replace"))[:100]
             return WireReply(failure=Failure(kind="api_error", detail=f"the reply is no JSON object: {shown!r}"))
-        told = read_error(answer.status, answer.body, self.account.key)
-        if not told.refused:
-            self._stop_if_hopeless(told, request.url)
-        return WireReply(failure=told.failure)
+        problem = read_error(answer.status, answer.body, self.account.key)
+        if not problem.refused:
+            self._stop_if_hopeless(problem, request.url)
+        return WireReply(failure=problem.failure)
 
     def _stop_if_hopeless(self, error: ProviderError, url: str) -> None:
         """What no other case of this run will fare better with ends the run, with the remedy."""

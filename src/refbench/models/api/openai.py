@@ -93,8 +93,10 @@ def _shape(order: ImageRequest) -> WireRequest | Failure:
 
 def _seeded(order: ImageRequest) -> bool:
     """OpenAI's models know no seeds and refuse them, behind a gateway too; others draw the same again without one."""
-    said = order.settings["seed"]
-    return said == "send" or (said == "auto" and not order.official and not order.model.startswith((*_GPT, "dall-e")))
+    setting = order.settings["seed"]
+    return setting == "send" or (
+        setting == "auto" and not order.official and not order.model.startswith((*_GPT, "dall-e"))
+    )
 
 
 def _split(order: ImageRequest) -> tuple[tuple[SentPicture, ...], SentPicture | None] | Failure:
@@ -113,22 +115,22 @@ def _split(order: ImageRequest) -> tuple[tuple[SentPicture, ...], SentPicture | 
 
 def _size(order: ImageRequest) -> str | None:
     """The size as the server is told it; None to leave it to the server."""
-    said, wanted = order.settings["size"], order.commission.size
-    if said == "case":
+    setting, wanted = order.settings["size"], order.commission.size
+    if setting == "case":
         if wanted is None:
             return None
         shape = nearest_shape(wanted, _of(_SIZES, order.model)) if order.official else wanted
         return f"{shape[0]}x{shape[1]}"
-    if said == "exact":
+    if setting == "exact":
         return None if wanted is None else f"{wanted[0]}x{wanted[1]}"
-    return said
+    return setting
 
 
-def _read(told: Any) -> WireReply:
+def _read(body: Any) -> WireReply:
     pictures: list[str | Link] = []
     notes: dict[str, str] = {}
     failure = None
-    for item in told.get("data") or []:
+    for item in body.get("data") or []:
         if item.get("b64_json"):
             pictures.append(str(item["b64_json"]))
         elif item.get("url"):
@@ -139,16 +141,16 @@ def _read(told: Any) -> WireReply:
             raise ValueError("a picture has neither b64_json nor url")
         if item.get("revised_prompt"):
             notes["revised_prompt"] = str(item["revised_prompt"])[:2000]
-    return WireReply(tuple(pictures), failure, _usage(told.get("usage") or {}), notes=notes)
+    return WireReply(tuple(pictures), failure, _usage(body.get("usage") or {}), notes=notes)
 
 
-def _usage(told: Mapping[str, Any]) -> PictureUsage | None:
-    tokens_in, tokens_out = token_count(told.get("input_tokens")), token_count(told.get("output_tokens"))
+def _usage(body: Mapping[str, Any]) -> PictureUsage | None:
+    tokens_in, tokens_out = token_count(body.get("input_tokens")), token_count(body.get("output_tokens"))
     if tokens_in is None or tokens_out is None:
         return None
-    details = told.get("input_tokens_details") or {}
+    details = body.get("input_tokens_details") or {}
     # These endpoints write nothing but pictures, so without details all that came out is picture.
-    made = token_count((told.get("output_tokens_details") or {}).get("image_tokens"))
+    made = token_count((body.get("output_tokens_details") or {}).get("image_tokens"))
     return PictureUsage(
         tokens_in, tokens_out, token_count(details.get("image_tokens")), tokens_out if made is None else made
     )

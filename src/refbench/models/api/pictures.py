@@ -106,7 +106,7 @@ def decoded(text: str) -> bytes | Failure:
 
 
 def checked(
-    came: Sequence[bytes | Failure], wanted: int, extra: str, said: str = ""
+    came: Sequence[bytes | Failure], wanted: int, extra: str, words: str = ""
 ) -> tuple[tuple[bytes, ...], Failure | None]:
     """The pictures that came, checked, and what is wrong with them or with their number.
 
@@ -127,8 +127,8 @@ def checked(
     detail = f"{len(pictures)} of {wanted} pictures came"
     if len(pictures) > wanted:
         detail = f"{len(pictures)} pictures came, {wanted} asked for: extra=first or extra=last takes some of them"
-    elif said:
-        detail = f"{detail}; it said: {said[:300]}"
+    elif words:
+        detail = f"{detail}; it said: {words[:300]}"
     return tuple(pictures), Failure(kind="missing_output", detail=detail)
 
 

@@ -37,16 +37,16 @@ class Cut:
 def blend(pictures: Sequence[Pixels], roles: Sequence[str], size: tuple[int, int] | None) -> tuple[Pixels, str]:
     """The picture, and which subjects are on it. A reference in which nothing stands out gives none."""
     masks = [mask(pixels) for pixels in pictures]
-    back = background_of(roles, [not isinstance(found, Failure) for found in masks])
+    back = background_of(roles, [not isinstance(subject, Failure) for subject in masks])
     cuts, pasted, bare = [], [], []
-    for number, (pixels, found) in enumerate(zip(pictures, masks, strict=True)):
+    for number, (pixels, subject) in enumerate(zip(pictures, masks, strict=True)):
         if number == back:
             continue
-        if isinstance(found, Failure):
+        if isinstance(subject, Failure):
             bare.append(number)
         else:
             pasted.append(number)
-            cuts.append(cut_out(pixels, found))
+            cuts.append(cut_out(pixels, subject))
     note = f"background picture {back + 1}, subjects of pictures {_numbers(pasted)}"
     if bare:
         note += f", no subject in {_numbers(bare)}"
@@ -61,11 +61,11 @@ def background_of(roles: Sequence[str], has_subject: Sequence[bool]) -> int:
     return list(has_subject).index(False) if False in has_subject else len(roles) - 1
 
 
-def cut_out(pixels: Pixels, found: NDArray[np.uint8]) -> Cut:
+def cut_out(pixels: Pixels, subject: NDArray[np.uint8]) -> Cut:
     """The box around a mask that is not empty."""
-    rows, columns = np.flatnonzero(found.any(axis=1)), np.flatnonzero(found.any(axis=0))
+    rows, columns = np.flatnonzero(subject.any(axis=1)), np.flatnonzero(subject.any(axis=0))
     box = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
-    return Cut(pixels[box], found[box], cropped=bool(found[-1].any()))
+    return Cut(pixels[box], subject[box], cropped=bool(subject[-1].any()))
 
 
 def paste(background: Pixels, cuts: Sequence[Cut]) -> Pixels:

@@ -124,16 +124,16 @@ def _pipeline(source: Source, named: Any) -> type[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecations inside diffusers, raised while a class is first looked up
         try:
-            found = getattr(diffusers, named, None)
+            pipeline = getattr(diffusers, named, None)
         except (RuntimeError, ImportError) as error:
-            told = " ".join(str(error).split())[:200]
-            raise RefBenchError(f"diffusers:{source.where}: its {named} cannot be imported ({told})") from error
-    if not isinstance(found, type) or not issubclass(found, diffusers.DiffusionPipeline):
+            words = " ".join(str(error).split())[:200]
+            raise RefBenchError(f"diffusers:{source.where}: its {named} cannot be imported ({words})") from error
+    if not isinstance(pipeline, type) or not issubclass(pipeline, diffusers.DiffusionPipeline):
         raise RefBenchError(
             f"diffusers:{source.where}: diffusers {diffusers.__version__} has no {named}: "
             f"take a newer one (pip install -U diffusers), or {_OWN}"
         )
-    return found
+    return pipeline
 
 
 def _remedy(source: Source, error: Exception) -> str:

@@ -60,7 +60,7 @@ class DiffusersModel:
 
     def canonical(self) -> Mapping[str, str]:
         source = self._found.source
-        said: dict[str, object] = {
+        record: dict[str, object] = {
             "kind": "diffusers",
             "model": self._identity,
             "pipeline": self._found.shape.name,
@@ -72,7 +72,7 @@ class DiffusersModel:
             "max_pictures": None if self._draws == 1 else self._draws,
             **self._manner.arguments,
         }
-        return {key: str(value) for key, value in said.items() if value is not None}
+        return {key: str(value) for key, value in record.items() if value is not None}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         return await self._loaded.ask(Order(commission, seed, self._draws))

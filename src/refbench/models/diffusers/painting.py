@@ -181,7 +181,7 @@ class Painter:
         self._pipeline: Any = load(found)
         self._began = 0.0
         self._batches = HalvedBatches(DIFFUSERS, self._device, self._together, self._failed)
-        told = {
+        provenance = {
             "pipeline": self.shape.name if self.shape.entry.tested else f"{self.shape.name} (untested)",
             "diffusers": str(DIFFUSERS.load("diffusers").__version__),
             "torch": str(self._torch.__version__),
@@ -190,26 +190,26 @@ class Painter:
             "threads": str(self._torch.get_num_threads()) if self._device == "cpu" else "",
             "revision": found.commit,
         }
-        self.provenance = {key: value for key, value in told.items() if value}
+        self.provenance = {key: value for key, value in provenance.items() if value}
 
     def paint(self, orders: Sequence[Order]) -> list[Painted]:
         """What becomes of each order, in their order; whatever is wrong with one stays with that one."""
         step = self._step()
-        found: dict[int, list[Ready] | Failure] = {
+        readied: dict[int, list[Ready] | Failure] = {
             place: ready(self.shape, self._manner, order, step) for place, order in enumerate(orders)
         }
         groups: dict[Any, list[tuple[int, Ready]]] = {}
-        for place, units in found.items():
+        for place, units in readied.items():
             for number, unit in enumerate([] if isinstance(units, Failure) else units):
                 key = unit.alike if self.shape.entry.together else (place, number)
                 groups.setdefault(key, []).append((place, unit))
-        made: dict[int, list[_Made]] = {place: [] for place in found}
+        made: dict[int, list[_Made]] = {place: [] for place in readied}
         for group in groups.values():
             for (place, _), one in zip(group, self._batches.run([unit for _, unit in group]), strict=True):
                 made[place].append(one)
         return [
             Painted(failure=units) if isinstance(units, Failure) else self._painted(orders[place], made[place])
-            for place, units in found.items()
+            for place, units in readied.items()
         ]
 
     def _painted(self, order: Order, made: list[_Made]) -> Painted:
@@ -223,8 +223,8 @@ class Painter:
                 f"wrap it in rephrase or write max_pictures={wanted} for as many draws of the same instruction",
             )
         elif failure is not None and pictures:
-            told = f"{len(pictures)} of {wanted} pictures: {failure.detail}"
-            failure = Failure(kind="missing_output", detail=told)
+            detail = f"{len(pictures)} of {wanted} pictures: {failure.detail}"
+            failure = Failure(kind="missing_output", detail=detail)
         together = max(one.together for one in made)
         return Painted(
             pictures=pictures,
@@ -295,8 +295,8 @@ class Painter:
             return None, Failure(kind="refused", detail="the pipeline's safety checker blacked the picture out")
         pixels = pixels_of(image)
         if pixels is None:
-            told = f"not a picture: numbers overflowed in {self._dtype}, write dtype=fp32 or dtype=bf16"
-            return None, Failure(kind="unreadable_picture", detail=told)
+            detail = f"not a picture: numbers overflowed in {self._dtype}, write dtype=fp32 or dtype=bf16"
+            return None, Failure(kind="unreadable_picture", detail=detail)
         return encode(pixels), None
 
     def _device_name(self) -> str:

@@ -96,7 +96,7 @@ class Arranged:
 @lru_cache(maxsize=1)
 def pipelines() -> Mapping[str, Entry]:
     """The table of classes that need a word, or that are tested."""
-    return {name: Entry.model_validate(said) for name, said in tomllib.loads(_TABLE.read_text("utf-8")).items()}
+    return {name: Entry.model_validate(types) for name, types in tomllib.loads(_TABLE.read_text("utf-8")).items()}
 
 
 def shape_of(pipeline: type[Any], where: str) -> Shape:
@@ -123,7 +123,7 @@ def shape_of(pipeline: type[Any], where: str) -> Shape:
 
 def settings(shape: Shape, options: Mapping[str, str], where: str) -> dict[str, Plain]:
     """Arguments of every call, from options of the spec that are not about loading."""
-    found: dict[str, Plain] = {key: value for key, value in shape.entry.also.items() if key in shape.parameters}
+    arguments: dict[str, Plain] = {key: value for key, value in shape.entry.also.items() if key in shape.parameters}
     asked: dict[str, str] = {}
     for option, text in options.items():
         name = shape.argument(option)
@@ -135,8 +135,8 @@ def settings(shape: Shape, options: Mapping[str, str], where: str) -> dict[str, 
         if name in asked:
             raise RefBenchError(f"{where}: {option} and {asked[name]} both set {name}: write one of them")
         asked[name] = option
-        found[name] = _read(text, kind, f"{where}: {option}={text}")
-    return found
+        arguments[name] = _read(text, kind, f"{where}: {option}={text}")
+    return arguments
 
 
 def arranged(shape: Shape, shown: Sequence[Shown]) -> Arranged | Failure:
@@ -146,9 +146,9 @@ def arranged(shape: Shape, shown: Sequence[Shown]) -> Arranged | Failure:
     if shape.pictures is None and others:
         return _cannot(f"{shape.name} paints from text alone, the request shows {_count(len(others))}: use rephrase")
     if len(masks) > 1 or (shape.most is not None and len(others) > shape.most):
-        told = f"{shape.name} takes {_count(shape.most or 0)}{' and a mask' if shape.mask else ''}"
+        takes = f"{shape.name} takes {_count(shape.most or 0)}{' and a mask' if shape.mask else ''}"
         hint = "drop the mask with ablate" if any(one.role == "mask" for one in others) else "choose an overflow policy"
-        return _cannot(f"{told}, the request shows {len(shown)}: {hint}")
+        return _cannot(f"{takes}, the request shows {len(shown)}: {hint}")
     if shape.needed and not others:
         return _cannot(f"{shape.name} edits a picture, the request shows none")
     if shape.mask_needed and not masks:
@@ -187,8 +187,8 @@ def _is_ours(name: str, shape: Shape) -> bool:
 
 def _plain_type(parameter: inspect.Parameter) -> type | None:
     """What a setting is, where it can be written in a spec; numbers come before text, as `4` is one."""
-    said = typing.get_args(parameter.annotation) or (parameter.annotation, type(parameter.default))
-    return next((kind for kind in (bool, float, int, str) if kind in said), None)
+    types = typing.get_args(parameter.annotation) or (parameter.annotation, type(parameter.default))
+    return next((kind for kind in (bool, float, int, str) if kind in types), None)
 
 
 def _known(shape: Shape) -> list[str]:

@@ -100,15 +100,15 @@ class CommandLine:
 
     def sources(self) -> str:
         """The files among the arguments with hashes of their content: they may be edited between two runs."""
-        found = []
+        files = []
         for number, argument in enumerate(self.arguments):
             path = Path(argument.rpartition("=")[2] if argument.startswith("-") else argument)
             if _PLACE.search(argument) or not path.is_file():
                 continue
             if number == 0 and path.read_bytes()[:2] != b"#!":
                 continue  # an interpreter: the same program wherever it is installed
-            found.append(f"{path.name}={digest(path)}")
-        return " ".join(found)
+            files.append(f"{path.name}={digest(path)}")
+        return " ".join(files)
 
 
 def _check(arguments: tuple[str, ...], name: str) -> None:
@@ -192,12 +192,12 @@ class CommandModel(PooledModel):
         argv = self._line.filled(values, commission)
         if isinstance(argv, Failure):
             return Painted(failure=argv)
-        said: list[dict[str, Any]] = []
+        replies: list[dict[str, Any]] = []
 
         def take(line: bytes) -> bool:
-            found = read(line)
-            if found is not None and is_reply(found):
-                said.append(found)
+            reply = read(line)
+            if reply is not None and is_reply(reply):
+                replies.append(reply)
             return False
 
         try:
@@ -205,26 +205,26 @@ class CommandModel(PooledModel):
         except OSError as error:  # an instruction that is longer than an argument may be
             return Painted(failure=Failure(kind="missing_output", detail=f"the command cannot be started: {error}"))
         outcome = process.exchange(b"", take, self._timeout, abandoned)
-        ended, told = process.end(), process.told()
+        ended, last_words = process.end(), process.told()
         if outcome != "ended":
-            return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s{told}"))
+            return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s{last_words}"))
         if ended.code != 0:
             kind = "worker_died" if ended.by_signal else "missing_output"
-            return Painted(failure=Failure(kind=kind, detail=f"the command {ended}{told}"))
-        if said:
-            return painted_of(said[-1], results, commission.n_pictures, {})
-        return _written(results, output, commission.n_pictures, told)
+            return Painted(failure=Failure(kind=kind, detail=f"the command {ended}{last_words}"))
+        if replies:
+            return painted_of(replies[-1], results, commission.n_pictures, {})
+        return _written(results, output, commission.n_pictures, last_words)
 
 
-def _written(results: Path, output: Path, n_pictures: int, told: str) -> Painted:
+def _written(results: Path, output: Path, n_pictures: int, last_words: str) -> Painted:
     """What a command has written: the file it was given, or all pictures beside it, in the order of their numbers."""
     if output.is_file() and n_pictures == 1:
         return painted(output, who="the command")
-    found = sorted((path for path in results.rglob("*") if path.is_file() and _is_picture(path)), key=_natural)
-    if not found:
-        detail = f"the command ended well but wrote no picture{told}"
+    pictures = sorted((path for path in results.rglob("*") if path.is_file() and _is_picture(path)), key=_natural)
+    if not pictures:
+        detail = f"the command ended well but wrote no picture{last_words}"
         return Painted(failure=Failure(kind="missing_output", detail=detail))
-    return painted(found, n_pictures, who="the command")
+    return painted(pictures, n_pictures, who="the command")
 
 
 def _is_picture(path: Path) -> bool:

@@ -102,10 +102,10 @@ class LinesWorker:
         answer: dict[str, Any] = {}
 
         def take(line: bytes) -> bool:
-            found = read(line)
-            if found is None or not (str(found["id"]) == number if "id" in found else is_reply(found)):
+            message = read(line)
+            if message is None or not (str(message["id"]) == number if "id" in message else is_reply(message)):
                 return False
-            answer.update(found)
+            answer.update(message)
             return True
 
         limit = self._timeout * times
@@ -125,12 +125,12 @@ class LinesWorker:
 
     def _load(self, gone: Callable[[], bool]) -> Failure | None:
         """Start the worker and wait until it is ready."""
-        said: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
 
         def take(line: bytes) -> bool:
-            found = read(line) or {}
-            said.update(found if "ready" in found or "stop" in found else {})
-            return bool(said)
+            message = read(line) or {}
+            answer.update(message if "ready" in message or "stop" in message else {})
+            return bool(answer)
 
         failure = None
         for _ in range(_STARTS):
@@ -139,13 +139,13 @@ class LinesWorker:
             except (OSError, ValueError) as error:
                 raise RefBenchError(f"--model {self._name}: {self._argv[0]} cannot be started: {error}") from error
             outcome = self._process.exchange(b"", take, self._load_timeout, gone)
-            if outcome == "answered" and "stop" not in said:
+            if outcome == "answered" and "stop" not in answer:
                 self._worked, self._served = True, False
-                self.about = {k: str(v) for k, v in said.items() if k != "ready" and isinstance(v, str | int | float)}
+                self.about = {k: str(v) for k, v in answer.items() if k != "ready" and isinstance(v, str | int | float)}
                 return None
             if outcome == "answered":
                 self._end()
-                raise RefBenchError(f"--model {self._name}: {said['stop']}")
+                raise RefBenchError(f"--model {self._name}: {answer['stop']}")
             failure = self._lost(outcome, f"not ready within {self._load_timeout:g} s")
             if outcome != "ended":
                 break
@@ -179,17 +179,17 @@ def read(line: bytes) -> dict[str, Any] | None:
         if at < 0:
             return None
         try:
-            found = orjson.loads(line[at:])
+            message = orjson.loads(line[at:])
         except orjson.JSONDecodeError:
             at = line.find(b"{", at + 1)
             continue
-        return found if isinstance(found, dict) else None
+        return message if isinstance(message, dict) else None
     return None
 
 
-def is_reply(found: Mapping[str, Any]) -> bool:
+def is_reply(message: Mapping[str, Any]) -> bool:
     """Whether an object without an id answers: libraries that log JSON print `error` too, but no `kind` beside it."""
-    return "pictures" in found or ("error" in found and "kind" in found)
+    return "pictures" in message or ("error" in message and "kind" in message)
 
 
 _KINDS = frozenset(kind for kinds in get_args(FailureKind) for kind in get_args(kinds))
@@ -221,8 +221,8 @@ def painted_of(reply: Mapping[str, Any], folder: Path, n_pictures: int, about: M
         shown = "no pictures and no error" if not listed else f"pictures that are a {type(listed).__name__}"
         made = Painted(failure=failure or Failure(kind="missing_output", detail=f"the reply has {shown}"))
     cost = reply.get("cost_usd")
-    told = reply.get("provenance")
-    provenance = {str(k): str(v) for k, v in told.items()} if isinstance(told, dict) else {}
+    notes = reply.get("provenance")
+    provenance = {str(k): str(v) for k, v in notes.items()} if isinstance(notes, dict) else {}
     return replace(
         made,
         cost_usd=float(cost) if isinstance(cost, int | float) and 0 <= cost < 1e6 else None,
@@ -269,8 +269,8 @@ def lines_workers(spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> li
 
 def removed_meanwhile(folder: Path) -> Failure:
     """Why a request has no result whose folder is not there any more."""
-    told = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
-    return Failure(kind="worker_died", detail=told)
+    detail = f"somebody removed {folder} while the model painted: keep other programs from cleaning it up"
+    return Failure(kind="worker_died", detail=detail)
 
 
 def environments(spec: Spec) -> list[dict[str, str]]:

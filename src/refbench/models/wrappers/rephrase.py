@@ -73,22 +73,22 @@ class Rephrase(Wrapper):
     async def _rephrased(self, commission: Commission, seed: int, folder: Path) -> Rephrased:
         """One prompt for each picture; a reply that cannot be read is asked for once more."""
         parts = _question(commission)
-        told: list[Evidence] = []
+        replies: list[Evidence] = []
         read: tuple[str, ...] | Failure = Failure(kind="missing_reply")
         for attempt in range(_TRIES):
             evidence = await ask(self.vlm, parts, seed * REPEATS + attempt, folder)
             if isinstance(evidence, Failure):
                 read = evidence
                 break
-            told.append(evidence)
+            replies.append(evidence)
             reply = reply_of(evidence)
             read = reply if isinstance(reply, Failure) else read_prompts(reply, commission.n_pictures)
             if not isinstance(read, Failure) or read.kind != "unparsable":
                 break
         if isinstance(read, Failure):
             read = Failure(kind=read.kind, detail=f"rephrasing by {self.vlm.name}: {read.detail}")
-        cost = known_sum(evidence.cost_usd for evidence in told)
-        return Rephrased(read, cost, known_sum(seconds_of(evidence) for evidence in told))
+        cost = known_sum(evidence.cost_usd for evidence in replies)
+        return Rephrased(read, cost, known_sum(seconds_of(evidence) for evidence in replies))
 
     async def _painted(self, commission: Commission, prompts: tuple[str, ...], seed: int) -> Painted:
         """One request a prompt. It ends with the first that fails: a later picture would stand in a wrong place."""
@@ -122,12 +122,12 @@ class Rephrase(Wrapper):
 
 def read_prompts(reply: str, count: int) -> tuple[str, ...] | Failure:
     """The prompts in a reply: the last JSON object with as many as are asked for, none of them empty."""
-    found: list[object] = [each["prompts"] for each in json_objects(reply) if isinstance(each.get("prompts"), list)]
-    if not found:
+    lists: list[object] = [each["prompts"] for each in json_objects(reply) if isinstance(each.get("prompts"), list)]
+    if not lists:
         if is_refusal(reply):
             return Failure(kind="refused", detail=reply.strip()[:300])
         return Failure(kind="unparsable", detail=f'no object with "prompts" in {reply.strip()[:200]!r}')
-    prompts = found[-1]
+    prompts = lists[-1]
     assert isinstance(prompts, list)
     if len(prompts) != count:
         return Failure(kind="unparsable", detail=f"{len(prompts)} prompts for {count} pictures")

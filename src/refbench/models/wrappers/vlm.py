@@ -37,17 +37,17 @@ async def ask(vlm: VLM, parts: Sequence[str | Path], repeat: int, folder: Path) 
         return path
 
     pictures: dict[str, SentPicture] = {}
-    said: list[ChatText | ChatPicture] = []
+    chat_parts: list[ChatText | ChatPicture] = []
     for part in parts:
         if isinstance(part, str):
-            said.append(ChatText(text=part))
+            chat_parts.append(ChatText(text=part))
             continue
         sent = await asyncio.to_thread(prepare, part, PicturePolicy(), store)
         if isinstance(sent, Failure):
             return sent
         pictures[sent.sha256] = sent
-        said.append(ChatPicture(sha256=sent.sha256))
-    return await vlm.ask(ChatRequest(parts=tuple(said)), pictures, repeat)
+        chat_parts.append(ChatPicture(sha256=sent.sha256))
+    return await vlm.ask(ChatRequest(parts=tuple(chat_parts)), pictures, repeat)
 
 
 def reply_of(evidence: Evidence) -> str | Failure:

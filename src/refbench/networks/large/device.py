@@ -1,4 +1,4 @@
-"""Place: the device and number format that a network runs in, and batches that shrink when its memory runs out."""
+"""The device and number format that a network runs in, and batches that shrink when its memory runs out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def package(name: str) -> Any:
 
 
 @dataclass
-class Place:
+class TorchDevice:
     """`cpu`, `cuda` or `cuda:1`, in fp32 or bf16; `batch` is how many pictures go through at once, at most."""
 
     device: str = "cpu"
@@ -133,7 +133,7 @@ def free_bytes(device: str) -> float | None:
     return next((float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
-def _remedy(place: Place) -> str:
+def _remedy(place: TorchDevice) -> str:
     smaller = "" if place.dtype == "bfloat16" else "choose dtype bfloat16, "
     other = "another GPU or the CPU" if place.on_gpu else "a machine with more memory"
     return f"{smaller}free some of it, or use {other}"

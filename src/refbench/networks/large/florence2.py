@@ -84,7 +84,7 @@ def _generation(checkpoint: Checkpoint) -> Any:
 
 
 def _ignored_phrases(checkpoint: Checkpoint) -> frozenset[str]:
-    """Phrases that are no things (pronouns, "the image"), as the repository lists them."""
+    """Phrases that do not name things (pronouns, "the image"), as the repository lists them."""
     path = checkpoint.files.get("processor_config.json")
     config = orjson.loads(path.read_bytes()) if path is not None else {}
     grounding = (config.get("post_processor_config") or {}).get("phrase_grounding") or {}

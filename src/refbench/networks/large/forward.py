@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import TorchDevice, package
 from refbench.networks.large.preprocess import Preparation, by_size, prepare, prepare_stack, refusal, upload
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
@@ -25,7 +25,7 @@ class PictureRoute:
     `gives` names the array of each feature.
     """
 
-    place: Place
+    place: TorchDevice
     how: Preparation
     forward: Callable[[Any], Any]
     gives: str = "vector"
@@ -71,7 +71,7 @@ Floats: TypeAlias = NDArray[np.float32]
 
 
 def run_by_shape(
-    place: Place, prepared: Sequence[Floats | Failure], forward: Callable[[Any], Any]
+    place: TorchDevice, prepared: Sequence[Floats | Failure], forward: Callable[[Any], Any]
 ) -> list[Floats | Failure]:
     """What `forward` (n x channels x height x width on the device, to n rows of anything) gives for each array.
 

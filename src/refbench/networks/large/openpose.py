@@ -46,7 +46,7 @@ class Peak(NamedTuple):
     height: float
 
 
-class Body(NamedTuple):
+class Skeleton(NamedTuple):
     """Joints (18 x 3: x, y, height of the peak; zeros where there is none) and the mean score of its parts."""
 
     joints: NDArray[np.float32]
@@ -68,7 +68,7 @@ class _Parts:
         self.total += peak.height + limb
 
 
-def find_bodies(joints: NDArray[np.float32], limbs: NDArray[np.float32]) -> list[Body]:
+def find_bodies(joints: NDArray[np.float32], limbs: NDArray[np.float32]) -> list[Skeleton]:
     """The people in maps of 18 joints and of limbs (38 channels), both height x width x channels."""
     peaks = [find_peaks(joints[:, :, number]) for number in range(joints.shape[2])]
     bodies: list[_Parts] = []
@@ -149,12 +149,12 @@ def _join(bodies: list[_Parts], one: tuple[int, Peak], other: tuple[int, Peak], 
         bodies.append(_Parts({first: start, second: end}, start.height + end.height + score, 2))
 
 
-def _body(parts: _Parts) -> Body:
+def _body(parts: _Parts) -> Skeleton:
     joints = np.zeros((18, 3), np.float32)
     for number, peak in parts.peaks.items():
         # A peak may be a little higher than 1; visibility is not.
         joints[number] = peak.x, peak.y, min(1.0, max(peak.height, _TINY))
-    return Body(joints, parts.total / parts.count)
+    return Skeleton(joints, parts.total / parts.count)
 
 
 LIMB_MAPS = 38
@@ -245,7 +245,7 @@ def _cubic(maps: Floats, size: tuple[int, int]) -> Floats:
     return np.asarray(cv2.resize(maps, size, interpolation=cv2.INTER_CUBIC), dtype=np.float32)
 
 
-def feature(bodies: Sequence[Body], shape: tuple[int, ...]) -> Feature:
+def feature(bodies: Sequence[Skeleton], shape: tuple[int, ...]) -> Feature:
     """Bodies as the arrays that every pose network gives, and their 18 joints."""
     joints = np.array([body.joints for body in bodies], dtype=np.float32).reshape(-1, 18, 3)
     coco = joints[:, TO_COCO]

@@ -120,7 +120,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Mask:
     """One mask, its bits packed: hundreds of masks of a large picture would not fit otherwise."""
 
     bits: NDArray[np.uint8]
@@ -144,7 +144,7 @@ class Sam2:
         return [self.regions(picture) for picture in pictures]
 
     def regions(self, picture: Pixels, settings: MaskSettings = STRICT) -> Feature | Failure:
-        """All masks of the picture, the largest painted first; none is no failure, but a map of zeros."""
+        """All masks of the picture, the largest painted first; a map of zeros where there is none."""
         batch = settings.batch
         while True:
             try:
@@ -191,7 +191,7 @@ class Sam2:
         pixels = prepare_sam2(picture, self._side).to(self._place.device, self._place.torch_dtype)
         return self._model.get_image_embeddings(pixels[None])
 
-    def _masks(self, picture: Pixels, settings: MaskSettings, batch: int) -> list[_Found]:
+    def _masks(self, picture: Pixels, settings: MaskSettings, batch: int) -> list[_Mask]:
         torch = package("torch")
         with torch.inference_mode():
             seen = self._embedded(picture)
@@ -204,7 +204,7 @@ class Sam2:
 
     def _of_points(
         self, seen: Any, points: Any, settings: MaskSettings, size: tuple[int, int], batch: int
-    ) -> list[_Found]:
+    ) -> list[_Mask]:
         """Masks of some points that are sure and stable enough."""
         torch = package("torch")
         labels = torch.ones((1, len(points), 1), dtype=torch.int32, device=points.device)
@@ -233,7 +233,7 @@ class Sam2:
         )
         return made.pred_masks[:, 0, 0], made.iou_scores[:, 0, 0]
 
-    def _stable(self, masks: Any, scores: Any, settings: MaskSettings, size: tuple[int, int]) -> list[_Found]:
+    def _stable(self, masks: Any, scores: Any, settings: MaskSettings, size: tuple[int, int]) -> list[_Mask]:
         torch = package("torch")
         if settings.least_area and len(masks):
             cleaned = [without_specks(mask, settings.least_area) for mask in masks.cpu().numpy()]
@@ -244,7 +244,7 @@ class Sam2:
             large = self._enlarged(masks[start : start + step], size)
             steady = stability(large, settings.offset) >= settings.least_stability
             part = zip((large[steady] > 0).cpu().numpy(), scores[start : start + step][steady].tolist(), strict=True)
-            stable += [_Found(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
+            stable += [_Mask(np.packbits(mask), mask_box(mask), int(mask.sum()), score) for mask, score in part]
         return stable
 
     def _enlarged(self, masks: Any, size: tuple[int, int]) -> Any:

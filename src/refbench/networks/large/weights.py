@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from refbench.networks.large.device import Place, package
+from refbench.networks.large.device import TorchDevice, package
 from refbench.networks.large.preprocess import Preparation, preparation
 from refbench.record import RefBenchError
 
@@ -30,13 +30,13 @@ class Checkpoint:
 
     network: str
     files: Mapping[str, Path]
-    place: Place
+    place: TorchDevice
 
     @classmethod
     def of(cls, network: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Checkpoint:
         if isinstance(paths, Path):
             paths = {path.name: path for path in sorted(paths.iterdir()) if path.is_file()}
-        return cls(network, paths, Place(device, dtype, batch))
+        return cls(network, paths, TorchDevice(device, dtype, batch))
 
     def file(self, *names: str) -> Path:
         """The first of the names that is there."""
@@ -166,7 +166,7 @@ def folded(
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Unused weights (the text half, where only pictures are encoded) are no news."""
+    """Unused weights (the text half, where only pictures are encoded) are not worth a warning."""
     logging = transformers.utils.logging
     level = logging.get_verbosity()
     bar = logging.is_progress_bar_enabled()

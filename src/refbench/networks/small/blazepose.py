@@ -38,7 +38,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class Pose:
     """Landmarks in picture pixels (x, y), how sure the network is of each, and of the person as a whole."""
 
     points: Floats
@@ -53,7 +53,7 @@ def region_of(hit: Hit) -> Region:
     return _region(hit.points[0], hit.points[1])
 
 
-def region_of_body(body: Body) -> Region:
+def region_of_body(body: Pose) -> Region:
     """The crop that the landmarks themselves ask for, by their two auxiliary points."""
     return _region(body.points[33], body.points[34])
 
@@ -71,12 +71,12 @@ class Landmarks:
     def __init__(self, path: Path) -> None:
         self._model = LiteModel(path)
 
-    def __call__(self, pixels: Pixels, region: Region) -> Body:
+    def __call__(self, pixels: Pixels, region: Region) -> Pose:
         crop = cut(pixels, region.square, region.angle, SIZE).astype(np.float32) / np.float32(255)
         raw, flag, _, heat, _ = self._model(crop[None])
         rows = raw.reshape(39, 5)
         places = refined(rows[:, :2] / np.float32(SIZE), heat[0])
-        return Body(
+        return Pose(
             points=_on_picture(places, region),
             visible=_sigmoid(rows[:, 3]),
             present=_sigmoid(rows[:, 4]),
@@ -117,7 +117,7 @@ def _sigmoid(values: NDArray[np.float32]) -> Floats:
 
 
 LEAST_JOINTS = 4
-"""Fewer joints than this are no skeleton: a hand that holds a telephone is a person to the object detector."""
+"""Fewer joints than this do not make a skeleton: a hand that holds a telephone is a person to the object detector."""
 VISIBLE = 0.5
 """A joint counts when the network holds it for visible and present with at least this, inside the picture."""
 
@@ -183,7 +183,7 @@ class BlazePose:
                 people += [_person(body, hit.score, None, pixels)] if body is not None else []
         return _feature(_apart([person for person in people if person is not None]), pixels)
 
-    def _body_in(self, pixels: Pixels, box: Floats, score: float, hit: Hit | None) -> Body | None:
+    def _body_in(self, pixels: Pixels, box: Floats, score: float, hit: Hit | None) -> Pose | None:
         """The body in a box: as the detector's hit has it turned, else upright.
 
         Weak hits that turn a body were wrong in three of four cases: they count where nobody stands upright, and then
@@ -204,7 +204,7 @@ class BlazePose:
             return body if body is not None and _fills(body, box, pixels) else None
         return None
 
-    def _body(self, pixels: Pixels, region: Region, flag: float, look: _Look) -> Body | None:
+    def _body(self, pixels: Pixels, region: Region, flag: float, look: _Look) -> Pose | None:
         """The body in the region, looked at twice, the second time centred on itself as when tracking.
 
         `look` says when the network must take it for a person; a painted face had 0.89, then 0.27.
@@ -219,14 +219,14 @@ class BlazePose:
         return body if body.score >= flag else None
 
 
-def _person(body: Body, score: float, box: Floats | None, pixels: Pixels) -> _Person | None:
+def _person(body: Pose, score: float, box: Floats | None, pixels: Pixels) -> _Person | None:
     joints = uncompleted(gated(body, pixels), box, pixels)
     if np.count_nonzero(joints[:, 2]) < LEAST_JOINTS:
         return None
     return _Person(joints, score * body.score, _extent(joints, box, pixels))
 
 
-def gated(body: Body, pixels: Pixels) -> Floats:
+def gated(body: Pose, pixels: Pixels) -> Floats:
     """COCO's joints, x, y and visibility; visibility 0 where the network is unsure or the place is off the picture.
 
     A landmark network completes every body: without this a portrait has legs below its frame.
@@ -303,7 +303,7 @@ def _fits(region: Region, box: Floats) -> bool:
     return 0.6 * longest <= region.square.side / ENLARGE <= 8 * longest
 
 
-def _fills(body: Body, box: Floats, pixels: Pixels) -> bool:
+def _fills(body: Pose, box: Floats, pixels: Pixels) -> bool:
     joints = gated(body, pixels)
     if not joints[:, 2].any():
         return False

@@ -21,7 +21,7 @@ from refbench.networks.small.mediapipe import FACE, Floats, Hit, Square, SsdDete
 from refbench.pictures import Pixels
 
 LEAST_SIDE = 20.0
-"""Faces under this many pixels are no identity: their vectors say more about the scaling than about the face."""
+"""Faces under this many pixels tell no identity: their vectors say more about the scaling than about the face."""
 
 _HOG_SIZE = 1024
 _HOG_ALONE = 1.0

@@ -39,7 +39,7 @@ COCO: tuple[str, ...] = tuple(_NAMES.split(", "))
 
 
 class YoloV4Tiny:
-    """Gives `boxes`, `scores`, `labels`, best first; none is no failure. The picture is squeezed, as Darknet does."""
+    """Gives `boxes`, `scores`, `labels`, best first, none is fine; pictures are squeezed, as by Darknet."""
 
     def __init__(self, paths: Mapping[str, Path], device: str) -> None:
         self._session = Session(_model(paths["yolov4-tiny.weights"]), device)
