@@ -26,8 +26,7 @@ from refbench.analysis.compare.draws import Resampling, draw_pairs
 from refbench.analysis.compare.family import Systems, compare_columns
 from refbench.analysis.compare.pairing import Pairings, who_meets
 from refbench.benchmarks.creval.table import PAPER, released_scores
-from refbench.benchmarks.multibanana.cases import LABELS, TASKS, MultiBananaCase, MultiBananaDetails
-from refbench.benchmarks.multibanana.table import PART
+from refbench.benchmarks.multibanana.cases import LABELS, PART, TASKS, MultiBananaCase, MultiBananaDetails
 from refbench.case import Picture, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.runs import Run

@@ -12,7 +12,7 @@ from PIL import Image
 from refbench.extractors.sketch import sketch
 from refbench.failure import Failure
 from refbench.metrics.edges import sketch_mse
-from refbench.networks.large.drawings import InformativeDrawings, prepare_drawing
+from refbench.networks.large.drawings import informative_drawings, prepare_drawing
 from refbench.record import RefBenchError
 
 torch = pytest.importorskip("torch", reason="needs the extra neural")
@@ -74,7 +74,7 @@ def test_a_drawing_is_that_of_the_published_network(
     pixels = torch.from_numpy(np.asarray(small).transpose(2, 0, 1)[None].copy()).float() / 255
     with torch.no_grad():
         wanted = reference(pixels)[0, 0].numpy()
-    (found,) = InformativeDrawings(folder)([picture])
+    (found,) = informative_drawings(folder)([picture])
     assert not isinstance(found, Failure)
     assert found["map"].dtype == np.uint8
     assert abs(min(found["map"].shape) - 256) < 4
@@ -83,7 +83,7 @@ def test_a_drawing_is_that_of_the_published_network(
 
 
 def test_batches_change_nothing(folder: Path, picture_by_rule: Any) -> None:
-    network = InformativeDrawings(folder)
+    network = informative_drawings(folder)
     pictures = [picture_by_rule(n, *size) for n, size in enumerate([(64, 64), (80, 64), (64, 64)])]
     for one, picture in zip(network(pictures), pictures, strict=True):
         assert not isinstance(one, Failure)
@@ -98,7 +98,7 @@ def test_a_file_without_a_layer_is_refused(tmp_path: Path, reference: Any) -> No
     state = {name: value for name, value in reference.state_dict().items() if not name.startswith("model2.2")}
     torch.save(state, tmp_path / "netG_A_latest.pth")
     with pytest.raises(RefBenchError, match=r"model2\.2"):
-        InformativeDrawings(tmp_path)
+        informative_drawings(tmp_path)
 
 
 def test_the_picture_itself_has_no_error_and_another_has(
@@ -113,7 +113,7 @@ def test_the_picture_itself_has_no_error_and_another_has(
     first, second = (picture_by_rule(n, 80, 60) for n in (1, 6))
     drawn = sketch(first)
     assert not isinstance(drawn, Failure)
-    network = InformativeDrawings(folder)
+    network = informative_drawings(folder)
     same, other = network([first, second])
     assert not isinstance(same, Failure)
     assert not isinstance(other, Failure)

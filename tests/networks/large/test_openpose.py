@@ -11,7 +11,7 @@ import pytest
 
 from refbench.failure import Failure
 from refbench.networks.large import openpose
-from refbench.networks.large.openpose import OpenPoseBody
+from refbench.networks.large.openpose import openpose_body
 from refbench.record import RefBenchError
 
 torch = pytest.importorskip("torch", reason="needs the extra neural")
@@ -98,9 +98,9 @@ def test_maps_are_those_of_the_published_network(
         limbs, joints = reference(torch.from_numpy(padded.transpose(2, 0, 1)[None].astype(np.float32) / 256 - 0.5))
     prepared = openpose.prepare_openpose(picture)
     assert not isinstance(prepared, Failure)
-    network = OpenPoseBody(folder)
+    network = openpose_body(folder)
     with torch.no_grad():
-        found = network._network(torch.from_numpy(prepared[None]))
+        found = network.forward(torch.from_numpy(prepared[None]))
     torch.testing.assert_close(found, torch.cat([limbs, joints], 1), atol=1e-4, rtol=1e-4)
     (people,) = network([picture])
     assert not isinstance(people, Failure)
@@ -108,7 +108,7 @@ def test_maps_are_those_of_the_published_network(
 
 
 def test_batches_change_nothing(folder: Path, picture_by_rule: Any) -> None:
-    network = OpenPoseBody(folder)
+    network = openpose_body(folder)
     pictures = [picture_by_rule(n, *size) for n, size in enumerate([(64, 64), (80, 64), (64, 64)])]
     for one, picture in zip(network(pictures), pictures, strict=True):
         other = network([picture])[0]
@@ -122,15 +122,15 @@ def test_a_file_without_a_layer_is_refused(tmp_path: Path, folder: Path) -> None
     state.pop("Mconv7_stage6_L2.weight")
     torch.save(state, tmp_path / "body_pose_model.pth")
     with pytest.raises(RefBenchError, match="Mconv7_stage6_L2"):
-        OpenPoseBody(tmp_path)
+        openpose_body(tmp_path)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_maps(folder: Path, picture_by_rule: Any) -> None:
     prepared = openpose.prepare_openpose(picture_by_rule(3, 80, 64))
     assert not isinstance(prepared, Failure)
-    here, there = OpenPoseBody(folder), OpenPoseBody(folder, "cuda")
+    here, there = openpose_body(folder), openpose_body(folder, "cuda")
     pixels = torch.from_numpy(prepared[None])
-    torch.testing.assert_close(there._network(pixels.cuda()).cpu(), here._network(pixels), atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(there.forward(pixels.cuda()).cpu(), here.forward(pixels), atol=2e-3, rtol=2e-3)
     (found,) = there([picture_by_rule(3, 80, 64)])
     assert not isinstance(found, Failure)

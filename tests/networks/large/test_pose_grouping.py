@@ -239,7 +239,7 @@ def test_nobody_is_no_people() -> None:
 def test_people_are_given_in_the_pictures_pixels(couple: Any) -> None:
     heat, tags = maps_of(couple, [1.0, 4.0])
     maps = np.concatenate([heat, tags[..., 0], tags[..., 1]])
-    found = higherhrnet.people(maps, (1024, 256, 3))
+    found = higherhrnet.people(maps, np.zeros((1024, 256, 3), np.uint8))
     assert found["size"].tolist() == [1024, 256]
     first = min(found["keypoints"], key=lambda p: p[:, 1].mean())
     np.testing.assert_allclose(first[:, :2], (couple[0] + 0.5) * [0.5, 2], atol=0.6)
@@ -259,7 +259,9 @@ def test_the_matching_is_the_cheapest(shape: tuple[int, int]) -> None:
 
 def test_the_papers_pixel_score_and_the_corrected_f1_take_higherhrnets_people(couple: Any) -> None:
     heat, tags = maps_of(couple, [1.0, 4.0])
-    found = dict(higherhrnet.people(np.concatenate([heat, tags[..., 0], tags[..., 1]]), (512, 512, 3)))
+    found = dict(
+        higherhrnet.people(np.concatenate([heat, tags[..., 0], tags[..., 1]]), np.zeros((512, 512, 3), np.uint8))
+    )
     assert find_metric("pose_pixel@higherhrnet_w32", "paper").function is found_pose_pixel_paper
     assert find_metric("pose_f1@higherhrnet_w32").function is sure_pose_f1
     people = found["keypoints"].copy()

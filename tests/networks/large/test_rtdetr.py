@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from refbench.failure import Failure
-from refbench.networks.large.rtdetr import RTDetr
+from refbench.networks.large.rtdetr import rtdetr_r50vd
 
 torch = pytest.importorskip("torch", reason="needs the extra neural")
 transformers = pytest.importorskip("transformers", reason="needs the extra neural")
@@ -47,7 +47,7 @@ def test_the_detector_finds_what_transformers_finds(
     with torch.no_grad():
         made = model(**processor(Image.fromarray(picture), return_tensors="pt"))
     (wanted,) = processor.post_process_object_detection(made, threshold=0.3, target_sizes=[size])
-    (found,) = RTDetr(detector_folder)([picture])
+    (found,) = rtdetr_r50vd(detector_folder)([picture])
     assert not isinstance(found, Failure)
     assert len(found["scores"]) == len(wanted["scores"]) > 1
     np.testing.assert_allclose(found["scores"], wanted["scores"], atol=1e-4)
@@ -57,7 +57,7 @@ def test_the_detector_finds_what_transformers_finds(
 
 
 def test_the_detectors_batches_change_nothing(detector_folder: Path, picture_by_rule: Any) -> None:
-    network = RTDetr(detector_folder)
+    network = rtdetr_r50vd(detector_folder)
     pictures = [picture_by_rule(n, 50 + n, 60) for n in range(3)]
     for one, picture in zip(network(pictures), pictures, strict=True):
         other = network([picture])[0]
@@ -69,7 +69,7 @@ def test_the_detectors_batches_change_nothing(detector_folder: Path, picture_by_
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_objects(detector_folder: Path, picture_by_rule: Any) -> None:
     picture = picture_by_rule(2, 80, 90)
-    (here,), (there,) = RTDetr(detector_folder)([picture]), RTDetr(detector_folder, "cuda")([picture])
+    (here,), (there,) = rtdetr_r50vd(detector_folder)([picture]), rtdetr_r50vd(detector_folder, "cuda")([picture])
     # Random weights: which of many equally good proposals is looked at is a matter of rounding, for one or two of them.
     apart = np.abs(np.sort(here["scores"]) - np.sort(there["scores"]))  # type: ignore[index]
     assert np.mean(apart < 2e-3) > 0.8

@@ -177,12 +177,13 @@ def task_group(ratings: Ratings, options: AgreeOptions) -> str | None:
 
 @dataclass(frozen=True)
 class _RaterPair:
-    """Two raters, or several pairs whose figures are averaged, with how their marks compare."""
+    """Two raters, or several pairs whose figures are averaged."""
 
     first: str
     second: str
     kind: Kind
     scale: CommonScale
+    """How their marks compare."""
     sides: tuple[MarkPair, ...]
     raters: tuple[Array, ...] = ()
     """All raters at once, for alpha and ICC of more than two."""

@@ -60,9 +60,9 @@ class Variance(Record):
 
     model: str
     versus: str | None
+    """The model that its gap is to."""
     measure: str
     n_cases: int
-    """Cases that the model has a mark of."""
     n_judges: int
     n_seeds: int
     n_repeats: float

@@ -72,6 +72,7 @@ class Why(Record):
 
     first: str
     second: str
+    """Names that tell the two apart."""
     measure: str
     judge: str | None
     """Whose marks both numbers are of; None where they have none, or not the same."""

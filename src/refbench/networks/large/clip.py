@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ class Clip:
     text of more than 77 tokens; of shorter texts it is the same vector.
     """
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
+    def __init__(self, name: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> None:
+        checkpoint = Checkpoint.of(name, paths, device, dtype, batch)
         self._place = checkpoint.place
         config = checkpoint.config("CLIPConfig")
         self._model = checkpoint.model("CLIPModel", config)
@@ -80,11 +82,7 @@ class Clip:
         return self._model.visual_projection(self._model.vision_model(pixel_values=prepared).pooler_output)
 
 
-def clip_b16(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Clip:
-    """openai/clip-vit-base-patch16: shorter side 224, centre crop."""
-    return Clip(Checkpoint.of("clip_b16", paths, device, dtype, batch))
-
-
-def clip_l14_336(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> Clip:
-    """openai/clip-vit-large-patch14-336: shorter side 336, centre crop."""
-    return Clip(Checkpoint.of("clip_l14_336", paths, device, dtype, batch))
+clip_b16 = partial(Clip, "clip_b16")
+"""openai/clip-vit-base-patch16: shorter side 224, centre crop."""
+clip_l14_336 = partial(Clip, "clip_l14_336")
+"""openai/clip-vit-large-patch14-336: shorter side 336, centre crop."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from refbench.failure import Failure
 from refbench.networks.large.device import package
-from refbench.networks.large.forward import Floats, run_by_shape, stretched
+from refbench.networks.large.forward import Floats, MapRoute, stretched
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
@@ -25,35 +26,26 @@ _OFFSET = 0.1
 _COARSE, _MOST = 64, 1024
 
 
-class DepthAnything:
+def _depth_anything(name: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> MapRoute:
     """Gives `map`: depth without a unit, float32, the picture's size; prepared by OpenCV as the original does it."""
-
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self._place = checkpoint.place
-        config = checkpoint.config("DepthAnythingConfig")
-        self._model = checkpoint.model("DepthAnythingForDepthEstimation", config)
-        embeddings = self._model.backbone.embeddings
-        embeddings.interpolate_pos_encoding = lambda tokens, height, width: positions(
-            embeddings.position_embeddings, height // _PATCH, width // _PATCH
-        )
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        prepared = [prepare_depth_anything(picture) for picture in pictures]
-        raw = run_by_shape(self._place, prepared, lambda x: self._model(pixel_values=x).predicted_depth)
-        return [
-            row if isinstance(row, Failure) else {"map": enlarged(row, picture.shape[:2])}
-            for row, picture in zip(raw, pictures, strict=True)
-        ]
+    checkpoint = Checkpoint.of(name, paths, device, dtype, batch)
+    model = checkpoint.model("DepthAnythingForDepthEstimation", checkpoint.config("DepthAnythingConfig"))
+    embeddings = model.backbone.embeddings
+    embeddings.interpolate_pos_encoding = lambda tokens, height, width: positions(
+        embeddings.position_embeddings, height // _PATCH, width // _PATCH
+    )
+    return MapRoute(
+        checkpoint.place,
+        prepare_depth_anything,
+        lambda pixels: model(pixel_values=pixels).predicted_depth,
+        lambda row, picture: {"map": enlarged(row, picture.shape[:2])},
+    )
 
 
-def depth_anything_v2_base(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> DepthAnything:
-    """The base size (ViT-B), MultiRef-Bench's."""
-    return DepthAnything(Checkpoint.of("depth_anything_v2_base", paths, device, dtype, batch))
-
-
-def depth_anything_v2_small(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> DepthAnything:
-    """The small size (ViT-S), whose weights may be used for anything."""
-    return DepthAnything(Checkpoint.of("depth_anything_v2_small", paths, device, dtype, batch))
+depth_anything_v2_base = partial(_depth_anything, "depth_anything_v2_base")
+"""The base size (ViT-B), MultiRef-Bench's."""
+depth_anything_v2_small = partial(_depth_anything, "depth_anything_v2_small")
+"""The small size (ViT-S), whose weights may be used for anything."""
 
 
 def depth_anything_size(height: int, width: int) -> tuple[int, int]:
@@ -107,22 +99,11 @@ class DptHybrid:
 
     def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 8) -> None:
         checkpoint = Checkpoint.of("midas_dpt_hybrid", paths, device, dtype, batch)
-        self._place = checkpoint.place
         self._model = checkpoint.model("DPTForDepthEstimation", checkpoint.config("DPTConfig"))
+        self._route = MapRoute(checkpoint.place, prepare_midas, self.depth, _depth_picture)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        prepared = [prepare_midas(picture) for picture in pictures]
-        raw = run_by_shape(self._place, prepared, self.depth)
-        features: list[Feature | Failure] = []
-        for row, picture in zip(raw, pictures, strict=True):
-            whole = row if isinstance(row, Failure) else stretched(row)
-            if isinstance(whole, Failure):
-                features.append(whole)
-            else:
-                size = picture.shape[1], picture.shape[0]
-                resized = cv2.resize(whole, size, interpolation=cv2.INTER_AREA)
-                features.append({"map": np.asarray(resized, dtype=np.uint8)})
-        return features
+        return self._route(pictures)
 
     def depth(self, pixels: Any) -> Any:
         """Depth of prepared pictures of any multiple of 64. transformers' own forward takes squares of 384 alone."""
@@ -139,6 +120,14 @@ class DptHybrid:
         patch = model.config.patch_size
         rows, columns = pixels.shape[-2] // patch, pixels.shape[-1] // patch
         return model.head(model.neck(kept, rows, columns))
+
+
+def _depth_picture(depth: Floats, picture: Pixels) -> Feature | Failure:
+    whole = stretched(depth)
+    if isinstance(whole, Failure):
+        return whole
+    resized = cv2.resize(whole, (picture.shape[1], picture.shape[0]), interpolation=cv2.INTER_AREA)
+    return {"map": np.asarray(resized, dtype=np.uint8)}
 
 
 def midas_size(height: int, width: int) -> tuple[int, int]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from refbench.failure import Failure
 from refbench.networks.large.device import package
-from refbench.networks.large.forward import Floats, run_by_shape
+from refbench.networks.large.forward import Floats, MapRoute
 from refbench.networks.large.weights import Checkpoint, Paths
-from refbench.networks.network import Feature
 from refbench.pictures import Pixels, resize
 
 SIDE = 256
@@ -23,21 +22,17 @@ _LAYERS = (
 )  # fmt: skip
 
 
-class InformativeDrawings:
+def informative_drawings(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 16) -> MapRoute:
     """Gives `map`: uint8, dark lines on white, the shorter side about 256."""
-
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 16) -> None:
-        checkpoint = Checkpoint.of("informative_drawings", paths, device, dtype, batch)
-        state = checkpoint.state(f"{layer}.{part}" for layer in _LAYERS for part in ("weight", "bias"))
-        self._place = checkpoint.place
-        self._generator = Generator(checkpoint.placed(state))
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        prepared = [prepare_drawing(picture) for picture in pictures]
-        drawn = run_by_shape(self._place, prepared, self._generator)
-        return [
-            row if isinstance(row, Failure) else {"map": (row[0] * np.float32(255)).astype(np.uint8)} for row in drawn
-        ]
+    checkpoint = Checkpoint.of("informative_drawings", paths, device, dtype, batch)
+    state = checkpoint.state(f"{layer}.{part}" for layer in _LAYERS for part in ("weight", "bias"))
+    generator = Generator(checkpoint.placed(state))
+    return MapRoute(
+        checkpoint.place,
+        prepare_drawing,
+        generator,
+        lambda row, picture: {"map": (row[0] * np.float32(255)).astype(np.uint8)},
+    )
 
 
 def prepare_drawing(picture: Pixels) -> Floats | Failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from refbench.networks.large.device import package
@@ -31,18 +32,9 @@ def siglip_vision(checkpoint: Checkpoint) -> Any:
     return alone.model("SiglipVisionModel", config, state)
 
 
-def dinov2_base(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
-    """facebook/dinov2-base."""
-    return _dinov2(Checkpoint.of("dinov2_base", paths, device, dtype, batch))
-
-
-def dinov2_giant(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
-    """facebook/dinov2-giant."""
-    return _dinov2(Checkpoint.of("dinov2_giant", paths, device, dtype, batch))
-
-
-def _dinov2(checkpoint: Checkpoint) -> PictureRoute:
-    """The mean over all tokens of the last layer, class token included, as ICE-Bench takes it."""
+def _dinov2(name: str, paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:
+    """facebook/dinov2: the mean over all tokens of the last layer, class token included, as ICE-Bench takes it."""
+    checkpoint = Checkpoint.of(name, paths, device, dtype, batch)
     model = checkpoint.model("Dinov2Model", checkpoint.config("Dinov2Config"))
     # Averaged in fp32 whatever the network runs in: 257 numbers of 8 bits would lose more than they have.
     return PictureRoute(
@@ -50,6 +42,9 @@ def _dinov2(checkpoint: Checkpoint) -> PictureRoute:
         checkpoint.preparation(),
         lambda pixels: model(pixel_values=pixels).last_hidden_state.float().mean(1),
     )
+
+
+dinov2_base, dinov2_giant = (partial(_dinov2, name) for name in ("dinov2_base", "dinov2_giant"))
 
 
 def csd_vit_l(paths: Paths, device: str = "cpu", dtype: str = "float32", batch: int = 32) -> PictureRoute:

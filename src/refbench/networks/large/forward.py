@@ -70,13 +70,29 @@ class PictureRoute:
 Floats: TypeAlias = NDArray[np.float32]
 
 
-def run_by_shape(
+@dataclass
+class MapRoute:
+    """Pictures of any sizes to maps: `prepare` gives an array (channels x height x width) or a failure, `forward` takes
+    arrays of one shape (n x channels x height x width, on the device) to n rows of anything, and `finish` makes each
+    row and its picture a feature."""
+
+    place: TorchDevice
+    prepare: Callable[[Pixels], Floats | Failure]
+    forward: Callable[[Any], Any]
+    finish: Callable[[Floats, Pixels], Feature | Failure]
+
+    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
+        rows = _run_by_shape(self.place, [self.prepare(picture) for picture in pictures], self.forward)
+        return [
+            row if isinstance(row, Failure) else self.finish(row, picture)
+            for row, picture in zip(rows, pictures, strict=True)
+        ]
+
+
+def _run_by_shape(
     place: TorchDevice, prepared: Sequence[Floats | Failure], forward: Callable[[Any], Any]
 ) -> list[Floats | Failure]:
-    """What `forward` (n x channels x height x width on the device, to n rows of anything) gives for each array.
-
-    Pictures differ in size and nothing is padded, since padding would change the values of its neighbours.
-    """
+    """What `forward` gives for each array. Nothing is padded: padding would change the values of its neighbours."""
     made: list[Floats | Failure] = [item if isinstance(item, Failure) else NOT_FINITE for item in prepared]
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, item in enumerate(prepared):

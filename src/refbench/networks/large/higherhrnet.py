@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks.large.device import package
-from refbench.networks.large.forward import Floats, run_by_shape
+from refbench.networks.large.forward import Floats, MapRoute
 from refbench.networks.large.preprocess import IMAGENET_MEAN, IMAGENET_STD
 from refbench.networks.large.weights import Checkpoint, Paths, folded
 from refbench.networks.network import Feature
@@ -165,15 +165,11 @@ class HigherHRNet:
         # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
         checkpoint = Checkpoint.of("higherhrnet_w32", paths, device, dtype, batch=1)
         state = checkpoint.state(["conv1.weight", "stage4.2.fuse_layers.0.3.0.weight", "final_layers.1.bias"])
-        self._place = checkpoint.place
         self._network = HigherHRNetNetwork(checkpoint.placed(folded_convolutions(state)))
+        self._route = MapRoute(checkpoint.place, prepare_higherhrnet, self._heat_and_tags, people)
 
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        maps = run_by_shape(self._place, [prepare_higherhrnet(picture) for picture in pictures], self._heat_and_tags)
-        return [
-            row if isinstance(row, Failure) else people(row, picture.shape)
-            for row, picture in zip(maps, pictures, strict=True)
-        ]
+        return self._route(pictures)
 
     def _heat_and_tags(self, pixels: Any) -> Any:
         """n x 51 x 512 x 512: heat, then the tags of the picture and of its mirror image."""
@@ -204,8 +200,9 @@ def prepare_higherhrnet(picture: Pixels) -> Floats:
     return np.ascontiguousarray(normal.transpose(2, 0, 1), dtype=np.float32)
 
 
-def people(maps: Floats, shape: tuple[int, ...]) -> Feature:
+def people(maps: Floats, picture: Pixels) -> Feature:
     """People in the picture's pixels, the surest first."""
+    shape = picture.shape
     tags = np.stack([maps[JOINTS : 2 * JOINTS], maps[2 * JOINTS :]], axis=-1)
     bodies, scores = group(maps[:JOINTS], tags)
     order = np.argsort(-scores, kind="stable")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from refbench.failure import Failure
 from refbench.networks.large.device import package
-from refbench.networks.large.forward import Floats, run_by_shape
+from refbench.networks.large.forward import Floats, MapRoute
 from refbench.networks.large.weights import Checkpoint, Paths
 from refbench.networks.network import Feature
 from refbench.pictures import Pixels
@@ -181,28 +181,17 @@ STAGES = (
 TO_COCO = (0, 15, 14, 17, 16, 5, 2, 6, 3, 7, 4, 11, 8, 12, 9, 13, 10)
 
 
-class OpenPoseBody:
+def openpose_body(paths: Paths, device: str = "cpu", dtype: str = "float32") -> MapRoute:
     """Gives people: `keypoints` as COCO has them, and `keypoints18` (n x 18 x 3) in OpenPose's order, neck included.
 
     Visibility is the height of the joint's peak, 0 where the body has no such joint. Nobody is an empty array.
     """
-
-    def __init__(self, paths: Paths, device: str = "cpu", dtype: str = "float32") -> None:
-        # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
-        checkpoint = Checkpoint.of("openpose_body", paths, device, dtype, batch=1)
-        # Conversions of this file differ in whether the part of the network stands before a layer's name.
-        state = {".".join(key.split(".")[-2:]): value for key, value in checkpoint.state().items()}
-        checkpoint.need(state, [f"{layer}.{part}" for layer in layers() for part in ("weight", "bias")])
-        self._place = checkpoint.place
-        self._network = OpenPoseNetwork(checkpoint.placed(state))
-
-    def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
-        prepared = [prepare_openpose(picture) for picture in pictures]
-        maps = run_by_shape(self._place, prepared, self._network)
-        return [
-            row if isinstance(row, Failure) else people(row, picture)
-            for row, picture in zip(maps, pictures, strict=True)
-        ]
+    # One at a time: rounding in a batch moves a peak across a threshold, and with it a whole person.
+    checkpoint = Checkpoint.of("openpose_body", paths, device, dtype, batch=1)
+    # Conversions of this file differ in whether the part of the network stands before a layer's name.
+    state = {".".join(key.split(".")[-2:]): value for key, value in checkpoint.state().items()}
+    checkpoint.need(state, [f"{layer}.{part}" for layer in layers() for part in ("weight", "bias")])
+    return MapRoute(checkpoint.place, prepare_openpose, OpenPoseNetwork(checkpoint.placed(state)), people)
 
 
 def layers() -> list[str]:

@@ -35,6 +35,7 @@ class MaskSettings:
     side: int = 32
     batch: int = 64
     least_iou: float = 0.8
+    """By the network's own estimate."""
     least_stability: float = 0.95
     """The least IoU of a mask between thresholds `offset` above and below zero."""
     offset: float = 1.0
