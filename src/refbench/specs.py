@@ -32,104 +32,75 @@ class Form:
     """Raises ValueError for anything else."""
 
 
-TEXT = Form("text", str)
+def _matching(
+    says: str, pattern: str, convert: Callable[[str], Any], fits: Callable[[Any], bool] = lambda value: True
+) -> Form:
+    """Texts of a pattern whose value fits."""
 
-
-def one_of(*values: str) -> Form:
-    """One of a few words."""
-
-    def read(text: str) -> str:
-        if text not in values:
+    def read(text: str) -> Any:
+        if not re.fullmatch(pattern, text) or not fits(value := convert(text)):
             raise ValueError(text)
-        return text
+        return value
 
-    return Form(_alternatives(values), read)
+    return Form(says, read)
+
+
+def one_of(*words: str) -> Form:
+    """One of a few words."""
+    return _matching(_alternatives(words), "|".join(map(re.escape, words)), str)
 
 
 def whole(least: int = 1, most: int = 10**9) -> Form:
     """A whole number."""
-
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
-            raise ValueError(text)
-        return int(text)
-
-    return Form(f"a whole number from {least}" + (f" to {most}" if most < 10**9 else ""), read)
-
-
-def number(least: float = 0.0, *, above: bool = False) -> Form:
-    """A decimal number from `least`, or above it."""
-
-    def read(text: str) -> float:
-        if not re.fullmatch(r"[0-9]+(\.[0-9]*)?|\.[0-9]+", text):
-            raise ValueError(text)
-        value = float(text)
-        if value < least or (above and value == least):
-            raise ValueError(text)
-        return value
-
-    return Form(f"a number {'above' if above else 'from'} {least:g}", read)
-
-
-_TRUTH = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
-
-
-def _truth(text: str) -> bool:
-    if text not in _TRUTH:
-        raise ValueError(text)
-    return _TRUTH[text]
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
-    if match is None:
-        raise ValueError(text)
-    return int(match[1]), int(match[2])
-
-
-def _dollars(text: str) -> tuple[float, ...]:
-    amounts = tuple(float(part) for part in text.split(","))
-    if len(amounts) > 2 or not all(0 <= amount < float("inf") for amount in amounts):
-        raise ValueError(text)
-    return amounts
-
-
-def _token_dollars(text: str) -> tuple[float, ...]:
-    amounts = _dollars(text)
-    if len(amounts) != 2:
-        raise ValueError(text)
-    return amounts
-
-
-def _picture_dollars(text: str) -> tuple[float, ...]:
-    return _dollars(text.replace(",", " "))  # two amounts are no price of a picture
-
-
-def _device(text: str) -> str:
-    if text not in ("auto", "cpu") and not re.fullmatch(r"cuda:[0-9]+", text):
-        raise ValueError(text)
-    return text
-
-
-def _random_or_number(text: str) -> int | None:
-    return None if text == "random" else int(whole(1, 64).read(text))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    says = f"a whole number from {least}" + (f" to {most}" if most < 10**9 else "")
+    return _matching(says, r"[0-9]{1,10}", int, lambda number: least <= number <= most)
 
 
 def size_or(*words: str) -> Form:
     """A word, or a size as WIDTHxHEIGHT. The text itself is kept."""
-
-    def read(text: str) -> str:
-        return text if text in words else "x".join(str(side) for side in _size(text))
-
-    return Form(_alternatives((*words, "WIDTHxHEIGHT")), read)
+    return _matching(_alternatives((*words, "WIDTHxHEIGHT")), "|".join([*map(re.escape, words), _SIZE]), str)
 
 
-def _alternatives(values: Sequence[str]) -> str:
-    return f"{', '.join(values[:-1])} or {values[-1]}" if len(values) > 1 else values[0]
+def _alternatives(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _amounts(text: str) -> tuple[float, ...]:
+    return tuple(float(part) for part in text.split(","))
+
+
+def _sound(amounts: Sequence[float]) -> bool:
+    return all(0 <= amount < float("inf") for amount in amounts)
+
+
+_SIZE = r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}"
+_NUMBER = r"[0-9]+(\.[0-9]*)?|\.[0-9]+"
+_TRUTH = {"yes": True, "no": False, "true": True, "false": False, "1": True, "0": False}
+_PICTURE_PRICE = "dollars for one picture, for example 0.04"
+_TOKEN_PRICE = "for a million input and output tokens, for example"
+
+TEXT = Form("text", str)
+_FORMS = {
+    "text": TEXT,
+    "yes or no": _matching("yes or no", "|".join(_TRUTH), _TRUTH.get),
+    "size": _matching(
+        "width x height, for example 1024x768", _SIZE, lambda text: tuple(int(side) for side in text.split("x"))
+    ),
+    "names": Form(
+        "names with commas between them", lambda text: tuple(n.strip() for n in text.split(",") if n.strip())
+    ),
+    "device": _matching("auto, cpu or cuda:0", r"auto|cpu|cuda:[0-9]+", str),
+    "number": _matching("a number from 0", _NUMBER, float),
+    "number above 0": _matching("a number above 0", _NUMBER, float, lambda number: number > 0),
+    "random or a number": _matching(
+        "random or a whole number from 1 to 64",
+        r"random|[1-9]|[1-5][0-9]|6[0-4]",
+        lambda text: None if text == "random" else int(text),
+    ),
+    "picture price": _matching(_PICTURE_PRICE, r"[^,]+", _amounts, _sound),
+    "token price": _matching(f"dollars {_TOKEN_PRICE} 0.4,1.6", r"[^,]+,[^,]+", _amounts, _sound),
+    "price": _matching(f"{_PICTURE_PRICE}, or {_TOKEN_PRICE} 5,40", r"[^,]+(,[^,]+)?", _amounts, _sound),
+}
 
 
 @dataclass(frozen=True)
@@ -139,9 +110,9 @@ class Option:
     name: str
     help: str
     form: Form = TEXT
+    needed: bool = False
     default: str | None = None
     """What holds without it, as it would be written."""
-    needed: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,23 +197,6 @@ MODEL_PLUG_INS, JUDGE_PLUG_INS = "refbench.models", "refbench.judges"
 RENAMED = {"usd_a_picture": "price", "open": "open_weights"}
 """Options that had another name before they were the same for image models and judges."""
 
-_FORMS = {
-    "text": TEXT,
-    "yes or no": Form("yes or no", _truth),
-    "size": Form("width x height, for example 1024x768", _size),
-    "names": Form("names with commas between them", _names),
-    "device": Form("auto, cpu or cuda:0", _device),
-    "number": number(),
-    "number above 0": number(above=True),
-    "random or a number": Form("random or a whole number from 1 to 64", _random_or_number),
-    "picture price": Form("dollars for one picture, for example 0.04", _picture_dollars),
-    "token price": Form("dollars for a million input and output tokens, for example 0.4,1.6", _token_dollars),
-    "price": Form(
-        "dollars for one picture, for example 0.04, or for a million input and output tokens, for example 5,40",
-        _dollars,
-    ),
-}
-
 
 def _declared() -> Iterator[dict[str, Kind]]:
     """Models, wrappers and judges as `specs.toml` declares them."""
@@ -260,7 +214,7 @@ def _option(name: str, table: Mapping[str, Any]) -> Option:
     forms: dict[str, Callable[..., Form]] = {"choices": one_of, "whole": whole, "sizes": size_or}
     written = next((make(*table[key]) for key, make in forms.items() if key in table), None)
     form = written or _FORMS[table.get("form", "text")]
-    return Option(name, table["help"], form, table.get("default"), table.get("needed", False))
+    return Option(name, table["help"], form, table.get("needed", False), table.get("default"))
 
 
 MODELS, WRAPPERS, JUDGES = _declared()
@@ -456,9 +410,9 @@ def nearest(name: str, known: Iterable[str], more: str = "") -> str:
     return f"did you mean {near[0]}{more}?" if near else f"there are {', '.join(names) or 'none'}"
 
 
-def kinds(shipped: Mapping[str, Kind], plug_ins: str) -> dict[str, Kind]:
+def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:
     """The kinds that are shipped, and those that installed packages add under an entry point group."""
-    return {**shipped, **{point.name: _plug_in_kind(point) for point in entry_points(group=plug_ins)}}
+    return {**shipped, **{point.name: _plug_in_kind(point) for point in entry_points(group=group)}}
 
 
 def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable[[F], F]:
@@ -471,9 +425,32 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
     return declared
 
 
+def plug_in(kind: str, group: str) -> Callable[[Spec], Any] | None:
+    """What an installed package makes models or judges of a kind with; None where no package names the kind."""
+    for point in entry_points(group=group):
+        if point.name == kind:
+            return _loaded(point)
+    return None
+
+
+def plug_ins(group: str) -> list[str]:
+    return sorted(point.name for point in entry_points(group=group))
+
+
+def _loaded(point: EntryPoint) -> Callable[[Spec], Any]:
+    try:
+        make: Callable[[Spec], Any] = point.load()
+    except Exception as error:
+        raise RefBenchError(f"{point.name}: the plug-in {point.value} cannot be loaded: {error}") from error
+    return make
+
+
 def _plug_in_kind(point: EntryPoint) -> Kind:
     """The kind of a plug-in: what it declares, and the first line of its docstring."""
-    make = point.load()
+    try:
+        make = _loaded(point)
+    except RefBenchError as error:
+        return Kind(point.name, str(error), "WHAT")
     declared: Kind = getattr(make, "__refbench_kind__", Kind("", "", "WHAT", others="to the plug-in"))
     help_text = (inspect.getdoc(make) or "").partition("\n")[0]
     return replace(declared, name=point.name, help=help_text or f"from {point.value}")

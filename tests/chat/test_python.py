@@ -161,7 +161,6 @@ def test_an_installed_package_adds_a_kind_of_judge(monkeypatch: pytest.MonkeyPat
     point = EntryPoint("oracle", "chat_plug_in:make", JUDGE_PLUG_INS)
     monkeypatch.setattr(EntryPoint, "load", lambda self: _oracle)
     found = lambda group: [point] if group == JUDGE_PLUG_INS else []  # noqa: E731
-    monkeypatch.setattr("refbench.chat.build.entry_points", found)
     monkeypatch.setattr("refbench.specs.entry_points", found)
     vlm = make_vlm(Spec.parse("oracle:delphi", "--judge"), Transport())
     assert ask(vlm).reply == "delphi says yes"
@@ -171,8 +170,16 @@ def test_an_installed_package_adds_a_kind_of_judge(monkeypatch: pytest.MonkeyPat
         "Asks an oracle.",
         ["doubt"],
     )
+
+    def broken(self: EntryPoint) -> None:
+        raise ImportError("no crystal ball")
+
     with pytest.raises(RefBenchError, match=r"did you mean oracle:delphi\?"):
         make_vlm(Spec.parse("oracles:delphi", "--judge"), Transport())
+    monkeypatch.setattr(EntryPoint, "load", broken)
+    with pytest.raises(RefBenchError, match="oracle: the plug-in chat_plug_in:make cannot be loaded: no crystal ball"):
+        make_vlm(Spec.parse("oracle:delphi", "--judge"), Transport())
+    assert "cannot be loaded" in kinds(JUDGES, JUDGE_PLUG_INS)["oracle"].help
 
 
 @declares(Option("doubt", "how much", whole()), what="PLACE")

@@ -278,10 +278,13 @@ def test_options_of_a_run_are_grouped_and_a_benchmarks_own_are_in_its_help(run_c
     code, out, _ = run_cli("run", "--help")
     assert code == 0
     assert all(f"─ {group} ─" in out for group in ("What to run", "Judge", "Limits", "Where", "Output"))
+    assert "Name of a benchmark" in out
+    assert "[default: None]" not in out
+    assert "Exit codes:" in out
     assert "--questions" not in out
     assert "--questions" in run_cli("run", "creval", "--help")[1]
     assert "--show-instruction" in run_cli("run", "--out", "x", "creval", "-h")[1]
-    assert "--questions" not in run_cli("run", "ideabench", "--help")[1]
+    assert "--questions" not in run_cli("run", "--out", "creval", "ideabench", "--help")[1]
     assert run_cli("run", "multibanana", "--questions", "one")[0] == 2
 
 

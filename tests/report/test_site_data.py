@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 import pytest
 
+from oracle.kits import kits
 from refbench.benchmarks import benchmark, names
 from refbench.case import Picture
 from refbench.engine import evaluate
@@ -22,13 +23,15 @@ from refbench.engine.options import RunOptions
 from refbench.failure import KINDS
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
-from refbench.report.site.boards import open_boards
+from refbench.report.site.boards import _within, open_boards
 from refbench.report.site.contract import CASES_SIZE
-from refbench.report.site.overview import FAILURE_KINDS
+from refbench.report.site.overview import failure_kinds
 from refbench.report.site.pages import Pages, script, write_site
 from refbench.report.site.pictures import PictureStore, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
+from refbench.stats import WeightedMeans
+from refbench.tables.columns import Columns
 from refbench.tables.scoring import rescore, score_run
 from support import ideabench
 from support.five_criteria import FIVE
@@ -358,7 +361,7 @@ def test_a_written_site_is_whole_small_at_first_sight_and_can_be_written_again(w
         {"board": "b0", "case": "case3", "star": True, "tags": [], "comment": NASTY}
     ]
     head = read(tmp_path / "site/data/site.js")
-    assert head["live"] is False and set(head["failure_kinds"]) == set(KINDS) == set(FAILURE_KINDS)
+    assert head["live"] is False and set(head["failure_kinds"]) == set(KINDS) == set(failure_kinds())
     first = [path for path in (tmp_path / "site").iterdir() if path.is_file()] + [
         tmp_path / "site/data" / n for n in ("site.js", "annotations.js", "b0/board.js")
     ]
@@ -537,3 +540,23 @@ def test_unknown_chunks_are_not_there(pages: Pages) -> None:
     ):
         with pytest.raises(KeyError):
             pages.chunk(name)
+
+
+@pytest.mark.parametrize("name", ["creval", "icebench", "ideabench", "multibanana", "multiref"])
+def test_a_row_by_references_is_the_tables_own_mean_over_these_cases_alone(name: str) -> None:
+    """Also where a benchmark averages over groups in more than one way: no mean looks beyond the cases."""
+    cases = kits()[name].pool()
+    kept = np.arange(len(cases)) % 3 > 0
+    rng = np.random.default_rng(5)
+    for protocol in benchmark(name).scoring.protocols.values():
+        aggregate = protocol.aggregate
+        metrics = {part for measure in aggregate.measures for part in measure.parts}
+        values = {metric: rng.random((1, len(cases))) for metric in sorted(metrics)}
+        filled = aggregate.filled(Columns.of_values([("m", None)], values))
+        (overall,) = aggregate.overall(cases)
+        weights = np.ones((1, len(cases)))
+        narrow = aggregate.summarise(WeightedMeans(filled, weights), _within(overall, kept, "n_refs", {"n_refs": "1"}))
+        weighed = aggregate.summarise(WeightedMeans(filled, weights * kept), overall)
+        assert narrow.keys() == weighed.keys()
+        for measure, value in narrow.items():
+            assert value == pytest.approx(weighed[measure], nan_ok=True), measure

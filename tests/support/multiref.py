@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.benchmarks.kit.dataset import Dataset
 from refbench.pictures import encode
 
 SIZE = (48, 64)
@@ -207,3 +208,9 @@ def _changed(entry: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def _write(path: Path, pixels: NDArray[np.uint8]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(pixels, "jpeg" if path.suffix == ".jpg" else "png"))
+
+
+def truth_outputs(dataset: Dataset) -> list[tuple[str, Path]]:
+    """Case and file of every golden or original picture that is there."""
+    found = [(case.id, dataset.path(picture)) for case in dataset.cases for picture in case.targets[:1]]
+    return [(case, path) for case, path in found if path.is_file()]

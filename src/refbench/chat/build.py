@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from refbench.calls import Transport
@@ -11,7 +10,7 @@ from refbench.chat.http import HttpVLM
 from refbench.chat.provider import Provider
 from refbench.chat.vlm import VLM
 from refbench.record import RefBenchError
-from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest
+from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest, plug_in, plug_ins
 
 _PROVIDERS = ("openai", "gemini", "anthropic")
 
@@ -33,9 +32,9 @@ def make_vlm(spec: Spec, transport: Transport) -> VLM:
         from refbench.chat.replay import ReplayVLM, read_replies
 
         return ReplayVLM(spec, read_replies(Path(spec.what)))
-    added = {point.name: point for point in entry_points(group=JUDGE_PLUG_INS)}
-    if spec.kind in added:
-        vlm: VLM = added[spec.kind].load()(spec)
+    make = plug_in(spec.kind, JUDGE_PLUG_INS)
+    if make is not None:
+        vlm: VLM = make(spec)
         return vlm
-    hint = nearest(spec.kind, [*JUDGES, *sorted(added)], f":{spec.what}")
+    hint = nearest(spec.kind, [*JUDGES, *plug_ins(JUDGE_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"no judge is of the kind {spec.kind!r}: {hint}")

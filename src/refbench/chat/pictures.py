@@ -82,6 +82,17 @@ class _Recent:
 _recent = _Recent(96 << 20)
 
 
+def store_in(folder: Path) -> Callable[[bytes, str], Path]:
+    """How `prepare` keeps re-encoded pictures: as numbered files of a folder."""
+
+    def store(data: bytes, extension: str) -> Path:
+        path = folder / f"sent-{len(list(folder.iterdir()))}.{extension}"
+        path.write_bytes(data)
+        return path
+
+    return store
+
+
 def prepare(
     path: Path, policy: PicturePolicy, store: Callable[[bytes, str], Path], data: bytes | None = None
 ) -> SentPicture | Failure:

@@ -22,7 +22,7 @@ app = App(
 
 COMMANDS = {
     "demo": "See the whole flow: a real leaderboard, a gap that is none, a run of your own, its pages",
-    "list": "List what there is: benchmarks, metrics, networks, extractors, judges, rubrics, kinds of failure",
+    "list": "List what is available: benchmarks, metrics, networks, extractors, judges, rubrics, kinds of failure",
     "check": "Count what is in a dataset and list what is wrong with it",
     "describe": "Describe a dataset: prompts, pictures, categories, questions",
     "cases": "Write the cases as JSON lines, for your own inference loop",

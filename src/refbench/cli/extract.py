@@ -32,7 +32,7 @@ def extract_command(
 ) -> int:
     """Make references from pictures: edges, sketches, masks, boxes, poses, captions.
 
-    What cannot be extracted (no person, no object) is said and writes no file. Exit code 1 when there was any.
+    Reports what cannot be extracted (no person, no object) and writes no file for it; the exit code is then 1.
     """
     from refbench.extractors import EXTRACTORS
 

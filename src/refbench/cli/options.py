@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refbench.benchmarks.kit.definition import Setting
     from refbench.engine.options import Flag
 
-Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table")]
+Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table", show_default=False)]
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
 Subset = Annotated[str | None, Parameter(help="Only the cases of a named subset, for example paper874")]
 ProtocolName = Annotated[Literal["paper", "corrected", "both"], Parameter(help="Which numbers to give")]
@@ -72,7 +72,9 @@ def with_run_options(
             if not names or name in names
             for default in [(defaults or {}).get(name, RunOptions.model_fields[name].default)]
         ]
-        command.__signature__ = inspect.Signature([*options, *settings, *own])  # type: ignore[attr-defined]
+        signature = inspect.Signature([*options, *settings, *own])
+        command.__signature__ = signature  # type: ignore[attr-defined]
+        command.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
         return command
 
     return add
@@ -86,7 +88,7 @@ def _parameter(name: str, flag: Flag, declared: Any, default: Any) -> inspect.Pa
     elif not isinstance(default, str | int | float):
         default, read = None, read | None  # nothing worth showing
     shown = Parameter(
-        name=flag.name or None, help=flag.help, group=_GROUPS[flag.group], show_default=default is not False
+        name=flag.name or None, help=flag.help, group=_GROUPS[flag.group], show_default=None if default else False
     )
     return inspect.Parameter(name, kind, default=default, annotation=Annotated[read, shown])
 
@@ -98,7 +100,7 @@ def setting_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
         switch = setting.choices == ("no", "yes")
         read: Any = bool if switch else str if setting.folder else Literal[*setting.choices]
         words = f"{setting.help}: {setting.values}" if setting.folder else setting.help
-        shown = Parameter(help=words, group=_GROUPS["Settings"], show_default=not switch)
+        shown = Parameter(help=words, group=_GROUPS["Settings"], show_default=False if switch else None)
         options.append(
             inspect.Parameter(
                 setting.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,9 +37,12 @@ run_command = App(name="run", help_flags=(), version_flags=())
 
 @run_command.default
 def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
+    from refbench.cli.app import app as refbench
+
     settings = _settings_of(words)
     app = App(
         name="refbench run",
+        help_epilogue=refbench.help_epilogue,
         version_flags=(),
         default_parameter=Parameter(negative=()),
         suppress_keyboard_interrupt=False,  # else it ends without a word
@@ -53,7 +57,10 @@ def _command(settings: Sequence[Setting]) -> Command:
         benchmark: str,
         *,
         no_wait: Annotated[
-            bool, Parameter(help="With --batch: do not wait for the results; run it again later", group=JUDGE)
+            bool,
+            Parameter(
+                help="With --batch: do not wait for the results; run it again later", group=JUDGE, show_default=False
+            ),
         ] = False,
         max_side: Annotated[
             int | None, Parameter(help="Shrink pictures to this many pixels before sending; recorded", group=JUDGE)
@@ -66,8 +73,8 @@ def _command(settings: Sequence[Setting]) -> Command:
     ) -> int:
         """Judge and measure models' outputs on a benchmark, resumably, and print the table.
 
-        Stop it as you like; the same command goes on where it was. What was paid for is not paid for again. The
-        settings of a benchmark are options of its own: refbench run creval --help.
+        Stop it whenever you like: the same command resumes the run, and nothing is paid for twice. A benchmark's
+        settings are options of its own, shown by refbench run creval --help.
         """
         from refbench.cli.printing import write_result
         from refbench.engine.evaluation import evaluate_async
@@ -101,12 +108,14 @@ def run_options(benchmark: str, given: dict[str, Any]) -> RunOptions:
 
 
 def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
-    """The settings of the benchmark that is named among the words, as far as that can be told by now."""
+    """The settings of the benchmark that the words name; none when they name no benchmark that can be loaded."""
     from refbench.benchmarks import benchmark
     from refbench.benchmarks.registry import names
     from refbench.engine.options import read_experiment
 
-    for word in words:
+    # What follows an option may be its value (--out creval), unless nothing else names a benchmark (--batch creval).
+    after_options = [word for before, word in pairwise(("", *words)) if before.startswith("-")]
+    for word in (*(word for word in words if word not in after_options), *after_options):
         try:
             if word.endswith(".toml"):
                 word = read_experiment(Path(word)).get("benchmark", "")
@@ -118,7 +127,7 @@ def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
 
 
 def exit_code(evaluation: Evaluation, allow_failures: float) -> int:
-    """What a run ends with, said in words where it is not 0."""
+    """The exit code of a run, explained on standard error where it is not 0."""
     from refbench.cli.printing import explain, failure_code
 
     result, waiting = evaluation.result, evaluation.result.waiting()

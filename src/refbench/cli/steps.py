@@ -52,20 +52,16 @@ def steps_command(
         )
     if asked < len(cases) and not json:
         print(f"{asked} of {len(cases)} cases: {run} has not asked its agents for more yet.")
-    evaluation = asyncio.run(
-        evaluate_async(
-            RunOptions(
-                benchmark=there.info.benchmark,
-                models=specs,
-                judges=judge or (),
-                out=out,
-                data=data,
-                subset=there.info.subset,
-                limit=asked if asked < len(cases) else None,
-            ),
-            show=not json,
-        )
+    options = RunOptions(
+        benchmark=there.info.benchmark,
+        models=specs,
+        judges=judge or (),
+        out=out,
+        data=data,
+        subset=there.info.subset,
+        limit=asked if asked < len(cases) else None,
     )
+    evaluation = asyncio.run(evaluate_async(options, show=not json))
     write_result(evaluation.result, "json" if json else "terminal")
     by_agent = {agent: list(those) for agent, those in names.items()}
     plot = step_plot(rows_by_step(evaluation.result, by_agent), evaluation.result.measured_by())

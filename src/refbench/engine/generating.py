@@ -28,7 +28,7 @@ _FOUND = {"kind": "pictures that were there"}
 
 @dataclass
 class GeneratingRun:
-    """Makes what is not there yet, at most `concurrency` pictures of a model at a time."""
+    """Makes the pictures that are missing, at most `concurrency` of a model at a time."""
 
     run: Run
     dataset: Dataset
@@ -45,7 +45,7 @@ class GeneratingRun:
     _who: dict[str, str] = field(default_factory=dict)
 
     def open(self, models: Iterable[AnyModel]) -> None:
-        """Look at what earlier runs have made, and refuse to mix it with pictures of other settings."""
+        """Read what earlier commands have made, and refuse to mix it with pictures of other settings."""
         self._known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
         before = self.run.notes(_NOTE)
         for model in models:
@@ -58,7 +58,7 @@ class GeneratingRun:
             self._who[model.name] = now
 
     def note(self) -> None:
-        """Write down who paints, once it is sure that they will."""
+        """Record who paints, once nothing can be refused any more."""
         for name, now in self._who.items():
             self.recorder.writer.note(_NOTE + name, now)
 

@@ -58,7 +58,7 @@ class Planned:
 
 @dataclass
 class JudgingRun:
-    """Everything that judging needs, together. `stopped` says why it ended early, "" if it did not."""
+    """The judging of one run. `stopped` says why it ended early, "" if it did not."""
 
     setup: Setup
     run: Run
@@ -114,8 +114,8 @@ class JudgingRun:
             raise first_error(errors) from None
 
     async def rehearse(self) -> None:
-        """See on a few outputs, one for each judge and part, that what is asked now is what is on record: prompts,
-        parameters and models that changed are refused here, before anything is paid for."""
+        """Check on a few outputs, one for each judge and part, that what is asked now is what is on record. Refuses
+        prompts, parameters and models that changed, before anything is paid for."""
         names = {judge.name for judge in self.setup.judges}
         for case, model, seed in self.on_record.examples(self.setup.dataset, self.setup.models, names):
             for item, output, _ in await self._asked(case, model, seed):

@@ -49,7 +49,7 @@ class _Planned:
 
 @dataclass
 class MeasuringRun:
-    """Everything that measuring needs, together. `left_out` says which parts cannot be measured here, and why."""
+    """The measuring of one run. `left_out` says which parts cannot be measured here, and why."""
 
     setup: Setup
     pictures: RunPictures
@@ -137,8 +137,8 @@ class MeasuringRun:
         return rows
 
     async def rehearse(self) -> None:
-        """See on a few outputs, one for each part, that what is measured now is what is on record: refused, before
-        anything is paid for, where it is not."""
+        """Check on a few outputs, one for each part, that what is measured now is what is on record. Refuses what
+        changed, before anything is paid for."""
         for case, model, seed in self.on_record.examples(self.setup.dataset, self.setup.models, [""]):
             for purpose, measured, metric, pictures in await self._measurable(case, model, seed):
                 self.on_record.check_measured(purpose, self._request(purpose, measured, metric, pictures))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from refbench.failure import KINDS
 from refbench.record import Record, RefBenchError
@@ -85,13 +85,13 @@ def _settings(value: Any) -> Any:
     }
 
 
+Texts = list[str]
+"""What the command line reads where an option may be given several times."""
 Strings: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 
 
 class RunOptions(Record):
     """What to run, by whom it is judged, how far, where, and how it is tabled."""
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     benchmark: Annotated[
         str,
@@ -102,20 +102,15 @@ class RunOptions(Record):
         ),
     ]
     models: Annotated[
-        Any,
-        PlainValidator(lambda value: value),
-        Flag(
-            WHAT, "[NAME=]KIND:WHAT: folder:DIR, python:, command:, openai:, ...; refbench list models",
-            "--model", list[str],
-        ),
-    ] = ()  # fmt: skip
+        Any, Flag(WHAT, "[NAME=]KIND:WHAT: folder:DIR, python:, openai:, ...; refbench list models", "--model", Texts)
+    ] = ()
     out: Annotated[Path | None, Flag(WHAT, "Run directory; the same command resumes it")] = None
     data: Annotated[Path | None, Flag(WHAT, "Directory of the official data; default $REFBENCH_DATA/NAME")] = None
     subset: Annotated[str | None, Flag(WHAT, "Only the cases of a named subset, for example paper874")] = None
     metrics: Annotated[
         tuple[str, ...],
         BeforeValidator(_names),
-        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", "", list[str]),
+        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", typed=Texts),
     ] = ()
     seeds: Annotated[int, Field(ge=1), Flag(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
     replace: Annotated[
@@ -123,13 +118,8 @@ class RunOptions(Record):
     ] = False
 
     judges: Annotated[
-        Any,
-        PlainValidator(lambda value: value),
-        Flag(
-            JUDGE, "[NAME=]openai:MODEL, gemini:MODEL, anthropic:MODEL; several times for a panel",
-            "--judge", list[str],
-        ),
-    ] = ()  # fmt: skip
+        Any, Flag(JUDGE, "[NAME=]KIND:MODEL, several times for a panel; refbench list judges", "--judge", Texts)
+    ] = ()
     repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
     rubric: Annotated[
         str | None, Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
@@ -137,7 +127,7 @@ class RunOptions(Record):
     settings: Annotated[
         Mapping[str, str],
         BeforeValidator(_settings),
-        Flag(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", list[str]),
+        Flag(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", Texts),
     ] = {}
     repair: bool = True
     """Ask once more, quoting the reply, where a reply could not be read."""
@@ -149,7 +139,7 @@ class RunOptions(Record):
     shard: Annotated[
         Shard | None,
         BeforeValidator(_shard),
-        Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", "", str),
+        Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", typed=str),
     ] = None
     budget: Annotated[
         str | None, AfterValidator(_budget), Flag(LIMITS, "Most that the run may cost, for example 5usd")
@@ -157,7 +147,7 @@ class RunOptions(Record):
     retry: Annotated[
         Strings,
         AfterValidator(_kinds),
-        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", "", list[str]),
+        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", typed=Texts),
     ] = ()
     concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
     generate_concurrency: Annotated[int, Flag(LIMITS, "Most pictures of a model in the making")] = 8

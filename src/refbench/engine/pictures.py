@@ -28,9 +28,9 @@ _Place = tuple[str, str, int]
 
 @dataclass
 class RunPictures:
-    """Judging and measuring both take their pictures from here, at the same time.
+    """Every picture that judging and measuring look at, shared by both while they run at the same time.
 
-    Outputs are shown from the run's own copy: a folder that is written while the run goes on changes nothing.
+    Outputs are shown from the run's own copy, so that a folder which changes during the run changes nothing.
     """
 
     run: Run

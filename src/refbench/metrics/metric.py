@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +56,11 @@ def both(network: str, view: str = "whole") -> dict[str, Of]:
     return {"output": Of(network, view), "reference": Of(network, view)}
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One argument of a metric: pictures by their role, a text, a box, or a network to call."""
 
     name: str
     kind: Kind
-    """What the function is given: decoded by its protocol, computed by a network, or as the case has it."""
     optional: bool = False
     of: Of | None = None
 

@@ -33,7 +33,7 @@ class SetValue(Record):
     """A distance of two sets, with all that a reader must know of it."""
 
     name: str
-    """`FID`, `KID`, or the distance and the network whose features it is of."""
+    """`FID`, `KID`, or the distance with the network whose features it is of."""
     value: float
     n_output: int
     n_reference: int

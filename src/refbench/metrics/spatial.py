@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -148,15 +149,17 @@ def _matched_iou(regions: Labels, reference: Pixels) -> Value:
 @_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="paper")
 def detected_bbox_iou_paper(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and what MultiRef-Bench takes for the reference's box."""
-    detected = surest_box(output, detector)
-    return detected if isinstance(detected, Failure) else bbox_iou_paper(output, reference, box, output_box=detected)
+    return _iou_of(surest_box(output, detector), partial(bbox_iou_paper, output, reference, box))
 
 
 @_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="corrected")
 def detected_bbox_iou(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and the reference's box, at the output's size."""
-    detected = surest_box(output, detector)
-    return detected if isinstance(detected, Failure) else bbox_iou(output, reference, box, output_box=detected)
+    return _iou_of(surest_box(output, detector), partial(bbox_iou, output, reference, box))
+
+
+def _iou_of(detected: Box | Failure, iou: Callable[[Box], Value]) -> Value:
+    return detected if isinstance(detected, Failure) else iou(detected)
 
 
 def surest_box(picture: Pixels, detector: Network) -> Box | Failure:
@@ -230,8 +233,7 @@ def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
     """IoU of the first box that the caption names in the output and what MultiRef-Bench takes for the reference's."""
-    detected = first_box(output, grounder, caption)
-    return detected if isinstance(detected, Failure) else bbox_iou_paper(output, reference, box, output_box=detected)
+    return _iou_of(first_box(output, grounder, caption), partial(bbox_iou_paper, output, reference, box))
 
 
 @_iou("bbox_iou", of=_GROUNDED, protocol="corrected")
@@ -239,8 +241,7 @@ def grounded_bbox_iou(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
     """IoU of the first box that the caption names in the output and the reference's box, at the output's size."""
-    detected = first_box(output, grounder, caption)
-    return detected if isinstance(detected, Failure) else bbox_iou(output, reference, box, output_box=detected)
+    return _iou_of(first_box(output, grounder, caption), partial(bbox_iou, output, reference, box))
 
 
 _MASKED = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}

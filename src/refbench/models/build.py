@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +13,7 @@ from refbench.case import AnyCase, Picture
 from refbench.chat.vlm import VLM
 from refbench.models import AnyModel, GivenOutputs, ImageModel
 from refbench.record import RefBenchError
-from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, nearest
+from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, nearest, plug_in, plug_ins
 
 Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
@@ -95,11 +94,11 @@ def _unwrapped(spec: Spec, setup: ModelSetup) -> ImageModel:
     if spec.kind in _MAKERS:
         model = _made(spec.kind, spec, transport=setup.transport, folder=setup.folder)
         return model
-    added = {point.name: point for point in entry_points(group=MODEL_PLUG_INS)}
-    if spec.kind in added:
-        model = added[spec.kind].load()(spec)
+    make = plug_in(spec.kind, MODEL_PLUG_INS)
+    if make is not None:
+        model = make(spec)
         return model
-    hint = nearest(spec.kind, [*MODELS, "https", *sorted(added)], f":{spec.what}")
+    hint = nearest(spec.kind, [*MODELS, "https", *plug_ins(MODEL_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
 
 

@@ -46,7 +46,7 @@ def print_agreement(found: Agreement, *, out: Console | None = None) -> None:
         for figures in parts:
             there = [name for name in figures if any(name in row.figures for row in rows)]
             if there:
-                out.print(_grid(rows, there, f"\n{_TITLES[kind]}"))
+                out.print(_figures(rows, there, _TITLES[kind]))
     if shown:
         _print_words(found, shown, out)
     _print_hidden([row for row in found.rows if row.n < _FEWEST], out)
@@ -57,13 +57,20 @@ def print_agreement(found: Agreement, *, out: Console | None = None) -> None:
         out.print(Text(f"Note: {note}."))
 
 
-def _grid(rows: Sequence[AgreementRow], figures: Sequence[str], title: str) -> Grid:
+def _grid(title: str, names: Sequence[str], numbers: Sequence[str], max_width: int | None = None) -> Grid:
+    """An empty table: columns of names, which fold, and of numbers."""
+    grid = Grid(title=f"\n{title}", title_justify="left", box=None, pad_edge=False)
+    for name in names:
+        grid.add_column(name, overflow="fold", max_width=max_width)
+    for name in numbers:
+        grid.add_column(Text(name), justify="right")
+    return grid
+
+
+def _figures(rows: Sequence[AgreementRow], figures: Sequence[str], title: str) -> Grid:
     grouped = any(row.group for row in rows)
-    grid = Grid(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 1))
-    for name in ("level", "raters", "metric", *(["group"] if grouped else [])):
-        grid.add_column(name, overflow="fold", max_width=28)
-    for name in ("n", *figures):
-        grid.add_column(name, justify="right")
+    names = ("level", "raters", "metric", *(["group"] if grouped else []))
+    grid = _grid(title, names, ("n", *figures), max_width=28)
     before: list[str] = []
     pairs = list(dict.fromkeys((row.first, row.second) for row in rows))
     for row in sorted(rows, key=lambda row: (LEVELS.index(row.level), pairs.index((row.first, row.second)))):
@@ -97,15 +104,14 @@ def _short(value: float) -> str:
 def _print_words(found: Agreement, rows: Sequence[AgreementRow], out: Console) -> None:
     bins = list(dict.fromkeys(row.bins for row in rows if row.bins))
     figures = {name for row in rows for name in row.figures}
-    said = [f"interval under each figure: {found.forms['interval']}"]
-    said += [f"kappa: Cohen's, {'; '.join(bins)}"] if bins else []
-    said += [f"{name}: {found.forms[name]}" for name in ("qwk", "alpha", "icc", "mse") if name in figures]
+    lines = [f"interval under each figure: {found.forms['interval']}"]
+    lines += [f"kappa: Cohen's, {'; '.join(bins)}"] if bins else []
+    lines += [f"{name}: {found.forms[name]}" for name in ("qwk", "alpha", "icc", "mse") if name in figures]
     if {row.kind for row in rows} & set(_DETAIL):
-        said.append("pairs and single people at the other levels: --json or --csv")
-    for line in said:
-        out.print(Text(line), style="dim")
+        lines.append("pairs and single people at the other levels: --json or --csv")
     if not found.forms["interval"].startswith("none") and any(f.ci95 is None for r in rows for f in r.figures.values()):
-        out.print(Text("a figure without one: the draws do not vary, or do not surround it"), style="dim")
+        lines.append("a figure without one: the draws do not vary, or do not surround it")
+    _print_dim(lines, out)
     for remark in dict.fromkeys(row.remark for row in rows if row.remark):
         out.print(Text(f"Note: {remark}."))
     reasons: dict[str, dict[str, None]] = {}
@@ -113,8 +119,12 @@ def _print_words(found: Agreement, rows: Sequence[AgreementRow], out: Console) -
         for name, reason in row.missing.items():
             if row.kind != "humans" or name in ("alpha", "icc"):
                 reasons.setdefault(reason, {})[name] = None
-    for reason, names in reasons.items():
-        out.print(Text(f"- in {', '.join(names)}: {reason}"), style="dim")
+    _print_dim([f"- in {', '.join(names)}: {reason}" for reason, names in reasons.items()], out)
+
+
+def _print_dim(lines: Sequence[str], out: Console) -> None:
+    for line in lines:
+        out.print(Text(line), style="dim")
 
 
 def _print_hidden(rows: Sequence[AgreementRow], out: Console) -> None:
@@ -122,29 +132,24 @@ def _print_hidden(rows: Sequence[AgreementRow], out: Console) -> None:
         most = max(row.n for row in rows if row.level == level)
         what = {"system": "model", "task": "task", "item": "item"}[level] + ("s" if most > 1 else "")
         pairs = list(dict.fromkeys(f"{row.first} ~ {row.second}" for row in rows if row.level == level))
-        more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
-        out.print(
-            Text(f"Not shown at {level} level: {pairs[0]}{more}, with at most {most} {what} in common; it takes three.")
-        )
+        named = f"{pairs[0]} and {len(pairs) - 1} more" if len(pairs) > 1 else pairs[0]
+        out.print(Text(f"Not shown at {level} level: {named}, with at most {most} {what} in common; it takes three."))
 
 
 def _print_failures(rows: Sequence[FailureRate], out: Console) -> None:
     if not rows:
         return
     models = list(dict.fromkeys(row.model for row in rows))
-    grid = Grid(
-        title="\nAnswers that a rater did not give, in per cent", title_justify="left", box=None, pad_edge=False
-    )
-    grid.add_column("rater", overflow="fold")
-    for model in models:
-        grid.add_column(Text(model), justify="right", overflow="fold")
+    grid = _grid("Answers that a rater did not give, in per cent", ["rater"], models)
+    for column in grid.columns:
+        column.overflow = "fold"
     for judge in dict.fromkeys(row.judge for row in rows):
         mine = {row.model: row for row in rows if row.judge == judge}
         grid.add_row(Text(judge), *(_rate(mine.get(model)) for model in models))
     out.print(grid)
     undecided = sum(row.open for row in rows if row.model != "Total")
     if undecided:
-        out.print(Text(f"{undecided} questions are open: not asked yet, or the endpoint was not reached."), style="dim")
+        _print_dim([f"{undecided} questions are open: not asked yet, or the endpoint was not reached."], out)
 
 
 def _rate(row: FailureRate | None) -> str:
@@ -154,15 +159,11 @@ def _rate(row: FailureRate | None) -> str:
 def _print_steadiness(found: Agreement, out: Console) -> None:
     if not found.steadiness:
         return
-    grid = Grid(title="\nOver repeats of the same items", title_justify="left", box=None, pad_edge=False)
-    for name in ("rater", "model", "metric", "group"):
-        grid.add_column(name, overflow="fold")
-    for name in ("repeats", "items", "mean", "standard error"):
-        grid.add_column(name, justify="right")
+    names, numbers = ("rater", "model", "metric", "group"), ("repeats", "items", "mean", "standard error")
+    grid = _grid("Over repeats of the same items", names, numbers)
     for row in found.steadiness:
         left = (Text(text) for text in (row.rater, row.model, row.metric, row.group or "all"))
-        right = (str(row.repeats), str(row.n_items), _number(row.mean, 3), f"{row.standard_error:.4f}")
-        grid.add_row(*left, *right)
+        grid.add_row(*left, str(row.repeats), str(row.n_items), _number(row.mean, 3), f"{row.standard_error:.4f}")
     out.print(grid)
 
 
@@ -170,27 +171,20 @@ def _print_preferences(found: Agreement, out: Console) -> None:
     if found.preferences is None:
         return
     if found.preferences.rows:
-        grid = Grid(
-            title="\nSelf-preference: own family less others, by the judge and by judges of other families",
-            title_justify="left",
-            box=None,
-            pad_edge=False,
+        grid = _grid(
+            "Self-preference: own family less others, by the judge and by judges of other families",
+            ("judge", "family", "metric", "own", "compared with"),
+            ("by itself", "by them", "slope", "above its line", "95 % interval", "placebos", "items"),
         )
-        for name in ("judge", "family", "metric", "own", "compared with"):
-            grid.add_column(name, overflow="fold")
-        for name in ("by itself", "by them", "slope", "above its line", "95 % interval", "placebos", "items"):
-            grid.add_column(name, justify="right")
         for row in found.preferences.rows:
-            interval = f"{row.ci95[0]:+.2f} to {row.ci95[1]:+.2f}" if row.ci95 else "-"
             off = sorted(row.placebo.values())
-            placebo = f"{off[0]:+.2f} to {off[-1]:+.2f} ({len(off)}), p = {row.placebo_p:.2g}" if off else "-"
             grid.add_row(
                 *map(Text, (row.judge, row.family, row.metric, ", ".join(row.own), ", ".join(row.judges))),
                 *(f"{value:+.2f}" for value in (row.own_gap, row.their_gap)),
                 "1 (assumed)" if row.slope is None else f"{row.slope:.2f}",
                 f"{row.difference:+.2f}",
-                interval,
-                placebo,
+                f"{row.ci95[0]:+.2f} to {row.ci95[1]:+.2f}" if row.ci95 else "-",
+                f"{off[0]:+.2f} to {off[-1]:+.2f} ({len(off)}), p = {row.placebo_p:.2g}" if off else "-",
                 str(row.n_items),
             )
         out.print(grid)
@@ -201,8 +195,7 @@ def _print_preferences(found: Agreement, out: Console) -> None:
             )
     for reason in found.preferences.left_out:
         out.print(Text(f"Left out: {reason}."))
-    for limit in found.preferences.limits:
-        out.print(Text(f"- {limit}"), style="dim")
+    _print_dim([f"- {limit}" for limit in found.preferences.limits], out)
 
 
 def agreement_csv(found: Agreement) -> str:

@@ -57,12 +57,12 @@ def scale(axis: tuple[float, float], digits: int) -> str:
     """The numbers of the axis that strips share, to stand above or below them."""
     width, height = STRIP
     low, high = axis
-    said = [
+    labels = [
         text(((tick - low) / (high - low) * width, 11), f"{tick:.{digits}f}", 'text-anchor="middle"')
         for tick in ticks(axis)
     ]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" aria-hidden="true"'
-    return "".join([f'{head} font-size="9" fill="#585b63">', *said, "</svg>"])
+    return "".join([f'{head} font-size="9" fill="#585b63">', *labels, "</svg>"])
 
 
 def ticks(axis: tuple[float, float]) -> list[float]:

@@ -10,9 +10,8 @@ from refbench.score import digits_of
 from refbench.tables.result import UNREADABLE, Result
 from refbench.tables.table import Ranked, Row, names_of, ranked
 
-JUDGE = "judge"
-"""The column that says whose marks a line has, where there are several judges."""
-INTERVAL = "95 % interval"
+JUDGE, INTERVAL = "judge", "95 % interval"
+"""Headings: whose marks a line has, where there are several judges, and the interval of the summary."""
 
 
 @dataclass(frozen=True)

@@ -39,12 +39,12 @@ def print_result(result: Result, *, by: str = "overall", out: Console | None = N
             out.print()
         out.print(Text(board.title, "italic"), soft_wrap=True)
         _print_tables(tables(board, out.width), out)
-        for sentence in (*board.not_ranked(), *_published(result, board)):
+        for sentence in [*map(Text, board.not_ranked()), *_published(result, board)]:
             _print(sentence, out)
     for board in boards:
         if board.where == OVERALL:
-            for sentence in (*direction(result, board), *left_out(result, board)):
-                _print(sentence, out)
+            for note in (*direction(result, board), *left_out(result, board)):
+                _print(note, out)
     _print_changes(result, out)
     for note in result.notes:
         _print(f"Note: {note}.", out)

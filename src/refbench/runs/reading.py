@@ -187,10 +187,7 @@ def _links(dbs: Sequence[sqlite3.Connection], *, stand: bool) -> Iterator[tuple[
 
 def distinct_evidence(ledgers: Sequence[Path]) -> Iterator[Evidence]:
     """Every act on record, failed tries and retired ones included, each as often as it was paid for."""
-    for path in ledgers:
-        with open_snapshot(path) as db:
-            for (body,) in db.execute("SELECT body FROM evidence"):
-                yield Evidence.model_validate_json(body)
+    return map(Evidence.model_validate_json, _bodies(ledgers, "SELECT body FROM evidence"))
 
 
 def retired_evidence(ledgers: Sequence[Path]) -> Iterator[tuple[Evidence, float]]:
@@ -212,10 +209,14 @@ def all_retirements(ledgers: Sequence[Path]) -> Iterator[tuple[str, str, float, 
 
 def every_output(ledgers: Sequence[Path]) -> Iterator[Output]:
     """Every output on record, as often as it was made."""
+    return map(Output.model_validate_json, _bodies(ledgers, "SELECT body FROM output ORDER BY seq"))
+
+
+def _bodies(ledgers: Sequence[Path], query: str) -> Iterator[str]:
     for path in ledgers:
         with open_snapshot(path) as db:
-            for (body,) in db.execute("SELECT body FROM output ORDER BY seq"):
-                yield Output.model_validate_json(body)
+            for (body,) in db.execute(query):
+                yield body
 
 
 def standing_outputs(ledgers: Sequence[Path]) -> list[tuple[Output, float]]:

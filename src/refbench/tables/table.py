@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,7 +241,9 @@ def tabulate(
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
     lowest, highest = (_bound(aggregate, columns, slices, side) for side in ("low", "high"))
-    intervals = _intervals(aggregate, columns, filled, cases, slices, point, draws, seed) if draws else {}
+    design = Design.of([case.cluster for case in cases], [case.stratum for case in cases])
+    resampling = _Resampling(design, draws, seed)
+    intervals = _intervals(aggregate, columns, filled, slices, point, resampling) if draws else {}
     stands_in = {metric: aggregate.stands_in(columns, metric) for metric in columns.kinds}
     rows = []
     for s, (model, judge) in enumerate(columns.systems):
@@ -309,23 +311,28 @@ def _bound(
     return {place: value for place, value in found.items() if place[1] in bounded}
 
 
+class _Resampling(NamedTuple):
+    design: Design
+    draws: int
+    seed: int
+
+
 def _intervals(
     aggregate: Aggregate,
     columns: Columns,
     values: Mapping[str, Array],
-    cases: Sequence[AnyCase],
     slices: Sequence[Slice],
     point: Mapping[tuple[int, str], Array],
-    draws: int,
-    seed: int,
+    resampling: _Resampling,
 ) -> dict[tuple[int, int, str], tuple[tuple[float, float] | None, str | None]]:
-    design = Design.of([case.cluster for case in cases], [case.stratum for case in cases])
+    """Interval and remark of every number of every system."""
+    design = resampling.design
 
     def table(weights: Array) -> Array:
         found = summaries(aggregate, values, weights, slices)
         return np.stack([found[place] for place in point])
 
-    drawn, influence = draws_of(table, design, draws, seed)
+    drawn, influence = draws_of(table, *resampling)
     there = {measure.name: has_value(values, measure) for measure in aggregate.measures if measure.parts[0] in values}
     least, most = (ends_of(aggregate, columns, slices, side) for side in ("low", "high"))
     found = {}

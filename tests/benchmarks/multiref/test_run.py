@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from refbench.benchmarks.multiref.cases import load
-from refbench.benchmarks.multiref.measures import ratio_to_truth, truth_outputs
+from refbench.benchmarks.multiref.measures import ratio_to_truth
 from refbench.engine import evaluate
 from refbench.tables.table import Row
 from support.judge_server import JudgeServer
+from support.multiref import truth_outputs
 
 REPLY = '{"reason": "As asked.", "image_quality": 4, "instruction_following": 3, "source_fidelity": 5}'
 

@@ -144,7 +144,7 @@ def test_a_local_judge_says_the_same_on_a_node(cluster: Any, tmp_path: Path) -> 
 
     local = LocalVLM(spec)
     here = asyncio.run(asked(local))
-    local.close()
+    asyncio.run(local.close())
     assert asyncio.run(on_ray()) == here
     assert all(evidence.reply or evidence.failure for evidence in here)
 

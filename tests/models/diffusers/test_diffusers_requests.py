@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refbench.models.diffusers import painting as diffusers_model_painting
+from refbench.models.diffusers import painting
 from refbench.models.diffusers.painting import Order, Painter, noise_seed, tagged
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import facts_of
@@ -123,7 +123,7 @@ def test_a_request_nobody_waits_for_stops_between_two_steps(tiny: Pipelines) -> 
 
 def test_a_cancelled_request_frees_the_pipeline(tiny: Pipelines, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, steps = threading.Event(), []
-    real = diffusers_model_painting._stopper
+    real = painting._stopper
 
     def counted(units: Any) -> Any:
         look = real(units)
@@ -135,7 +135,7 @@ def test_a_cancelled_request_frees_the_pipeline(tiny: Pipelines, monkeypatch: py
 
         return step
 
-    monkeypatch.setattr(diffusers_model_painting, "_stopper", counted)
+    monkeypatch.setattr(painting, "_stopper", counted)
 
     async def work() -> None:
         one = model(tiny("text"), "steps=900")
@@ -152,8 +152,8 @@ def test_a_cancelled_request_frees_the_pipeline(tiny: Pipelines, monkeypatch: py
 
 def test_weights_are_loaded_once_for_all_threads(tiny: Pipelines, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
-    real = diffusers_model_painting.load
-    monkeypatch.setattr(diffusers_model_painting, "load", lambda found: loaded.append(found.shape.name) or real(found))
+    real = painting.load
+    monkeypatch.setattr(painting, "load", lambda found: loaded.append(found.shape.name) or real(found))
     one = model(tiny("text"))
     made: dict[int, Painted] = {}
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
-from typing import Any
 
 from refbench.benchmarks.creval.anomalies import KINDS, anomalies
-from refbench.benchmarks.creval.cases import METRICS, CREvalCase, is_checkout, load
+from refbench.benchmarks.creval.cases import METRICS, CREvalCase, describe, is_checkout, load
 from refbench.benchmarks.creval.judge import judging
 from refbench.benchmarks.creval.replies import import_replies, read_choice
 from refbench.benchmarks.creval.table import (
@@ -21,32 +19,16 @@ from refbench.benchmarks.creval.table import (
     released_scores,
 )
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 
 VERSIONS = {"reader": 1, "grading": 1, "aggregate": 1}
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """Questions for each metric: how many, per item, and by weight."""
-    found: dict[str, Any] = {}
-    for metric in METRICS:
-        lists = [case.details.questions[metric] for case in dataset.cases]
-        counts = [len(questions) for questions in lists]
-        weights = Counter(question.weight for questions in lists for question in questions)
-        found[metric] = {
-            "questions": sum(counts),
-            "per_item": [min(counts), max(counts)],
-            "weights": {str(weight): n for weight, n in sorted(weights.items())},
-        }
-    return {"questions": found}
-
-
-def questions(case: CREvalCase) -> list[Question]:
+def questions(case: CREvalCase) -> list[ShownQuestion]:
     """The item's yes/no questions with reference and weight as `corrected` takes them."""
     return [
-        Question(
+        ShownQuestion(
             metric,
             question.text,
             (read_choice(question.reference) or question.reference).capitalize(),

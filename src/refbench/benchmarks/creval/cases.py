@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -227,3 +227,18 @@ def _read_json(path: Path) -> Any:
 def nfc(stem: str) -> str:
     """Names as one spelling: some file systems decompose accents, and five stems have them."""
     return unicodedata.normalize("NFC", clean_text(stem))
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Questions for each metric: how many, per item, and by weight."""
+    found: dict[str, Any] = {}
+    for metric in METRICS:
+        lists = [case.details.questions[metric] for case in dataset.cases]
+        counts = [len(questions) for questions in lists]
+        weights = Counter(question.weight for questions in lists for question in questions)
+        found[metric] = {
+            "questions": sum(counts),
+            "per_item": [min(counts), max(counts)],
+            "weights": {str(weight): n for weight, n in sorted(weights.items())},
+        }
+    return {"questions": found}

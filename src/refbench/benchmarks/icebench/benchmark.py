@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
-from refbench.benchmarks.icebench.cases import ICECase, is_checkout, load, not_applicable
+from refbench.benchmarks.icebench.cases import ICECase, describe, is_checkout, load, not_applicable, output_names
 from refbench.benchmarks.icebench.judge import judging
 from refbench.benchmarks.icebench.measures import measuring
 from refbench.benchmarks.icebench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
-from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
+from refbench.benchmarks.icebench.tasks import PARTS, QA
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
-
-
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """How many items there are, by task and by every group that a table slices by."""
-    items = {
-        level: ordered_counts(case.groups[level] for case in dataset.cases if case.groups.get(level))
-        for level in ("kind", "reference", "scope", "source_type", "region")
-    }
-    return {"items": {**items, "task": ordered_counts((case.groups["task"] for case in dataset.cases), TASKS)}}
-
-
-def output_names(case: ICECase) -> list[str]:
-    """The official result file maps ids to any path; folders by id, or by id inside a folder of the task."""
-    return [case.id, f"{case.groups['code']}/{case.id}", f"{case.groups['task']}/{case.id}"]
-
 
 _ASKED = "Is the edit the one that was asked for, with nothing else changed that nobody asked for?"
 
 
-def questions(case: ICECase) -> list[Question]:
+def questions(case: ICECase) -> list[ShownQuestion]:
     """The judge's one question, where the task has one."""
-    return [] if QA in not_applicable(case) else [Question(QA, _ASKED, "1")]
+    return [] if QA in not_applicable(case) else [ShownQuestion(QA, _ASKED, "1")]
 
 
 BENCHMARK = benchmark(
@@ -48,12 +31,12 @@ BENCHMARK = benchmark(
         load,
         ICECase,
         is_checkout,
+        describe=describe,
+        output_names=output_names,
         layout="data.jsonl is not in it, nor in a folder dataset or data inside",
         landmark="data.jsonl",
         anomalies=anomalies,
         anomaly_kinds=KINDS,
-        describe=describe,
-        output_names=output_names,
     ),
     asking=Asking(
         parts={part: (part,) for part in PARTS},

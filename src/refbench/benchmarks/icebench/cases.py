@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset, ordered_counts
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
 
@@ -231,3 +231,17 @@ def _first_line(error: ValueError) -> str:
     """A pydantic error has the sentence on its third line; others on their first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if "leaves the dataset" in line), lines[0] if lines else type(error).__name__)
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many items there are, by task and by every group that a table slices by."""
+    items = {
+        level: ordered_counts(case.groups[level] for case in dataset.cases if case.groups.get(level))
+        for level in ("kind", "reference", "scope", "source_type", "region")
+    }
+    return {"items": {**items, "task": ordered_counts((case.groups["task"] for case in dataset.cases), TASKS)}}
+
+
+def output_names(case: ICECase) -> list[str]:
+    """The official result file maps ids to any path; folders by id, or by id inside a folder of the task."""
+    return [case.id, f"{case.groups['code']}/{case.id}", f"{case.groups['task']}/{case.id}"]

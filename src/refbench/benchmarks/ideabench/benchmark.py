@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
-from refbench.benchmarks.ideabench.cases import CATEGORIES, PARTS, SUBSETS, IdeaCase, is_checkout, load
+from refbench.benchmarks.ideabench.cases import PARTS, SUBSETS, IdeaCase, describe, is_checkout, load
 from refbench.benchmarks.ideabench.judge import judging
 from refbench.benchmarks.ideabench.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.ideabench.table import (
@@ -21,37 +20,19 @@ from refbench.benchmarks.ideabench.table import (
     published,
 )
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
-
-
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """How many tasks, cases and questions there are, by category, for judges and for people."""
-    cases = dataset.cases
-    tasks = {(case.groups["category"], case.groups["task"]) for case in cases}
-    judged = [case for case in cases if case.details.judged]
-    return {
-        "tasks": ordered_counts((category for category, _ in tasks), CATEGORIES),
-        "cases": ordered_counts((case.groups["category"] for case in cases), CATEGORIES),
-        "cases for a judge": ordered_counts((case.groups["category"] for case in judged), CATEGORIES),
-        "questions": {
-            "for a judge": sum(len(case.details.auto) for case in cases),
-            "for people": sum(len(case.details.human) for case in cases),
-        },
-    }
-
 
 GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["questions 1 to 4 earned"] * 2)
 """What must hold, in the same call, for each of the six questions to count."""
 
 
-def questions(case: IdeaCase) -> list[Question]:
+def questions(case: IdeaCase) -> list[ShownQuestion]:
     """The six questions in each of the three calls: a call has its own gates, so each answer stands for itself."""
     if not case.details.judged:
         return []
     return [
-        Question(name, case.details.auto[number - 1].text, "1", gate=GATES[number - 1])
+        ShownQuestion(name, case.details.auto[number - 1].text, "1", gate=GATES[number - 1])
         for name, (number, _) in PARTS.items()
     ]
 

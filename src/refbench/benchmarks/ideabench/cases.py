@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset, folders_in, ordered_counts
 from refbench.benchmarks.kit.published import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
@@ -59,7 +59,7 @@ PARTS: Mapping[str, tuple[int, int]] = {
 """All questions of all calls, with their numbers from 1."""
 
 
-class Question(Record):
+class BinaryQuestion(Record):
     """One question of auto_eval.jsonl, in the words of the official file."""
 
     text: str
@@ -88,7 +88,7 @@ class IdeaDetails(Record):
     task_name: str = ""
     leaf: str = ""
     """The leaf of the taxonomy, where the task's name tells it."""
-    auto: tuple[Question, ...] = ()
+    auto: tuple[BinaryQuestion, ...] = ()
     human: tuple[HumanQuestion, ...] = ()
 
     @property
@@ -174,7 +174,7 @@ def _plain(name: str) -> str:
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
-def read_auto(data: bytes) -> list[Question] | str:
+def read_auto(data: bytes) -> list[BinaryQuestion] | str:
     """The lines of auto_eval.jsonl in their order, which is the order of the gates; a text says what is wrong."""
     found = []
     for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
@@ -191,7 +191,7 @@ def read_auto(data: bytes) -> list[Question] | str:
         if inputs is None or outputs is None:
             return f"line {number}: input_images or output_images is no list of file names"
         counts = _counted(text, len(outputs)) if COUNT_MARK in text else None
-        found.append(Question(text=text, inputs=inputs, outputs=outputs, counts=counts))
+        found.append(BinaryQuestion(text=text, inputs=inputs, outputs=outputs, counts=counts))
     return found
 
 
@@ -276,6 +276,8 @@ def _standard(texts: Mapping[str, str], digit: str, word: str) -> str:
 
 # --- files to cases -------------------------------------------------------------------------------------------------
 
+AnyQuestion = TypeVar("AnyQuestion", "BinaryQuestion", "HumanQuestion")
+
 META, INSTRUCTION, AUTO, HUMAN = "meta.json", "instruction.txt", "auto_eval.jsonl", "eval.json"
 ROLE = "reference"
 SUBSETS = {
@@ -316,8 +318,8 @@ def is_checkout(root: Path) -> bool:
 def data_root(root: Path) -> Path | None:
     """Where the case folders are: in the root, in one of the documented places, or in a folder one below."""
     places = [root / name for name in _PLACES]
-    for place in [*places, *(root / name for name in _folders(root))]:
-        if any((place / name / META).is_file() for name in _folders(place)):
+    for place in [*places, *(root / name for name in folders_in(root))]:
+        if any((place / name / META).is_file() for name in folders_in(place)):
             return place
     return None
 
@@ -330,7 +332,7 @@ def read_release(root: Path) -> Release:
     cases: list[IdeaCase] = []
     oddities: list[Oddity] = []
     facts: list[_Facts] = []
-    for name in _folders(place):
+    for name in folders_in(place):
         found = _read_case(place, name)
         oddities += [(kind, clean_text(name), detail) for kind, detail in found.oddities]
         if found.case is not None:
@@ -397,16 +399,6 @@ def _read_case(place: Path, name: str) -> _Facts:
         ),
     )
     return _Facts(case, odd, meta.get("num_of_cases"))
-
-
-def _folders(place: Path) -> list[str]:
-    try:
-        with os.scandir(place) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
 
 
 def _read(path: Path) -> bytes | None:
@@ -479,16 +471,12 @@ def _uid(meta: dict[str, Any], odd: list[tuple[str, str]]) -> str:
     return clean_text(uid)
 
 
-def _auto(folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]) -> tuple[Question, ...]:
+def _auto(
+    folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]
+) -> tuple[BinaryQuestion, ...]:
     data = _read(folder / AUTO)
-    if data is None:
-        return ()
-    found = read_auto(data)
-    if isinstance(found, str):
-        odd.append(("unreadable_questions", f"{AUTO}: {found}"))
-        return ()
-    if len(found) != QUESTIONS:
-        odd.append(("question_count", f"{len(found)} questions in {AUTO}, not {QUESTIONS}"))
+    kinds = "unreadable_questions", "question_count"
+    found = [] if data is None else _counted_questions(read_auto(data), AUTO, kinds, odd)
     for number, question in enumerate(found, 1):
         odd += [("missing_input", f"question {number}: {name}") for name in question.inputs if name not in pictures]
         if not question.outputs:
@@ -503,13 +491,19 @@ def _human(folder: Path, odd: list[tuple[str, str]]) -> tuple[HumanQuestion, ...
     if data is None:
         odd.append(("missing_human", f"no {HUMAN}"))
         return ()
-    found = read_human(data)
-    if isinstance(found, str):
-        odd.append(("unreadable_human", f"{HUMAN}: {found}"))
-        return ()
-    if len(found) != QUESTIONS:
-        odd.append(("human_count", f"{len(found)} questions in {HUMAN}, not {QUESTIONS}"))
-    return tuple(found)
+    return tuple(_counted_questions(read_human(data), HUMAN, ("unreadable_human", "human_count"), odd))
+
+
+def _counted_questions(
+    said: list[AnyQuestion] | str, file: str, kinds: tuple[str, str], odd: list[tuple[str, str]]
+) -> list[AnyQuestion]:
+    """The questions, and what is odd about them: that they cannot be read, or how many there are."""
+    if isinstance(said, str):
+        odd.append((kinds[0], f"{file}: {said}"))
+        return []
+    if len(said) != QUESTIONS:
+        odd.append((kinds[1], f"{len(said)} questions in {file}, not {QUESTIONS}"))
+    return said
 
 
 def _task_oddities(facts: Sequence[_Facts]) -> Iterator[Oddity]:
@@ -535,3 +529,19 @@ def _task_oddities(facts: Sequence[_Facts]) -> Iterator[Oddity]:
     for uid, names in owners.items():
         if uid and len(names) > 1:
             yield "task_conflict", uid, f"the uid of {', '.join(sorted(names))}"
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many tasks, cases and questions there are, by category, for judges and for people."""
+    cases = dataset.cases
+    tasks = {(case.groups["category"], case.groups["task"]) for case in cases}
+    judged = [case for case in cases if case.details.judged]
+    return {
+        "tasks": ordered_counts((category for category, _ in tasks), CATEGORIES),
+        "cases": ordered_counts((case.groups["category"] for case in cases), CATEGORIES),
+        "cases for a judge": ordered_counts((case.groups["category"] for case in judged), CATEGORIES),
+        "questions": {
+            "for a judge": sum(len(case.details.auto) for case in cases),
+            "for people": sum(len(case.details.human) for case in cases),
+        },
+    }

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
-from refbench.benchmarks.ideabench.cases import CALLS, IdeaCase, Question, data_root, part
+from refbench.benchmarks.ideabench.cases import CALLS, BinaryQuestion, IdeaCase, data_root, part
 from refbench.benchmarks.ideabench.replies import CONTRACT
 from refbench.benchmarks.kit.asks import request_of
 from refbench.benchmarks.kit.definition import Asked, Judging, Material
@@ -85,7 +85,7 @@ def compositions(case: IdeaCase, material: Material, folder: Path, store: Store)
     return by_question
 
 
-def paper_request(question: Question, number: int, material: Material) -> tuple[ChatRequest, Settled]:
+def paper_request(question: BinaryQuestion, number: int, material: Material) -> tuple[ChatRequest, Settled]:
     """The question and its one picture, as the released script means to send them (it sends base64 as text)."""
     text = ChatText(text=question.text)
     picture = material.composed.get(f"q{number}", _no_output(question))
@@ -163,7 +163,7 @@ def _jpeg(picture: Image.Image) -> bytes:
 # --- corrected: the pictures themselves ---------------------------------------------------------------------------
 
 
-def corrected_request(case: IdeaCase, question: Question, material: Material) -> tuple[ChatRequest, Settled]:
+def corrected_request(case: IdeaCase, question: BinaryQuestion, material: Material) -> tuple[ChatRequest, Settled]:
     """Every picture by itself, named and in order, then the question. How many there are is counted, not asked."""
     known = _inputs(case, material)
     inputs = {name: known[name] for name in question.inputs if name in known}
@@ -185,7 +185,7 @@ def corrected_request(case: IdeaCase, question: Question, material: Material) ->
     return request, None
 
 
-def _introduction(question: Question, n_inputs: int, outputs: Mapping[str, SentPicture]) -> str:
+def _introduction(question: BinaryQuestion, n_inputs: int, outputs: Mapping[str, SentPicture]) -> str:
     counts = ((n_inputs, "reference"), (len(outputs), "result"))
     shown = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     absent = [f"result {n}" for n, name in enumerate(question.outputs, 1) if name not in outputs]
@@ -210,7 +210,7 @@ def _inputs(case: IdeaCase, material: Material) -> dict[str, SentPicture]:
     return dict(zip(names, material.inputs, strict=True))
 
 
-def _outputs(question: Question, material: Material) -> dict[str, SentPicture]:
+def _outputs(question: BinaryQuestion, material: Material) -> dict[str, SentPicture]:
     """The outputs that the question lists and the model has given, by the names that the question has for them.
 
     Files with official names are taken by their numbers, so that of an incomplete set the right one is missing;
@@ -224,7 +224,7 @@ def _outputs(question: Question, material: Material) -> dict[str, SentPicture]:
     return {name: by_number[int(stem)] for name, stem in listed.items() if stem.isdecimal() and int(stem) in by_number}
 
 
-def _no_output(question: Question) -> Failure:
+def _no_output(question: BinaryQuestion) -> Failure:
     asked = ", ".join(question.outputs) or "no output"
     return Failure(kind="missing_output", detail=f"the question is about {asked}, of which the model has given none")
 

@@ -105,10 +105,8 @@ def benchmark(
 ) -> Benchmark:
     """A benchmark from its declaration; docs/add-a-benchmark.md explains each argument.
 
-    Files: `load` gives the cases of a directory, or `data` says everything about them. Asking: `judge` are the calls,
-    `measure` and `measured` the metrics, `not_applicable` what does not concern a case; or `asking` is all of it. The
-    table: `derived`, `total`, `groups`, `macro`, `scale`, `lower`. Another way to read or to average is one of
-    `protocols`. Bump `version` when the numbers change.
+    One file gives `load`, and `judge`, or `measure` with `measured`, or all of them. A benchmark that says more about
+    its files or asks in its own way gives `data` and `asking` as a whole. Bump `version` when the numbers change.
     """
     formulas = _formulas(derived, total)
     rules = TableRules(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,17 @@ def check_subset(title: str, subset: str | None, subsets: Iterable[str] = ()) ->
     if subset is not None and subset not in there:
         names = f"the subsets {', '.join(there)}" if there else "no subsets"
         raise RefBenchError(f"--subset {subset}: {title} has {names}")
+
+
+def folders_in(place: Path) -> list[str]:
+    """The names of the folders in a directory, hidden ones left out; none where there is no directory."""
+    try:
+        with os.scandir(place) as entries:
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RefBenchError(f"{place} cannot be read: {error.strerror}") from error
 
 
 def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) -> dict[str, int]:

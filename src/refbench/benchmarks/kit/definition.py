@@ -135,7 +135,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Question:
+class ShownQuestion:
     """What a score answers, for a person who looks at the case; `metric` is the name of that score.
 
     A metric with several questions has them in the order of `Score.answers`.
@@ -223,7 +223,7 @@ class Asking:
     """Reads replies that were released, or made by the released scripts; None where there are none."""
     official_replies: bool = True
     """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
-    questions: Callable[[AnyCase], list[Question]] = lambda case: []
+    questions: Callable[[AnyCase], list[ShownQuestion]] = lambda case: []
     """What was asked about a case, so that a page can show it beside the answers."""
 
     def chosen(self, given: Mapping[str, str], title: str) -> dict[str, str]:

@@ -95,15 +95,15 @@ def _is_hub_name(path: Path) -> bool:
 
 def _jsonl(path: Path) -> Iterator[Row]:
     for number, line in enumerate(_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
+        place = f"{path}, line {number}"
         try:
-            row = orjson.loads(line)
+            row = orjson.loads(line) if line.strip() else {}
         except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{path}, line {number}: not valid JSON ({error})") from error
+            raise RefBenchError(f"{place}: not valid JSON ({error})") from error
         if not isinstance(row, dict):
-            raise RefBenchError(f"{path}, line {number}: a case is a JSON object, not {type(row).__name__}")
-        yield f"{path}, line {number}", {key: value for key, value in row.items() if value is not None}
+            raise RefBenchError(f"{place}: a case is a JSON object, not {type(row).__name__}")
+        if line.strip():
+            yield place, {key: value for key, value in row.items() if value is not None}
 
 
 def _csv(path: Path) -> Iterator[Row]:

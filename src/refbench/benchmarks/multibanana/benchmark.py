@@ -3,54 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
 from refbench.benchmarks.multibanana.cases import (
     CRITERIA,
-    GROUPS,
     LABELS,
     PART,
-    TAGS,
-    TASKS,
     WEIGHTS,
     MultiBananaCase,
+    describe,
     is_checkout,
     load,
+    output_names,
 )
 from refbench.benchmarks.multibanana.judge import judging
 from refbench.benchmarks.multibanana.replies import import_replies, read_corrected, read_paper
 from refbench.benchmarks.multibanana.table import AGGREGATE, published
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """How many sets there are, by task, group, number of references, tag and source."""
-    cases = dataset.cases
-    by = {name: [case.groups[name] for case in cases] for name in ("group", "task", "n_refs", "source")}
-    return {
-        "sets": {
-            "group": ordered_counts(by["group"], GROUPS),
-            "task": ordered_counts(by["task"], TASKS),
-            "n_refs": ordered_counts(by["n_refs"]),
-            "tag": ordered_counts((tag for case in cases for tag in case.tags), TAGS.values()),
-            "source": ordered_counts(by["source"]),
-        }
-    }
-
-
-def output_names(case: MultiBananaCase) -> list[str]:
-    """Where the released scripts expect a model's picture: beside the references, or under the task's usual name."""
-    details = case.details
-    return [f"{details.task_dir}/{details.number}_generated", f"{case.groups['task']}/{details.number}_generated"]
-
-
-def questions(case: MultiBananaCase) -> list[Question]:
+def questions(case: MultiBananaCase) -> list[ShownQuestion]:
     """The five criteria, each a mark from 1 to 10; the same for every set."""
-    return [Question(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
+    return [ShownQuestion(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
 
 
 BENCHMARK = benchmark(
@@ -61,10 +37,10 @@ BENCHMARK = benchmark(
         load,
         MultiBananaCase,
         is_checkout,
-        layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
         landmark="from_where.csv",
         anomalies=anomalies,
         anomaly_kinds=KINDS,
+        layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
         describe=describe,
         output_names=output_names,
     ),

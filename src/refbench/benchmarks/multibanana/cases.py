@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset, folders_in, ordered_counts
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -142,8 +142,7 @@ class SetFiles:
         return self.prompt is not None and bool(self.references)
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(NamedTuple):
     """One task directory."""
 
     name: str
@@ -164,7 +163,7 @@ class Layout:
 def data_root(root: Path) -> Path | None:
     """Where the task directories are: `root` itself, or `data` inside it; None where neither holds a prompt."""
     for place in (root, root / "data"):
-        for name in _directories(place):
+        for name in folders_in(place):
             if task_of(name) and any(_is_prompt(file) for file in _listing(place / name)):
                 return place
     return None
@@ -174,7 +173,7 @@ def scan(root: Path) -> Layout:
     """The layout under the data root."""
     folders = []
     oddities: list[Oddity] = []
-    for name in _directories(root):
+    for name in folders_in(root):
         task = task_of(name)
         if task is None:
             oddities.append(("unknown_directory", clean_text(name), "no task of the benchmark"))
@@ -188,16 +187,6 @@ def scan(root: Path) -> Layout:
     order = list(TASKS)
     folders.sort(key=lambda folder: (order.index(folder.task.name), folder.name))
     return Layout(root, tuple(folders), tuple(oddities))
-
-
-def _directories(root: Path) -> list[str]:
-    try:
-        with os.scandir(root) as entries:
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RefBenchError(f"{root} cannot be read: {error.strerror}") from error
 
 
 def _listing(folder: Path) -> list[str]:
@@ -501,3 +490,24 @@ def _instruction(path: Path) -> str:
         return path.read_bytes().decode("utf-8-sig", "replace").strip()
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many sets there are, by task, group, number of references, tag and source."""
+    cases = dataset.cases
+    by = {name: [case.groups[name] for case in cases] for name in ("group", "task", "n_refs", "source")}
+    return {
+        "sets": {
+            "group": ordered_counts(by["group"], GROUPS),
+            "task": ordered_counts(by["task"], TASKS),
+            "n_refs": ordered_counts(by["n_refs"]),
+            "tag": ordered_counts((tag for case in cases for tag in case.tags), TAGS.values()),
+            "source": ordered_counts(by["source"]),
+        }
+    }
+
+
+def output_names(case: MultiBananaCase) -> list[str]:
+    """Where the released scripts expect a model's picture: beside the references, or under the task's usual name."""
+    details = case.details
+    return [f"{details.task_dir}/{details.number}_generated", f"{case.groups['task']}/{details.number}_generated"]

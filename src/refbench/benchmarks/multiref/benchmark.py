@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset, ordered_counts
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Question, Reporting, Setting
+from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, is_checkout, load
+from refbench.benchmarks.multiref.cases import (
+    AXES,
+    MultiRefCase,
+    describe,
+    is_checkout,
+    load,
+    output_names,
+)
 from refbench.benchmarks.multiref.judge import judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
@@ -34,23 +39,6 @@ from refbench.benchmarks.multiref.table import (
     read_scores,
 )
 
-
-def describe(dataset: Dataset) -> dict[str, Any]:
-    """How many cases there are, by split, category, combination, number of references and reference type."""
-    order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
-    counts = {
-        group: ordered_counts((case.groups[group] for case in dataset.cases if group in case.groups), names)
-        for group, names in order.items()
-    }
-    types = (kind for case in dataset.cases for kind in case.details.types)
-    return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
-
-
-def output_names(case: MultiRefCase) -> list[str]:
-    """The release fixes no layout for outputs: the case's id, or its name alone."""
-    return [case.id, case.id.partition("/")[2]]
-
-
 _ASKED = (
     "Image quality: the picture as such, whatever was asked for",
     "Instruction following: all of what was asked for, and nothing against it",
@@ -58,9 +46,9 @@ _ASKED = (
 )
 
 
-def questions(case: MultiRefCase) -> list[Question]:
+def questions(case: MultiRefCase) -> list[ShownQuestion]:
     """The judge's three marks from 1 to 5; the same for every case."""
-    return [Question(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
+    return [ShownQuestion(axis, text) for axis, text in zip(AXES, _ASKED, strict=True)]
 
 
 BENCHMARK = benchmark(

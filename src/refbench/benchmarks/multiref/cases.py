@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.dataset import Dataset, check_subset, ordered_counts
 from refbench.benchmarks.kit.rows import json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
@@ -556,3 +556,19 @@ def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
                 )
             )
     return tuple(found)
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """How many cases there are, by split, category, combination, number of references and reference type."""
+    order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
+    counts = {
+        group: ordered_counts((case.groups[group] for case in dataset.cases if group in case.groups), names)
+        for group, names in order.items()
+    }
+    types = (kind for case in dataset.cases for kind in case.details.types)
+    return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
+
+
+def output_names(case: MultiRefCase) -> list[str]:
+    """The release fixes no layout for outputs: the case's id, or its name alone."""
+    return [case.id, case.id.partition("/")[2]]

@@ -5,11 +5,8 @@ name of its own, what a laptop's networks can say; and what follows from these f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
 from refbench.score import Score
@@ -21,8 +18,7 @@ said; 1/50 puts plausible scores where the printed ones are (0.38 to 0.58)."""
 AESTHETIC_SCALE = 10.0
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One part: which type it measures, by which metric in each protocol, on which range."""
 
     type: Type
@@ -216,12 +212,6 @@ TRUTH = "truth"
 
 _NOT_SHARED = frozenset({"fid"})
 """No distance, and no share: one picture has none."""
-
-
-def truth_outputs(dataset: Dataset) -> list[tuple[str, Path]]:
-    """Case and file of every golden or original picture that is there."""
-    found = [(case.id, dataset.path(picture)) for case in dataset.cases for picture in case.targets[:1]]
-    return [(case, path) for case, path in found if path.is_file()]
 
 
 def ratio_to_truth(rows: Sequence[Row], truth: str = TRUTH) -> list[Row]:

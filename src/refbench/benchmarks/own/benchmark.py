@@ -11,7 +11,7 @@ from refbench.benchmarks.kit.aggregate import Total
 from refbench.benchmarks.kit.asks import Call
 from refbench.benchmarks.kit.constructor import benchmark
 from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, Question, mean_of, state_of
+from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, ShownQuestion, mean_of, state_of
 from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
@@ -79,8 +79,13 @@ def own_benchmark(
         measured=made.asking.measured | set(further),
         measuring=measuring if most else None,
     )
-    scoring = replace(made.scoring, derived=derived if further else None)
-    return replace(made, asking=asking, scoring=scoring, code=rubric.sha256[:16] if rubric is not None else "")
+    return replace(
+        made,
+        data=replace(made.data, is_checkout=Path.is_file),  # a folder holds pictures, not cases
+        asking=asking,
+        scoring=replace(made.scoring, derived=derived if further else None),
+        code=rubric.sha256[:16] if rubric is not None else "",
+    )
 
 
 def own_metrics(names: Sequence[str], cases: Sequence[OwnCase]) -> dict[str, int]:
@@ -141,14 +146,14 @@ def _call(rubric: Rubric, part: RubricPart) -> Call:
     )
 
 
-def _questions(rubric: Rubric, case: OwnCase) -> list[Question]:
+def _questions(rubric: Rubric, case: OwnCase) -> list[ShownQuestion]:
     """Each criterion in the rubric's words, and the case's own questions, which are right when answered yes."""
     questions = []
     for part in rubric.parts:
         questions += [
-            Question(criterion.name, criterion.description or criterion.label, weight=weight)
+            ShownQuestion(criterion.name, criterion.description or criterion.label, weight=weight)
             for criterion, weight in zip(part.criteria, part.weights, strict=True)
             if not isinstance(criterion.kind, Text)
         ]
-        questions += [Question(part.questions, text, "Yes") for text in case.details.questions if part.questions]
+        questions += [ShownQuestion(part.questions, text, "Yes") for text in case.details.questions if part.questions]
     return questions

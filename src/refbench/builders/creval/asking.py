@@ -140,7 +140,7 @@ class Written:
 
 
 def screen_prompt(dimensions: Mapping[int, Dimension]) -> str:
-    listed = "\n".join(f"{d.id}. {d.name}: {d.definition}" for d in dimensions.values())
+    listed = "\n".join(f"{number}. {one.name}: {one.definition}" for number, one in dimensions.items())
     return PROMPTS("screen", dimensions=listed)
 
 

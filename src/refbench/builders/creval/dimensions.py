@@ -23,7 +23,6 @@ _SHOWN_OF_THEIRS = 5
 class Dimension:
     """One kind of creative edit."""
 
-    id: int
     name: str
     definition: str
     examples: tuple[str, ...]
@@ -40,7 +39,7 @@ def dimensions(examples: Path | None = None) -> dict[int, Dimension]:
     """All nine, with the examples of a user's file added."""
     written = tomllib.loads(package_text("refbench.builders.creval", "dimensions.toml"))
     found = {
-        number: Dimension(number, name, written[str(number)]["definition"], tuple(written[str(number)]["examples"]))
+        number: Dimension(name, written[str(number)]["definition"], tuple(written[str(number)]["examples"]))
         for number, (_, name) in DIMENSIONS.items()
     }
     for number, theirs in _read_examples(examples).items() if examples else ():

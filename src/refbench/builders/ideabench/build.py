@@ -65,8 +65,7 @@ class Maker:
 
     async def make(self, task: DesignTask, decision: Decision | None) -> Item | Failure:
         """The case: brief, capability keywords, six graded questions and the check of them."""
-        work = self.work
-        edit = read_edit(decision, task)
+        work, edit = self.work, read_edit(decision, task)
         instruction = edit.instruction or task.instruction
         if not instruction:
             parts = asking.instruction_parts(task)
@@ -84,7 +83,7 @@ class Maker:
             if isinstance(chosen, Failure):
                 return work.lost(task.subject, "capabilities", chosen)
             capabilities = chosen
-        return await self._questioned(Item(task, instruction, capabilities, ()))
+        return await self._questioned(Item(task, instruction, capabilities))
 
     async def _questioned(self, item: Item) -> Item | Failure:
         """The case with questions that passed the check; those that did not are written once more.

@@ -77,8 +77,8 @@ class Item:
 
     task: DesignTask
     instruction: str
-    capabilities: tuple[str, ...]
-    questions: tuple[GradedQuestion, ...]
+    capabilities: tuple[str, ...] = ()
+    questions: tuple[GradedQuestion, ...] = ()
     """The written ones: six, or five behind the count."""
     problem: str = ""
     """What the checker has against it: then it is not shipped, but offered for review."""

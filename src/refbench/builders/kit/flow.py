@@ -58,20 +58,20 @@ Planned = TypeVar("Planned", bound=Plan)
 
 @dataclass(frozen=True)
 class Builder:
-    """What a builder says of itself."""
+    """What a builder says of itself: its command, which also marks a folder as its own, and the benchmark as which
+    `refbench check` knows its datasets."""
 
     name: str
     benchmark: str
-    """The command, which also marks a folder as its own, and what `refbench check` knows its datasets by."""
-    stages: tuple[str, ...]
-    """What an item goes through, in the order in which dropped.jsonl lists them."""
-    places: tuple[str, ...]
-    """What it writes below --out."""
     prompts: Prompts
     roles: Mapping[str, str]
     """The roles besides the writer's, each with the role whose VLM has it too where none is named."""
+    stages: tuple[str, ...]
+    """What an item goes through, in the order in which dropped.jsonl lists them."""
     tokens: Mapping[str, int]
     """Most that a reply may have, by the first word of what it is about; `?max_tokens=` in a spec overrides it."""
+    places: tuple[str, ...]
+    """What it writes below --out."""
     optional: frozenset[str] = frozenset()
     """Roles that nobody has where "none" is named."""
 

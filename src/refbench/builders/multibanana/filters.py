@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from refbench.builders.kit.documents import read_toml
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.failure import Failure
 from refbench.machine import cores

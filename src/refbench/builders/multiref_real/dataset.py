@@ -14,7 +14,8 @@ from refbench.builders.kit.card import Card, Sample
 from refbench.builders.kit.flow import Work, counted, finish, one_of_each, write_splits
 from refbench.builders.kit.folder import Shipment, as_json
 from refbench.builders.multiref_real import MultiRefRealSettings
-from refbench.builders.multiref_real.item import INPUTS, Item
+from refbench.builders.multiref_real.item import Item
+from refbench.builders.multiref_real.sources import INPUTS
 
 PLACE = "multi_image_benchmark"
 ENTRIES = "final_prompts_taxonomy.json"

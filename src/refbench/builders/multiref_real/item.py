@@ -8,21 +8,16 @@ from refbench.benchmarks.multiref.cases import Category
 from refbench.builders.kit.dropped import Subject
 from refbench.builders.kit.pictures import SourcePicture
 
-INPUTS = (2, 6)
-"""Pictures before, as the paper has them."""
-MOST_OUTPUTS = 8
-
 
 @dataclass(frozen=True)
 class EditRequest:
-    """One request of the source: what somebody asked for, and the pictures."""
+    """One request of the source: what somebody asked for, the pictures before, and what others made of them."""
 
     id: int
     text: str
+    """In the words of whoever asked."""
     inputs: tuple[SourcePicture, ...]
-    """Before."""
     outputs: tuple[SourcePicture, ...]
-    """After, by different people."""
     split: str = ""
 
     @property

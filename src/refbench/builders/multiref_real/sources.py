@@ -13,10 +13,13 @@ from refbench.builders.kit.pictures import SourcePicture
 from refbench.builders.kit.replies import repeats, words
 from refbench.builders.kit.sources import SourceRow, pictures_in, plain_pictures, read_rows, split_by_looks
 from refbench.builders.multiref_real import MultiRefRealSettings
-from refbench.builders.multiref_real.item import INPUTS, MOST_OUTPUTS, EditRequest
+from refbench.builders.multiref_real.item import EditRequest
 from refbench.record import RefBenchError
 
 REQUEST = "request.txt"
+INPUTS = (2, 6)
+"""Pictures before, as the paper has them."""
+MOST_OUTPUTS = 8
 _SPELLINGS = {
     "id": ("id", "row_id"),
     "request": ("request", "text", "instruction", "title"),

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ValidationError
 
-from refbench.builders.kit.documents import read_toml
+from refbench.builders.kit.toml import read_toml
 from refbench.record import Record, RefBenchError
 
 _FOLDER = Path(__file__).with_name("data") / "layouts"

@@ -11,8 +11,8 @@ import cv2
 import numpy as np
 
 from refbench import __version__
+from refbench.benchmarks.kit.rows import json_file
 from refbench.builders.kit.card import Card, write_card
-from refbench.builders.kit.documents import read_json
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.folder import as_json, write_file
@@ -190,7 +190,7 @@ def read_statistics(folder: Path) -> dict[str, Any]:
     path = folder / STATISTICS
     if not path.is_file():
         raise RefBenchError(f"{folder} holds no {STATISTICS}: give the --out of refbench blend build")
-    numbers = read_json(path)
+    numbers = json_file(path)
     if not isinstance(numbers, dict):
         raise RefBenchError(f"{path} is damaged: run the build again")
     return numbers

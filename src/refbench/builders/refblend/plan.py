@@ -58,6 +58,7 @@ class Quota(Record):
 
     types: TypeSet
     asked: int
+    """As the proportions want it."""
     planned: int
     pictures: int
     possible: int

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from refbench.benchmarks.multiref.cases import type_of_token
-from refbench.builders.kit.documents import read_toml
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.rules import Cell, Group, Need, Rules, TypeRule, verdict
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
 from refbench.record import RefBenchError

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.builders.kit.documents import read_toml
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
+from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
 from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.types import Type, read_type

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from refbench.builders.kit.documents import read_json
+from refbench.benchmarks.kit.rows import json_file
 from refbench.builders.refblend.layouts import SPELLINGS, SourceLayout
 from refbench.record import RefBenchError, clean_text
 
@@ -64,7 +64,7 @@ def labels(path: Path, layout: SourceLayout, root: Path) -> Iterator[Label]:
 
 def coco_labels(path: Path) -> Iterator[Label]:
     """The pictures of an annotation file in COCO's form, with the keypoints and boxes of all their people."""
-    content = read_json(path)
+    content = json_file(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise RefBenchError(f"{path} is not in COCO's form: it has no list of images")
     of_picture: dict[Any, list[Mapping[str, Any]]] = {}
@@ -177,7 +177,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     if suffix in (".parquet", ".arrow"):
         yield from ((f"row {number}", row) for number, row in enumerate(_arrow_rows(path, suffix), 1))
     elif suffix == ".json":
-        content = read_json(path)
+        content = json_file(path)
         if isinstance(content, dict):
             content = next((part for part in content.values() if isinstance(part, list)), None)
         if not isinstance(content, list):

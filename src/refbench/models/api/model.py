@@ -16,7 +16,7 @@ import orjson
 from refbench.calls import Answer, Call, CallFailedError, Transport, price_of
 from refbench.calls.errors import ProviderError, read_error
 from refbench.calls.prices import PictureUsage, picture_call_cost
-from refbench.chat.pictures import PicturePolicy, SentPicture
+from refbench.chat.pictures import PicturePolicy, SentPicture, store_in
 from refbench.chat.provider import Provider, base_url_of, key_of, parameters_of
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
@@ -171,12 +171,7 @@ class ApiModel:
     def _request(self, commission: Commission, seed: int, folder: Path) -> WireRequest | Failure:
         pictures: list[SentPicture] = []
         notes: dict[str, str] = {}
-
-        def store(data: bytes, extension: str) -> Path:
-            path = folder / f"{len(list(folder.iterdir()))}.{extension}"
-            path.write_bytes(data)
-            return path
-
+        store = store_in(folder)
         for number, shown in enumerate(commission.pictures, 1):
             sent = enclose(shown.path, self._policy, store)
             if isinstance(sent, Failure):

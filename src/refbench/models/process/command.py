@@ -21,7 +21,7 @@ from refbench.calls.pool import Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
-from refbench.models.model import Commission, Painted, traits_of
+from refbench.models.model import Commission, Painted
 from refbench.models.process.workers import (
     LinesWorker,
     PaintJob,
@@ -39,7 +39,7 @@ from refbench.models.process.workers import (
 from refbench.models.returned import painted
 from refbench.pictures import sniff
 from refbench.record import RefBenchError, clean_text
-from refbench.specs import Spec, family_of, model_options
+from refbench.specs import Spec, model_options
 
 _PLACE = re.compile(r"\{([a-z_]+)(\d*)\}")
 PLACES = ("instruction", "request", "output", "folder", "seed", "width", "height", "n_pictures", "pictures", "picture1")
@@ -134,10 +134,8 @@ class CommandModel(PooledModel):
     """`command:python make.py {instruction} {output}`, or `command:python worker.py?mode=worker`."""
 
     def __init__(self, spec: Spec, scratch: Path | None = None) -> None:
+        super().__init__(spec, scratch)
         options = model_options(spec)
-        self.name = spec.name
-        self.scratch = scratch
-        self.traits = traits_of(options, family_of(spec.name))
         self._format = options["format"]
         worker = options["mode"] == "worker"
         self._line = CommandLine.parse(spec.what, spec.name, asked=worker)

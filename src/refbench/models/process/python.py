@@ -15,7 +15,7 @@ from refbench.calls.functions import digest, end_loop, error_text, how_to_call, 
 from refbench.calls.pool import LateError, Pool
 from refbench.failure import Failure
 from refbench.machine import THREADS, scratch_folder, threads
-from refbench.models.model import Commission, Painted, Traits, priced, traits_of
+from refbench.models.model import Commission, Painted, Traits, priced
 from refbench.models.process.python_worker import ANSWERS, REQUESTS, failed, paint
 from refbench.models.process.workers import (
     LinesWorker,
@@ -99,10 +99,8 @@ class PythonModel(PooledModel):
     """`python:package.module:factory` or `python:./file.py:factory`, made once in each worker process."""
 
     def __init__(self, spec: Spec, scratch: Path | None = None) -> None:
+        super().__init__(spec, scratch)
         options = model_options(spec)
-        self.name = spec.name
-        self.scratch = scratch
-        self.traits = traits_of(options, family_of(spec.name))
         source = source_file(spec.what, f"--model {spec.name}")
         batch = options["batch"]
         given = json.dumps({"what": spec.what, "options": options.others, "batch": batch is not None})

@@ -20,10 +20,10 @@ import orjson
 from refbench.calls.pool import Job, Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure, FailureKind
-from refbench.models.model import Commission, Painted, Traits, priced
+from refbench.models.model import Commission, Painted, Traits, priced, traits_of
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
-from refbench.specs import Spec, model_options
+from refbench.specs import Spec, family_of, model_options
 
 _GRACE_S = 5.0
 _STARTS = 2  # a death while loading may be another's fault, but only once
@@ -42,10 +42,14 @@ class PooledModel:
 
     name: str
     traits: Traits
-    scratch: Path | None
-    """Where requests and results lie meanwhile; None for the system's folder."""
     _identity: Mapping[str, str]
     _pool: Pool[Any, tuple[Commission, int], Painted]
+
+    def __init__(self, spec: Spec, scratch: Path | None) -> None:
+        self.name = spec.name
+        self.traits = traits_of(model_options(spec), family_of(spec.name))
+        self.scratch = scratch
+        """Where requests and results lie meanwhile; None for the system's folder."""
 
     def canonical(self) -> Mapping[str, str]:
         return self._identity
@@ -60,22 +64,14 @@ class PooledModel:
 class LinesWorker:
     """One process. All methods but the constructor are for one thread, and each blocks it."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        *,
-        name: str,
-        timeout: float,
-        load_timeout: float,
-        log: Path | None = None,
-    ) -> None:
+    def __init__(self, spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        options = model_options(spec)
         self._argv = list(argv)
         self._env = dict(env)
-        self._name = name
-        self._timeout = timeout
-        self._load_timeout = load_timeout
-        self._log = log
+        self._name = spec.name
+        self._timeout: float = options["timeout"]
+        self._load_timeout: float = options["load_timeout"]
+        self._log = log_of(spec)
         self._process: Process | None = None
         self._worked = False
         self._served = False
@@ -253,18 +249,7 @@ def _picture(one: Any, folder: Path) -> Any:
 
 def lines_workers(spec: Spec, argv: Sequence[str], env: Mapping[str, str]) -> list[LinesWorker]:
     """The workers of a spec, not started yet: one for each place that its options name."""
-    options = model_options(spec)
-    return [
-        LinesWorker(
-            argv,
-            {**env, **place},
-            name=spec.name,
-            timeout=options["timeout"],
-            load_timeout=options["load_timeout"],
-            log=log_of(spec),
-        )
-        for place in environments(spec)
-    ]
+    return [LinesWorker(spec, argv, {**env, **place}) for place in environments(spec)]
 
 
 def removed_meanwhile(folder: Path) -> Failure:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
+from refbench.chat.pictures import PicturePolicy, SentPicture, prepare, store_in
 from refbench.chat.vlm import VLM
 from refbench.evidence import Evidence
 from refbench.failure import Failure
@@ -30,19 +30,13 @@ _FAILED_DECODINGS = 200
 
 async def ask(vlm: VLM, parts: Sequence[str | Path], repeat: int, folder: Path) -> Evidence | Failure:
     """The VLM's reply to texts and pictures in this order; pictures that must be re-encoded are put into `folder`."""
-
-    def store(data: bytes, picture_format: str) -> Path:
-        path = folder / f"sent-{len(list(folder.iterdir()))}.{picture_format}"
-        path.write_bytes(data)
-        return path
-
     pictures: dict[str, SentPicture] = {}
     chat_parts: list[ChatText | ChatPicture] = []
     for part in parts:
         if isinstance(part, str):
             chat_parts.append(ChatText(text=part))
             continue
-        sent = await asyncio.to_thread(prepare, part, PicturePolicy(), store)
+        sent = await asyncio.to_thread(prepare, part, PicturePolicy(), store_in(folder))
         if isinstance(sent, Failure):
             return sent
         pictures[sent.sha256] = sent

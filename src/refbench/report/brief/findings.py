@@ -48,7 +48,7 @@ class Lead:
     """In how many of them it is above, level and below."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """The ranked model with the best value of a part, what it is ahead by, and who may well be as good."""
 

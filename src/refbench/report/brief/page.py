@@ -154,9 +154,9 @@ def brief_sheet(board: Board, store: PictureStore) -> Markup:
     shown = parts_with_room(parts, _SLICES[with_pictures], _CRITERIA)
     verdict, stands_out = verdicts(view, shown), traits(view, parts)
     room = _MOST_IN_TRAITS if with_pictures else _MOST_MODELS
-    told = sum(len(one.rivals) < len(one.leads) for one in verdict.parts)
-    gifted = min(room, len({trait.model for trait in stands_out.found}))
-    dense = len(view.rows[:_MOST_MODELS]) + told + gifted > _DENSE[with_pictures]
+    decided = sum(len(one.rivals) < len(one.leads) for one in verdict.parts)
+    with_traits = min(room, len({trait.model for trait in stands_out.found}))
+    dense = len(view.rows[:_MOST_MODELS]) + decided + with_traits > _DENSE[with_pictures]
     return tag(
         "article",
         _head(view, verdict),

@@ -5,7 +5,7 @@ apart, either way. Chosen pictures would only show what somebody wanted to show.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,17 +24,16 @@ _MOST_NAMED = 3
 _MOST_REFERENCES = 4
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A model's picture of a case (None where it cannot be opened) with what it was given for it."""
+class Shown(NamedTuple):
+    """A model's picture of a case with what it was given for it."""
 
     model: str
     value: float
     jpeg: bytes | None
+    """None where the picture cannot be opened."""
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """One case: why it is there, what was asked, and the pictures."""
 
     why: str
@@ -44,8 +43,7 @@ class Scene:
     shown: tuple[Shown, ...]
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(NamedTuple):
     """The cases that are shown, and the rule that chose them."""
 
     rule: str

@@ -23,7 +23,7 @@ from refbench.tables.result import Result
 from refbench.tables.table import OVERALL, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """What a model may be better or worse at: some of the cases in the summary measure, or one measure on all."""
 

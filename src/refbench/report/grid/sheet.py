@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
@@ -39,8 +40,7 @@ class Tile:
     """What is said where there is neither: nobody's failure."""
 
 
-@dataclass(frozen=True)
-class SheetCell:
+class SheetCell(NamedTuple):
     """One model's pictures of a case, and what stands under them."""
 
     title: str
@@ -48,8 +48,7 @@ class SheetCell:
     below: str
 
 
-@dataclass(frozen=True)
-class SheetRow:
+class SheetRow(NamedTuple):
     """One case."""
 
     case: str
@@ -166,9 +165,9 @@ class Sheet:
         failure = shown
         ink, paper = (_ALARM, _ALARM_PAPER) if failure else (_QUIET, _EMPTY)
         draw.rectangle((*box[:2], box[2] - 1, box[3] - 1), fill=paper, outline=ink)
-        said = [(self.text, failure.kind), (self.small, failure.detail)] if failure else [(self.small, tile.absent)]
+        texts = [(self.text, failure.kind), (self.small, failure.detail)] if failure else [(self.small, tile.absent)]
         y = box[1] + 6
-        for style, text in said:
+        for style, text in texts:
             room = max(1, (box[3] - y - 4) // style.line)
             for line in style.wrap(text, width - 12, min(room, _MOST_LINES)):
                 if y + style.line <= box[3]:

@@ -7,48 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from importlib import resources
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont, features
 
 from refbench.record import RefBenchError, clean_text
 
-_PREFERRED = (
-    "DejaVuSans.ttf",
-    "NotoSans-Regular.ttf",
-    "NotoSansCJK-Regular.ttc",
-    "NotoSansCJKsc-Regular.otf",
-    "NotoSerifCJK-Regular.ttc",
-    "SourceHanSans-Regular.ttc",
-    "wqy-microhei.ttc",
-    "wqy-zenhei.ttc",
-    "DroidSansFallbackFull.ttf",
-    "NotoSansArabic-Regular.ttf",
-    "NotoSansHebrew-Regular.ttf",
-    "NotoSansDevanagari-Regular.ttf",
-    "NotoSansThai-Regular.ttf",
-    "NotoEmoji-Regular.ttf",
-    "Arial Unicode.ttf",
-    "PingFang.ttc",
-    "AppleSDGothicNeo.ttc",
-    "msyh.ttc",
-    "msgothic.ttc",
-    "malgun.ttf",
-    "arial.ttf",
-    "unifont.otf",
-)
-_FOLDERS = (
-    "/usr/share/fonts",
-    "/usr/local/share/fonts",
-    "~/.fonts",
-    "~/.local/share/fonts",
-    "/Library/Fonts",
-    "/System/Library/Fonts",
-    "C:/Windows/Fonts",
-)
 _NOWHERE = "\U0010ffff"
 """No font has a letter for it: what it looks like is what a missing letter looks like."""
 _SHAPED = re.compile(r"[\u0590-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff\ufb1d-\ufdff\ufe70-\ufeff]")
@@ -123,11 +92,11 @@ class TextStyle:
         if most is None or len(lines) <= most:
             return lines
         left = sum(len(rest) + 1 for rest in lines[most:])
-        said = f" ... ({left} more characters)"
+        more = f" ... ({left} more characters)"
         last = lines[most - 1]
-        while last and self.width(last + said) > width:
+        while last and self.width(last + more) > width:
             last = last[:-1]
-        return [*lines[: most - 1], last.rstrip() + said]
+        return [*lines[: most - 1], last.rstrip() + more]
 
     def fit(self, text: str, width: float) -> str:
         """The text in one line, its middle left out where it is too long."""
@@ -200,11 +169,12 @@ def _look(font: Font, sign: str) -> tuple[tuple[int, int], bytes]:
 @lru_cache(maxsize=1)
 def system_fonts() -> Sequence[Path]:
     """The fonts of this machine that we know, best first."""
+    known = tomllib.loads((resources.files("refbench.report.grid") / "fonts.toml").read_text("utf-8"))
     there: dict[str, Path] = {}
-    for folder in _FOLDERS:
+    for folder in known["folders"]:
         for place, folders, files in os.walk(Path(folder).expanduser()):
             folders.sort()
             for name in sorted(files):
-                if name in _PREFERRED:
+                if name in known["preferred"]:
                     there.setdefault(name, Path(place) / name)
-    return [there[name] for name in _PREFERRED if name in there]
+    return [there[name] for name in known["preferred"] if name in there]

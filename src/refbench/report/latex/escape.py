@@ -21,7 +21,8 @@ WIDE = r"""\ifdefined\refbenchwide\else
 \fi"""
 """The command for characters that pdflatex has no letters for; goes before the table that needs it."""
 
-_CHARACTERS = tomllib.loads(resources.files("refbench.report.latex").joinpath("characters.toml").read_text("utf-8"))
+_FILE = resources.files("refbench.report.latex").joinpath("characters.toml")
+_CHARACTERS: dict[str, dict[str, str]] = tomllib.loads(_FILE.read_text("utf-8"))
 _ASCII, _SIGNS, _ACCENTS = (_CHARACTERS[name] for name in ("ascii", "signs", "accents"))
 _NEVER_TWICE = "-,"
 """Signs that make another one in pairs: a dash, a quotation mark."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import orjson
@@ -76,8 +76,8 @@ class Replies:
                 marks = ",".join("?" * len(some))
                 asked = f"SELECT place, body FROM reply WHERE place IN ({marks}) ORDER BY rowid"
                 for place, body in self._db.execute(asked, list(some)):
-                    said = orjson.loads(body)
-                    found[place].setdefault(tuple(said[key] for key in _PURPOSE), said)
+                    reply = orjson.loads(body)
+                    found[place].setdefault(tuple(reply[key] for key in _PURPOSE), reply)
         return {case: list(of_case.values()) for case, of_case in found.items()}
 
     def words(self, case: str) -> str:
@@ -95,17 +95,13 @@ class Replies:
             if act.kind == "measure":
                 continue
             self._note_prompt(purpose.judge, purpose.part, purpose.protocol, act)
-            said = {
-                "model": purpose.model,
-                "judge": purpose.judge,
+            reply = {
+                **{name: getattr(purpose, name) for name in _PURPOSE},
                 "part": "all" if purpose.part == "*" else purpose.part,
-                "protocol": purpose.protocol,
-                "seed": purpose.seed,
-                "repeat": purpose.repeat,
                 "reply": act.reply,
                 "failure": act.failure and act.failure.model_dump(),
             }
-            self._db.execute("INSERT INTO reply VALUES (?, ?)", (purpose.case, orjson.dumps(said)))
+            self._db.execute("INSERT INTO reply VALUES (?, ?)", (purpose.case, orjson.dumps(reply)))
             kept = self._words[purpose.case]
             room = _MOST_WORDS - sum(map(len, kept))
             if act.reply and room > 0:
@@ -123,8 +119,8 @@ class Replies:
 def _text_of(request: Mapping[str, Any]) -> str:
     """What a judge was sent, in the order of the wire; pictures as a mark."""
     system = [f"[system] {request['system']}"] if request.get("system") else []
-    said = [str(part["text"]) if part.get("type") == "text" else "[picture]" for part in request["parts"]]
-    return "\n".join([*system, *said])
+    parts = [str(part["text"]) if part.get("type") == "text" else "[picture]" for part in request["parts"]]
+    return "\n".join([*system, *parts])
 
 
 _LOOKED_AT = 20
@@ -155,7 +151,7 @@ def _inside(data: Path, bench: Benchmark) -> Iterator[Path]:
     if not data.exists():
         raise RefBenchError(f"{data} is not there: give --data the directory of the cases' pictures")
     for place in (data / bench.name, data):
-        if place.is_file() or (place.is_dir() and bench.name != "own" and bench.data.is_checkout(place)):
+        if place.is_file() or (place.is_dir() and bench.data.is_checkout(place)):
             yield bench.data.load(place, None).picture_root
         if place.is_dir():
             yield place
@@ -167,13 +163,14 @@ def _holds(root: Path, cases: Sequence[AnyCase]) -> bool:
     return any((root / name).is_file() for name in named)
 
 
-@dataclass(frozen=True)
-class BoardModel:
+class BoardModel(NamedTuple):
     """A model of a board. Its name is the one it has in its run, with the run's where two would be called alike."""
 
     name: str
     run: int
+    """The place of its run in `Board.runs`."""
     of_run: str
+    """What the run calls it."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ class Board:
         if len(set(self.wordings)) == 1:
             return self.wordings[0]
         return "; ".join(
-            f"{said or 'no judge'} in {run}" for said, run in zip(self.wordings, self.run_names, strict=True)
+            f"{wording or 'no judge'} in {run}" for wording, run in zip(self.wordings, self.run_names, strict=True)
         )
 
     @cached_property
@@ -453,8 +450,8 @@ def _differences(parts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> li
     for key in sorted({key for part in parts for key in part["settings"]}):
         values = [part["settings"].get(key) for part in parts]
         if len(set(values)) > 1:
-            said = ", ".join(f"{value or 'not said'} in {name}" for name, value in zip(names, values, strict=True))
-            found.append(f"the runs were not judged alike: {key} is {said}")
+            of_runs = ", ".join(f"{value or 'not said'} in {name}" for name, value in zip(names, values, strict=True))
+            found.append(f"the runs were not judged alike: {key} is {of_runs}")
     for judge in sorted({judge for part in parts for judge in part["asked"]}):
         asked = {content_key(part["asked"][judge]) for part in parts if judge in part["asked"]}
         if len(asked) > 1:
@@ -466,9 +463,11 @@ def _of_all(parts: Sequence[Mapping[str, Any]], key: str, names: Sequence[str]) 
     """What the runs say under a key of their fingerprints; what they do not agree on, with the name of the run."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for part in parts for name in part[key]):
-        said = {run: part[key][name] for run, part in zip(names, parts, strict=True) if name in part[key]}
-        alike = len({content_key(value) for value in said.values()}) == 1
-        found |= {name: next(iter(said.values()))} if alike else {f"{name} in {run}": v for run, v in said.items()}
+        of_runs = {run: part[key][name] for run, part in zip(names, parts, strict=True) if name in part[key]}
+        if len({content_key(value) for value in of_runs.values()}) == 1:
+            found[name] = next(iter(of_runs.values()))
+        else:
+            found |= {f"{name} in {run}": value for run, value in of_runs.items()}
     return found
 
 
@@ -511,12 +510,14 @@ def _further(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list
     return [where for where in found if where.members.any()]
 
 
-def _within(where: Slice, members: NDArray[np.bool_], level: str, names: dict[str, str]) -> Slice:
+def _within(where: Slice, members: NDArray[np.bool_], level: str, names: Mapping[str, str]) -> Slice:
     """The slice with all slices that it is averaged over, kept to some cases; what is left without any goes."""
     changes: dict[str, Any] = {"members": where.members & members, "level": level, "names": names}
     for field in fields(where):
         value = getattr(where, field.name)
-        if isinstance(value, tuple) and value and all(isinstance(part, Slice) for part in value):
-            kept = (_within(part, members, part.level, dict(part.names)) for part in value)
+        if isinstance(value, Slice):
+            changes[field.name] = _within(value, members, value.level, value.names)
+        elif isinstance(value, tuple) and value and all(isinstance(part, Slice) for part in value):
+            kept = (_within(part, members, part.level, part.names) for part in value)
             changes[field.name] = tuple(part for part in kept if part.members.any())
     return replace(where, **changes)

@@ -114,12 +114,12 @@ class BoardRow(TypedDict):
     n_seeds: int
     n_expected: int
     """= n_scored + failures + n_not_asked; counts are of pictures, each case as often as there are seeds."""
+    failures: Mapping[str, int]
     n_scored: int
     n_not_asked: int
     n_not_applicable: int
     n_imputed: int
     """Of the failures: those that have a value all the same, by the official aggregate or as the worst."""
-    failures: Mapping[str, int]
     remark: str | None
 
 

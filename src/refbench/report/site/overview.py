@@ -4,8 +4,10 @@ all that the overview and the methods page say about them.
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -28,32 +30,18 @@ from refbench.report.site.contract import (
 )
 from refbench.score import digits_of
 from refbench.tables.columns import Columns
-from refbench.tables.table import Aggregate, Ranked, Row, ranked, summaries
-
-FAILURE_KINDS = {
-    "api_error": "The endpoint answered with an error or could not be reached; the next run tries again.",
-    "timeout": "No answer came in time; the next run tries again.",
-    "worker_died": "The process that worked on it died; the next run tries again.",
-    "missing_output": "The model has given no picture for this case.",
-    "missing_reply": "Nobody has judged this yet.",
-    "not_measured": "The metric has not run: its network is not installed, or it was not asked for.",
-    "budget": "The run's budget was spent before.",
-    "refused": "The judge or the model declined.",
-    "empty_reply": "The judge's reply was empty.",
-    "unparsable": "There is a reply, but an answer that was asked for cannot be read from it.",
-    "unreadable_picture": "The picture is empty, cut off, too large, or no picture at all.",
-    "out_of_range": "The value lies outside of its scale.",
-    "no_detection": "What was to be measured was not found in the picture.",
-    "unsupported": "The model cannot take such a request; it lowers what is expected of it.",
-    "undefined": "The measure has no value here: nothing is left to average.",
-}
-"""Every kind of failure, in one sentence for a reader of the pages."""
+from refbench.tables.table import Aggregate, Ranked, Row, ends_of, ranked
 
 
 def site_head(boards: Sequence[Board], *, live: bool) -> SiteHead:
     """The head of a site."""
     heads = [board_head(board) for board in boards]
-    return SiteHead(version=__version__, live=live, boards=heads, failure_kinds=FAILURE_KINDS)
+    return SiteHead(version=__version__, live=live, boards=heads, failure_kinds=failure_kinds())
+
+
+def failure_kinds() -> dict[str, str]:
+    """Every kind of failure, in one sentence for a reader of the pages."""
+    return tomllib.loads((resources.files("refbench.report.site") / "failure_kinds.toml").read_text("utf-8"))
 
 
 def board_head(board: Board) -> BoardHead:
@@ -105,21 +93,16 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     A measure's own ends are those of one score (0 to 1), which the table may scale (to per cent).
     """
     metrics = {score.metric for score in board.result.scores}
-    overall = aggregate.overall(board.cases)
     ends = []
     for side in ("low", "high"):
         known = aggregate.ends(side)
         values = {m: np.full((1, len(board.cases)), 0.0 if m in known else np.nan) for m in metrics}
-        filled = aggregate.filled(Columns.of_values([("", None)], values), side, scored_too=True)
-        ends.append(summaries(aggregate, filled, np.ones((1, len(board.cases))), overall))
+        ends.append(ends_of(aggregate, Columns.of_values([("", None)], values), aggregate.overall(board.cases), side))
     found = {}
-    for measure in aggregate.measures:
-        place = 0, measure.name
-        if measure.low is None or measure.high is None or place not in ends[0]:
-            continue
-        pair = sorted(float(end[place][0, 0]) for end in ends)
-        if np.isfinite(pair).all():
-            found[measure.name] = pair[0], pair[1]
+    for place in ends[0].keys() & ends[1].keys():
+        low, high = sorted(float(end[place][0, 0]) for end in ends)
+        if place[0] == 0 and np.isfinite([low, high]).all():
+            found[place[1]] = low, high
     return found
 
 

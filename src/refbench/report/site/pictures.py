@@ -94,8 +94,8 @@ class PictureStore:
         """Pictures that a model made, from the run's blobs."""
         names = [name if len(pictures) == 1 else f"{name} {number}" for number in range(1, len(pictures) + 1)]
         return [
-            self._view("output", said, self.output_file(picture, run))
-            for said, picture in zip(names, pictures, strict=True)
+            self._view("output", title, self.output_file(picture, run))
+            for title, picture in zip(names, pictures, strict=True)
         ]
 
     def small(self, file: PictureFile) -> Path:

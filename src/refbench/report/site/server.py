@@ -254,9 +254,9 @@ class Server:
         if request.content_type != "application/json":
             raise web.HTTPUnsupportedMediaType
         try:
-            said = orjson.loads(await request.read())  # refuses what is nested too deep, where json runs out of stack
-            board = str(said.pop("board"))
-            annotation = Annotation.model_validate({**said, "time": 0.0})
+            posted = orjson.loads(await request.read())  # refuses what is nested too deep, where json runs out of stack
+            board = str(posted.pop("board"))
+            annotation = Annotation.model_validate({**posted, "time": 0.0})
         except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
             raise web.HTTPBadRequest from None
         try:

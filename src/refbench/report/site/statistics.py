@@ -32,7 +32,7 @@ def compare_chunk(board: Board) -> CompareChunk:
         except RefBenchError as error:
             limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
             continue
-        limits += [said for said in (*found.differences, *found.notes) if said not in limits]
+        limits += [note for note in (*found.differences, *found.notes) if note not in limits]
         for pair in found.pairs:
             if pair.gap is None:
                 limits.append(f"{pair.first} and {pair.second} ({protocol}, {judge or 'no judge'}): {pair.failure}")
@@ -98,17 +98,17 @@ def _variances(board: Board, run: int, protocol: str) -> list[Variance]:
 
 
 def _component_rows(board: Board, one: Variance) -> list[dict[str, Any]]:
-    more = {said.of.split()[-1].removesuffix("s"): said for said in one.one_more}
+    more = {gain.of.split()[-1].removesuffix("s"): gain for gain in one.one_more}
     rows = []
     for source, variance in one.variance.items():
         # Another judge evens out how judges differ from case to case; how strict the panel is, it leaves open.
-        said = more.get({"case_by_judge": "judge", "judge": ""}.get(source, source))
+        gain = more.get({"case_by_judge": "judge", "judge": ""}.get(source, source))
         buys = None
-        if said is not None and said.error is not None and one.error is not None:
+        if gain is not None and gain.error is not None and one.error is not None:
             of = f"gap to {one.versus}: " if one.versus else ""
-            buys = f"{of}standard error {one.error:.3g} now, {said.error:.3g} with {_more(said.of)}"
-        elif said is not None:
-            buys = said.why
+            buys = f"{of}standard error {one.error:.3g} now, {gain.error:.3g} with {_more(gain.of)}"
+        elif gain is not None:
+            buys = gain.why
         rows.append(
             {
                 "model": board.model_numbers[one.model],

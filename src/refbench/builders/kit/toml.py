@@ -1,12 +1,10 @@
-"""TOML and JSON files of users, read with an error that names the file."""
+"""TOML files of users, read with an error that names the file."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from refbench.record import RefBenchError
 
@@ -19,13 +17,3 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
         raise RefBenchError(f"{option} {path} cannot be read: {error.strerror}".strip()) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RefBenchError(f"{path} is not valid TOML: {error}") from error
-
-
-def read_json(path: Path) -> Any:
-    """What the file says."""
-    try:
-        return orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON: {error}") from error

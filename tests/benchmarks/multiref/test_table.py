@@ -10,12 +10,12 @@ import pytest
 from refbench.benchmarks.kit.dataset import Dataset
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import load
-from refbench.benchmarks.multiref.measures import derived, ratio_to_truth, truth_outputs
+from refbench.benchmarks.multiref.measures import derived, ratio_to_truth
 from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.tables.table import Row, tabulate
-from support.multiref import Blend, Request, blends, requests, write_checkout, write_synthetic
+from support.multiref import Blend, Request, blends, requests, truth_outputs, write_checkout, write_synthetic
 
 Value = float | Failure | None
 Give = Callable[[AnyCase, str], Value]

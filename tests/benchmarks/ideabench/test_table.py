@@ -16,10 +16,10 @@ from refbench.benchmarks.ideabench.cases import (
     CATEGORIES,
     LISTED,
     QUESTIONS,
+    BinaryQuestion,
     Category,
     IdeaCase,
     IdeaDetails,
-    Question,
     groups,
     part,
 )
@@ -59,7 +59,7 @@ def case(name: str = "c", category: str = "T2I", group: str = "poster", task: st
         groups={"category": category, "group": group, "task": task},
         cluster=name,
         stratum=task,
-        details=IdeaDetails(uid=uid, auto=tuple(Question(text="?") for _ in range(QUESTIONS))),
+        details=IdeaDetails(uid=uid, auto=tuple(BinaryQuestion(text="?") for _ in range(QUESTIONS))),
     )
 
 
@@ -303,7 +303,7 @@ def overall_from_categories(cells: Cells) -> dict[str, float]:
 
 
 def printed_case(category: Category, group: str, name: str) -> IdeaCase:
-    questions = tuple(Question(text="") for _ in range(QUESTIONS))
+    questions = tuple(BinaryQuestion(text="") for _ in range(QUESTIONS))
     return IdeaCase(
         id=name,
         request=Request(instruction=""),
