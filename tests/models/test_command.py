@@ -7,6 +7,7 @@ import io
 import shlex
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,16 @@ def colours(made: Painted) -> list[Any]:
 
 
 def ended(pid: int) -> bool:
-    """Whether a process is gone, or dead and only waiting for its parent to notice."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
+    """Whether a process is gone, or dead and only waiting for its parent to notice. A killed one may need a moment."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 # One process a case.
