@@ -97,11 +97,14 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
     findings: dict[str, str] = {}
     try:
         judge = make_vlm(spec, transport)
-        with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
-            pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
-            usable = await _try(judge, pictures, findings)
-            if usable and largest is not None:
-                usable = await _try_largest(judge, largest, findings)
+        try:
+            with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
+                pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
+                usable = await _try(judge, pictures, findings)
+                if usable and largest is not None:
+                    usable = await _try_largest(judge, largest, findings)
+        finally:
+            await judge.close()
     except RefBenchError as error:
         findings["reachable"] = f"no: {error}"
         usable = False

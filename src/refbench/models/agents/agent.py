@@ -135,7 +135,7 @@ class Agent(Wrapper):
     """The model and the planner in a loop. The result is the last step's, the steps before it are kept beside it."""
 
     def __init__(self, spec: Spec, planner: VLM, model: ImageModel, folder: Path) -> None:
-        super().__init__(spec, model)
+        super().__init__(spec, model, planner)
         self.kind = spec.kind
         self.method = METHODS[spec.kind]
         self.steps = model_options(spec)["steps"]

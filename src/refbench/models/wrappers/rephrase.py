@@ -41,7 +41,7 @@ class Rephrase(Wrapper):
     """
 
     def __init__(self, spec: Spec, vlm: VLM, model: ImageModel, folder: Path) -> None:
-        super().__init__(spec, model, max_references=None, roles=None, max_pictures=None)
+        super().__init__(spec, model, vlm, max_references=None, roles=None, max_pictures=None)
         self.when = model_options(spec)["when"]
         self.vlm = vlm
         self._folder = folder

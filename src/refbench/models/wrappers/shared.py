@@ -22,13 +22,16 @@ BASES = ("previous", "source")
 class Wrapper:
     """A model around a model: its own name, and the traits of the model inside unless it can take more."""
 
-    def __init__(self, spec: Spec, model: ImageModel, **able: Any) -> None:
+    def __init__(self, spec: Spec, model: ImageModel, vlm: VLM | None = None, **able: Any) -> None:
         self.name = spec.name
         self.model = model
+        self._own_vlm = vlm
         self.traits: Traits = model.traits.model_copy(update=able)
 
     async def close(self) -> None:
         await self.model.close()
+        if self._own_vlm is not None:
+            await self._own_vlm.close()
 
 
 def is_reference(shown: Shown) -> bool:
