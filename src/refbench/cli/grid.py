@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 from cyclopts import Parameter
@@ -62,30 +63,33 @@ def grid_command(
         pages = sheet.pages(board.bench.title, caption, rows, paged=out.suffix.lower() == ".pdf")
     write_file(out, sheet_bytes(pages, out), quiet=json)
     references = [tile for row in rows for tile in row.references]
-    absent = sum(tile.path is None and tile.failure is None for tile in references)
     changed = [tile.failure.detail for tile in references if tile.failure]
-    broken = list(dict.fromkeys([*changed, *sheet.broken]))
+    content = {
+        "out": str(out),
+        "cases": [case.id for case in chosen.cases],
+        "models": shown,
+        "caption": caption,
+        "pages": len(pages),
+        "references_not_at_hand": sum(tile.path is None and tile.failure is None for tile in references),
+        "broken": list(dict.fromkeys([*changed, *sheet.broken])),
+        "characters_without_a_font": list(sheet.missing),
+    }
     if json:
-        content = {
-            "out": str(out),
-            "cases": [case.id for case in chosen.cases],
-            "models": shown,
-            "caption": caption,
-            "pages": len(pages),
-            "references_not_at_hand": absent,
-            "broken": broken,
-            "characters_without_a_font": list(sheet.missing),
-        }
         print(orjson.dumps(content).decode())
-        return 0
-    print(caption)
-    if absent:
-        print(f"{absent} references are not at hand and stay empty boxes: give --data DIR", file=sys.stderr)
-    for line in broken:
-        print(f"cannot be shown: {line}", file=sys.stderr)
-    if sheet.missing:
-        print(f"{sheet.unwritten()}; give --font FILE, for example of Noto Sans", file=sys.stderr)
+    else:
+        _print(content, sheet.unwritten() if sheet.missing else "")
     return 0
+
+
+def _print(content: Mapping[str, Any], unwritten: str) -> None:
+    """The caption, and on standard error what the sheet had to do without."""
+    print(content["caption"])
+    if absent := content["references_not_at_hand"]:
+        print(f"{absent} references are not at hand and stay empty boxes: give --data DIR", file=sys.stderr)
+    for line in content["broken"]:
+        print(f"cannot be shown: {line}", file=sys.stderr)
+    if unwritten:
+        print(f"{unwritten}; give --font FILE, for example of Noto Sans", file=sys.stderr)
 
 
 def _split(text: str | None) -> list[str]:
