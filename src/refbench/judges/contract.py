@@ -86,7 +86,7 @@ class Contract:
 
     def statements(self, reply: str) -> dict[str, list[Reading]] | Failure:
         """Everything that the reply says to each criterion; a Failure when it is empty, endless or a refusal."""
-        text = answer_text(reply)
+        text = answer_text(reply, self._form.reads_drafts)
         if isinstance(text, Failure):
             return text
         statements: dict[str, list[Reading]] = {criterion.name: [] for criterion in self.criteria}

@@ -37,6 +37,8 @@ class Dialect:
     """The JSON schema of a reply, for dialects that are JSON."""
     in_order: Read | None = None
     """Reads as well, in the order of the reply and with what was begun and cannot be read, so that one is the last."""
+    reads_drafts: bool = False
+    """What stands before a reasoning model's `</think>` is read too, as the marks of some benchmarks always were."""
 
 
 def closed_object(properties: dict[str, Any]) -> dict[str, Any]:

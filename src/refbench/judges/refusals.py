@@ -17,10 +17,10 @@ _REFUSAL = re.compile(
 )
 
 
-def answer_text(reply: str) -> str | Failure:
+def answer_text(reply: str, drafts: bool = False) -> str | Failure:
     """The part of a reply that may hold answers: the drafts of a reasoning model do not. A Failure where there is
     none, or more than any judge has to say."""
-    text = reply.rpartition(_THINKING_ENDS)[2]
+    text = reply if drafts else reply.rpartition(_THINKING_ENDS)[2]
     if not text.strip():
         return Failure(kind="empty_reply", detail="the reply is empty")
     if len(text) > LONGEST_REPLY:

@@ -134,7 +134,7 @@ def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statement
             yield name, choice == "yes" if choice else words or Failure(kind="unparsable", detail="an empty answer")
 
 
-_DIALECT = Dialect("creval", _statements)
+_DIALECT = Dialect("creval", _statements, reads_drafts=True)
 
 
 def _in_object(pairs: Pairs, texts: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -93,7 +93,7 @@ def _statements(reply: str, criteria: Sequence[object]) -> Iterator[tuple[str, R
 
 _MARKS = Scale(LOWEST, HIGHEST)
 _CONTRACT = Contract(
-    Dialect("multibanana", _statements),
+    Dialect("multibanana", _statements, reads_drafts=True),
     tuple(judges.Criterion(criterion, _MARKS) for criterion in CRITERIA),
 )
 
