@@ -31,7 +31,7 @@ from refbench.case import Picture, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.runs import Run
 from refbench.stats import Contrast, Design, error_and_skew, holm, sum_flip_p
-from refbench.tables.columns import columns_of
+from refbench.tables.table import columns_of
 
 TARGET = 10.0
 

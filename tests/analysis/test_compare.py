@@ -23,8 +23,7 @@ from refbench.benchmarks.multibanana.cases import CRITERIA, TASKS, MultiBananaDe
 from refbench.case import AnyCase, Request
 from refbench.runs.run import fair_order
 from refbench.stats import holm
-from refbench.tables.columns import columns_of
-from refbench.tables.table import Aggregate, Measure, Slice, slice_mean, tabulate
+from refbench.tables.table import Aggregate, Measure, Slice, columns_of, slice_mean, tabulate
 from support.sentences import contradictions, parse
 
 Data = tuple[Sequence[AnyCase], Sequence[Score]]

@@ -13,8 +13,7 @@ from refbench import Score
 from refbench.analysis.compare import Systems, compare_columns
 from refbench.benchmarks import benchmark
 from refbench.case import AnyCase
-from refbench.tables.columns import columns_of
-from refbench.tables.table import Aggregate, summaries
+from refbench.tables.table import Aggregate, columns_of, summaries
 from support import checkout, icebench, ideabench, multibanana, multiref
 
 CLUSTERS = 4

@@ -12,8 +12,7 @@ from refbench.analysis.compare import Comparison, Pair, Systems, compare_columns
 from refbench.benchmarks.kit import Call, benchmark
 from refbench.case import AnyCase, Request
 from refbench.failure import FailureKind
-from refbench.tables.columns import columns_of
-from refbench.tables.table import Aggregate
+from refbench.tables.table import Aggregate, columns_of
 from support.sentences import contradictions, parse
 
 

@@ -18,7 +18,7 @@ from refbench.benchmarks.kit import benchmark as declared
 from refbench.benchmarks.multibanana.cases import CRITERIA, MultiBananaDetails
 from refbench.case import AnyCase, Request
 from refbench.failure import Failure
-from refbench.judges.totals import Rule
+from refbench.judges.panel import Rule
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.tables.result import Result

@@ -22,8 +22,8 @@ from refbench.cli.why import why_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.tables.columns import columns_of
 from refbench.tables.scoring import rescore
+from refbench.tables.table import columns_of
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
 from support.multibanana import every_task, write_dataset

@@ -17,9 +17,9 @@ from refbench.calls import Transport
 from refbench.calls.prices import picture_tokens
 from refbench.calls.transport import RetryPolicy
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.chat.build import make_vlm
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.replay import read_replies
+from refbench.chat.vlm import make_vlm
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.pictures import encode, facts_of

@@ -17,9 +17,8 @@ import pytest
 import refbench
 from refbench.calls import FREE, Transport
 from refbench.chat import ChatRequest, ChatText
-from refbench.chat.build import make_vlm
 from refbench.chat.python import FunctionVLM, Prompt, python_vlm
-from refbench.chat.vlm import VLM, Pictures, Reply
+from refbench.chat.vlm import VLM, Pictures, Reply, make_vlm
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.pictures import encode

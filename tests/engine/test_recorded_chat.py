@@ -12,7 +12,7 @@ import pytest
 
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.calls import Transport
-from refbench.chat.build import make_vlm
+from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.pictures import encode
 from refbench.record import RefBenchError

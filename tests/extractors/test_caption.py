@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refbench.calls import Transport
-from refbench.chat.build import make_vlm
+from refbench.chat.vlm import make_vlm
 from refbench.extractors.caption import caption, caption_request, read_caption
 from refbench.failure import Failure
 from refbench.pictures import encode

@@ -10,7 +10,7 @@ import pytest
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
 from refbench.judges.dialects import DIALECTS
-from refbench.judges.refusals import LONGEST_REPLY
+from refbench.judges.values import LONGEST_REPLY
 from refbench.record import RefBenchError
 
 MARKS = (Criterion("visual_quality", Scale(1, 10)), Criterion("physical_realism", Scale(1, 10)))

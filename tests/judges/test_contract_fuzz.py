@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
-from refbench.judges.refusals import LONGEST_REPLY
-from refbench.judges.values import MARKDOWN
+from refbench.judges.values import LONGEST_REPLY, MARKDOWN
 from support.campaigns import slow
 from support.hang import no_hang
 

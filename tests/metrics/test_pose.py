@@ -13,14 +13,7 @@ import pytest
 
 from refbench.extractors.pose import draw_coco
 from refbench.failure import Failure
-from refbench.metrics.keypoints import (
-    SIGMAS,
-    Poses,
-    average_precision,
-    oks,
-    person_area,
-    scaled_keypoints,
-)
+from refbench.metrics.keypoints import SIGMAS, Poses, average_precision, oks, person_area, scaled_keypoints
 from refbench.metrics.pose import pose_pixel, pose_pixel_paper, skeleton_f1
 
 STANDING = [(0, -9), (0.5, -9.4), (-0.5, -9.4), (1, -9), (-1, -9), (2, -7), (-2, -7), (3, -4), (-3, -4), (3.2, -1), (-3.2, -1), (1.3, -1), (-1.3, -1), (1.5, 3), (-1.5, 3), (1.6, 7), (-1.6, 7)]  # fmt: skip

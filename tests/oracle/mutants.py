@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failed seed beside one with a value is not counted",
-        "tables/columns.py",
+        "tables/table.py",
         "            kinds[metric][at] = KINDS.index(score.failure.kind)\n",
         "            kinds[metric][at] = KINDS.index(score.failure.kind) if score.seed == 0 else -1\n",
     ),
@@ -105,14 +105,14 @@ MUTANTS = (
 
 FILES = (
     "tables/table.py",
-    "tables/columns.py",
+    "tables/table.py",
     "tables/scorer.py",
     "tables/scoring.py",
     "judges/panel.py",
-    "judges/totals.py",
-    "runs/reading.py",
+    "judges/panel.py",
+    "runs/run.py",
 )
-FOLDERS = ("stats/means.py", "analysis/compare/pairing.py", *(f"benchmarks/{b}/{f}.py" for b in ("creval", "multibanana", "ideabench", "icebench", "multiref") for f in ("table", "replies")))  # fmt: skip
+FOLDERS = ("stats/interval.py", "analysis/compare/pairing.py", *(f"benchmarks/{b}/{f}.py" for b in ("creval", "multibanana", "ideabench", "icebench", "multiref") for f in ("table", "replies")))  # fmt: skip
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from PIL import Image, ImageCms, ImageOps
 
 from refbench import Failure
 from refbench.pictures import Pixels, decode, encode, facts_of, is_complete, read_facts, resize, sniff
-from refbench.pictures.sniff import plain_header
+from refbench.pictures.facts import plain_header
 
 
 def smooth(height: int = 40, width: int = 60) -> Pixels:

@@ -31,8 +31,8 @@ from refbench.report.site.pictures import PictureStore, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
 from refbench.stats import WeightedMeans
-from refbench.tables.columns import Columns
 from refbench.tables.scoring import rescore, score_run
+from refbench.tables.table import Columns
 from support import ideabench
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer, dice

@@ -26,7 +26,7 @@ from refbench.report import to_json
 from refbench.runs import Run, Shard, merge
 from refbench.runs.disk import write_whole
 from refbench.runs.ledger import LedgerWriter
-from refbench.runs.reading import open_snapshot
+from refbench.runs.run import open_snapshot
 from refbench.tables.scoring import score_run
 from support.campaigns import slow
 from support.checkout import plain_items, write_checkout, write_replies

@@ -24,15 +24,14 @@ from aiohttp import web
 
 from refbench.calls import Transport
 from refbench.calls.batch import BatchLimits
-from refbench.calls.budget import Budget
+from refbench.calls.prices import Budget
 from refbench.calls.transport import RetryPolicy
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
-from refbench.engine.changes import OnRecord
 from refbench.engine.judging import JudgingRun
 from refbench.engine.options import RunOptions
 from refbench.engine.pictures import RunPictures
-from refbench.engine.setup import prepare_run
+from refbench.engine.setup import OnRecord, prepare_run
 from refbench.runs import Shard
 from refbench.runs.ledger import Recorder
 from support.judge_server import JudgeServer, answer, text_of, wire

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from refbench.calls import Transport
 from refbench.calls.transport import RetryPolicy
-from refbench.chat.build import make_vlm
-from refbench.chat.vlm import VLM
+from refbench.chat.vlm import VLM, make_vlm
 from refbench.specs import Spec
 from support.judge_server import JudgeServer, Seen
 

@@ -10,8 +10,7 @@ from refbench.benchmarks.creval.table import released_scores
 from refbench.benchmarks.multiref.cases import MultiRefCase, MultiRefDetails, Reference
 from refbench.case import Request
 from refbench.score import Score
-from refbench.tables.columns import columns_of
-from refbench.tables.table import case_values, tabulate
+from refbench.tables.table import case_values, columns_of, tabulate
 
 
 def test_a_case_has_the_value_that_a_table_of_it_alone_would_have() -> None:

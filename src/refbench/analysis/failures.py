@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.stats.permutation import depends_on_system
-from refbench.tables.columns import Columns, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import SEED
+from refbench.tables.table import SEED, Columns, columns_of
 
 NOT_YET = ("missing_reply", "not_measured", "budget")
 """Kinds that say that the work has not been done, not that it failed."""

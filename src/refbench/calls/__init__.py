@@ -10,9 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbench.calls.budget import Budget as Budget
-    from refbench.calls.budget import BudgetSpentError as BudgetSpentError
     from refbench.calls.prices import FREE as FREE
+    from refbench.calls.prices import Budget as Budget
+    from refbench.calls.prices import BudgetSpentError as BudgetSpentError
     from refbench.calls.prices import Price as Price
     from refbench.calls.prices import price_of as price_of
     from refbench.calls.transport import Answer as Answer
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "FREE": "prices",
     "Answer": "transport",
-    "Budget": "budget",
-    "BudgetSpentError": "budget",
+    "Budget": "prices",
+    "BudgetSpentError": "prices",
     "Call": "transport",
     "CallFailedError": "transport",
     "Limiter": "transport",

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from refbench.chat.provider import Provider
+from refbench.chat.http import Provider
 from refbench.chat.vlm import ChatRequest, Reply
 from refbench.failure import Failure
 

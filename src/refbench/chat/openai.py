@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from refbench.chat.provider import Provider
+from refbench.chat.http import Provider
 from refbench.chat.vlm import ChatPicture, ChatRequest, Reply
 from refbench.failure import Failure
 

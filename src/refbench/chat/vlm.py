@@ -1,20 +1,26 @@
-"""VLM: whoever answers chat requests, and what one asks. Judges, planners, captioners and writers all use one.
+"""VLM: whoever answers chat requests, what one asks, and how a spec becomes one. Judges, planners, captioners and
+writers all use one.
 
 A `ChatRequest` is fixed to the last byte before anything is sent.
 """
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from refbench.calls import Transport
 from refbench.calls.prices import Price
+from refbench.chat.http import HttpVLM, Provider
 from refbench.chat.pictures import SentPicture
 from refbench.evidence import Attempt, Evidence
 from refbench.failure import Failure
-from refbench.record import Record
+from refbench.record import Record, RefBenchError
+from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest, plug_in, plug_ins
 
 
 class ChatText(Record):
@@ -128,3 +134,33 @@ class BatchCalls(Protocol):
     def read(self, status: int, body: bytes) -> Reply: ...
 
     def evidence(self, request: Mapping[str, Any], reply: Reply, attempt: Attempt, price_share: float) -> Evidence: ...
+
+
+# From a spec to a VLM.
+
+_PROVIDERS = ("openai", "gemini", "anthropic")
+
+
+def make_vlm(spec: Spec, transport: Transport) -> VLM:
+    """The VLM that a spec names; what is missing (a key, an address) is said here, before anything is spent."""
+    if spec.kind in _PROVIDERS:  # here and below: what is loaded is what was asked for
+        provider: Provider = getattr(importlib.import_module(f"refbench.chat.{spec.kind}"), spec.kind.upper())
+        return HttpVLM(spec, provider, transport)
+    if spec.kind == "local":
+        from refbench.chat.local import LocalVLM
+
+        return LocalVLM(spec)
+    if spec.kind == "python":
+        from refbench.chat.python import python_vlm
+
+        return python_vlm(spec)
+    if spec.kind == "replay":
+        from refbench.chat.replay import ReplayVLM, read_replies
+
+        return ReplayVLM(spec, read_replies(Path(spec.what)))
+    make = plug_in(spec.kind, JUDGE_PLUG_INS)
+    if make is not None:
+        vlm: VLM = make(spec)
+        return vlm
+    hint = nearest(spec.kind, [*JUDGES, *plug_ins(JUDGE_PLUG_INS)], f":{spec.what}")
+    raise RefBenchError(f"no judge is of the kind {spec.kind!r}: {hint}")

@@ -96,7 +96,7 @@ def _write_captions(targets: dict[Path, Path], vlm: str | None, subject: str | N
     import asyncio
 
     from refbench.calls import Transport
-    from refbench.chat.build import make_vlm
+    from refbench.chat.vlm import make_vlm
     from refbench.extractors.caption import caption
     from refbench.failure import Failure
     from refbench.specs import Spec

@@ -16,9 +16,8 @@ from refbench.benchmarks.kit.definition import Material
 from refbench.calls import Transport
 from refbench.calls.prices import FREE
 from refbench.calls.transport import RetryPolicy
-from refbench.chat.build import make_vlm
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
-from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures
+from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures, make_vlm
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import ImageModel

@@ -14,10 +14,9 @@ from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
-from refbench.engine.changes import OnRecord
 from refbench.engine.pictures import RunPictures, ahead
 from refbench.engine.progress import Progress
-from refbench.engine.setup import Setup
+from refbench.engine.setup import OnRecord, Setup
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.judges.prompts import repair_request

@@ -14,10 +14,9 @@ import orjson
 from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
-from refbench.engine.changes import OnRecord
 from refbench.engine.pictures import RunPictures, ahead
 from refbench.engine.progress import Progress
-from refbench.engine.setup import Setup
+from refbench.engine.setup import OnRecord, Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
 from refbench.engine.workers.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose

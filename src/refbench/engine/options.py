@@ -65,7 +65,7 @@ def _kinds(values: Sequence[str]) -> Sequence[str]:
 
 
 def _budget(value: str | None) -> str | None:
-    from refbench.calls.budget import Budget
+    from refbench.calls.prices import Budget
 
     Budget.parse(value)
     return value

@@ -19,10 +19,9 @@ from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
-from refbench.engine.changes import OnRecord
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.options import RunOptions
-from refbench.engine.setup import Setup, prepare_run
+from refbench.engine.setup import OnRecord, Setup, prepare_run
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel, ImageModel

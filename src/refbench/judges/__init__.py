@@ -2,9 +2,9 @@
 
 from refbench.judges.contract import Contract
 from refbench.judges.criteria import Criterion, Kind, Reading, Scale, Text, YesNo
+from refbench.judges.panel import Rule, combine
 from refbench.judges.prompts import repair_request
 from refbench.judges.rubric import Rubric, load_rubric, parse_rubric, rubric_source
-from refbench.judges.totals import Rule, combine
 
 __all__ = [
     "Contract",

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 from refbench.failure import Failure
 from refbench.judges.criteria import Criterion, Reading, Text, letters
 from refbench.judges.dialects import DIALECTS, Dialect
-from refbench.judges.refusals import answer_text, refusal
+from refbench.judges.values import answer_text, refusal
 from refbench.record import RefBenchError
 
 Which = Literal["all", "last"]

@@ -18,8 +18,8 @@ from pydantic import Field, ValidationError
 from refbench.judges.contract import Contract, Which
 from refbench.judges.criteria import Criterion, Kind, Scale, Text, YesNo
 from refbench.judges.dialects import DIALECTS
+from refbench.judges.panel import Rule
 from refbench.judges.prompts import filled, placeholders
-from refbench.judges.totals import Rule
 from refbench.record import Record, RefBenchError
 from refbench.specs import nearest
 

@@ -17,9 +17,17 @@
 OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
 """
 
-from refbench.pictures.facts import MAX_PIXELS, PictureFacts, facts_of, picture_bytes, read_facts
+from refbench.pictures.facts import (
+    EXTENSIONS,
+    MAX_PIXELS,
+    PictureFacts,
+    facts_of,
+    is_complete,
+    picture_bytes,
+    read_facts,
+    sniff,
+)
 from refbench.pictures.pixels import Pixels, decode, encode, read_pixels, resize
-from refbench.pictures.sniff import EXTENSIONS, is_complete, sniff
 
 __all__ = [
     "EXTENSIONS",

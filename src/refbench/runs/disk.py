@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from refbench.pictures.sniff import EXTENSIONS
+from refbench.pictures.facts import EXTENSIONS
 from refbench.record import RefBenchError
 
 # File systems on which SQLite's write-ahead log does not work (it needs shared memory between readers).

@@ -12,7 +12,8 @@ from refbench.record import Record, RefBenchError
 from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
 from refbench.runs.ledger import SEEDS, LedgerWriter
-from refbench.runs.reading import (
+from refbench.runs.run import (
+    Run,
     acts_on_record,
     all_retirements,
     disagreements,
@@ -20,7 +21,6 @@ from refbench.runs.reading import (
     standing_evidence,
     standing_outputs,
 )
-from refbench.runs.run import Run
 
 _OF_ONE_LEDGER = frozenset({"journal", "wanted"})
 """Notes that are about the file they stand in, or are not simply taken over."""

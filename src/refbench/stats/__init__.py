@@ -1,11 +1,24 @@
 """Statistics on plain arrays: resampling, intervals, weighted means. No nouns, no files."""
 
 from refbench.stats.agreement import Bins
-from refbench.stats.bootstrap import Array, Design, draws_of, error_and_skew, leave_one_out, resample
 from refbench.stats.correlation import kendall, pearson, spearman
 from refbench.stats.effect import clusters_needed, detectable, smallest_p
-from refbench.stats.interval import Contrast, bca_interval, bounded_interval, bounds_interval, effective_n, interval_for
-from refbench.stats.means import WeightedMeans, mean_of_those_there
+from refbench.stats.interval import (
+    Array,
+    Contrast,
+    Design,
+    WeightedMeans,
+    bca_interval,
+    bounded_interval,
+    bounds_interval,
+    draws_of,
+    effective_n,
+    error_and_skew,
+    interval_for,
+    leave_one_out,
+    mean_of_those_there,
+    resample,
+)
 from refbench.stats.permutation import FlipP, flip_p, flips, holm, is_exhaustive, one_flip_each, sum_flip_p
 
 __all__ = [

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.stats.bootstrap import Array
 from refbench.stats.correlation import (
     Statistic,
     centred,
@@ -22,6 +21,7 @@ from refbench.stats.correlation import (
     spearman_draws,
     varies,
 )
+from refbench.stats.interval import Array
 
 _CERTAIN = 1 - 1e-12
 """Share above which a rater uses one category only."""

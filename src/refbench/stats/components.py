@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.stats.bootstrap import Array
+from refbench.stats.interval import Array
 
 Labels = NDArray[np.intp]
 

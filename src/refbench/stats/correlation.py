@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.stats.bootstrap import Array
+from refbench.stats.interval import Array
 
 Statistic: TypeAlias = Callable[[Array, Array, Array], Array]
 """From x and y (points, or draws x points) and weights (draws x points), a value for each draw."""

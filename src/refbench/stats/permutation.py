@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.stats.bootstrap import Array, Design
+from refbench.stats.interval import Array, Design
 
 _CHUNK = 4_000_000
 """Weights made at a time: 32 MB, whatever the number of cases and draws."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.stats.bootstrap import Array
+from refbench.stats.interval import Array
 
 _MOST_UNDEFINED = 0.05
 """Above this share of draws in which some system has no value, no winner is named."""

@@ -13,8 +13,7 @@ from refbench.case import AnyCase
 from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.tables.columns import columns_of
-from refbench.tables.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, case_values, summary_measure
+from refbench.tables.table import DRAWS, OVERALL, SEED, Aggregate, Row, Table, case_values, columns_of, summary_measure
 
 if TYPE_CHECKING:
     from refbench.analysis.compare import Comparison

@@ -16,7 +16,7 @@ from refbench.failure import CIRCUMSTANCES, Failure
 from refbench.judges.panel import mean_of_judges, mean_of_repeats
 from refbench.output import Output
 from refbench.score import Score
-from refbench.tables.columns import System
+from refbench.tables.table import System
 
 
 @dataclass(frozen=True)

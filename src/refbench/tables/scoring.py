@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
-from refbench.benchmarks.kit.dataset import unjudged
+from refbench.benchmarks.kit.definition import unjudged
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import painting, seeds_of
@@ -17,10 +17,9 @@ from refbench.record import RefBenchError, content_key
 from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.run import cases_fingerprint, fair_order
 from refbench.score import Score
-from refbench.tables.columns import System
 from refbench.tables.result import Result
 from refbench.tables.scorer import RunFacts, drawn_scores, score_evidence
-from refbench.tables.table import DRAWS, INTERVAL_VERSION, SEED, Row, Table, tabulate
+from refbench.tables.table import DRAWS, INTERVAL_VERSION, SEED, Row, System, Table, tabulate
 
 REFUSALS = ("conditional", "worst", "worst,unsupported")
 """How a model's own failures count: left out, with bounds beside; as the worst; what it cannot take as well."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from refbench import Failure
 from refbench.benchmarks.creval.cases import METRICS, Question
 from refbench.benchmarks.creval.replies import read_choice, read_corrected, read_paper
-from refbench.judges.refusals import LONGEST_REPLY
+from refbench.judges.values import LONGEST_REPLY
 from support.campaigns import slow
 from support.checkout import reply_text
 from support.hang import no_hang

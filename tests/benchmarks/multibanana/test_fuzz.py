@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from refbench import Failure
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST
 from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
-from refbench.judges.refusals import LONGEST_REPLY
+from refbench.judges.values import LONGEST_REPLY
 from support.campaigns import slow
 from support.hang import no_hang
 from support.multibanana import MARKS, reply

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.multiref.cases import load
 from support.multiref import blends, requests, write_checkout
 

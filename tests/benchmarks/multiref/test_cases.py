@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import (

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.multiref.anomalies import anomalies
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import load

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Asked, Material
+from refbench.benchmarks.kit.definition import Asked, Dataset, Material
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import AXES, MultiRefCase, load
 from refbench.benchmarks.multiref.judge import judging, not_asked, with_prompt, wording_sha256

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Measured
+from refbench.benchmarks.kit.definition import Dataset, Measured
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import TYPES, MultiRefCase, MultiRefDetails, Reference, load
 from refbench.benchmarks.multiref.measures import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.multiref.cases import AXES, CATEGORIES, TYPES, MultiRefCase, MultiRefDetails, Reference
 from refbench.benchmarks.multiref.table import PAPER, SCALES, published, slices
 from refbench.case import Request

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.multiref.benchmark import BENCHMARK
 from refbench.benchmarks.multiref.cases import load
 from refbench.benchmarks.multiref.measures import derived, ratio_to_truth

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from refbench.benchmarks import Dataset
-from refbench.benchmarks.kit.dataset import picture_anomalies
+from refbench.benchmarks.kit.definition import picture_anomalies
 from refbench.benchmarks.own import load_cases
 from refbench.cli.cases import cases_command
 from refbench.pictures import encode

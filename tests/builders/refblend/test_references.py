@@ -13,13 +13,7 @@ import pytest
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.refblend.captions import named_objects
 from refbench.builders.refblend.layouts import SourceLayout
-from refbench.builders.refblend.references import (
-    Extractors,
-    References,
-    extractors_here,
-    load_thresholds,
-    too_poor,
-)
+from refbench.builders.refblend.references import Extractors, References, extractors_here, load_thresholds, too_poor
 from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.sources import LabelledPicture, gather
 from refbench.engine.workers.executor import EmbeddedExecutor

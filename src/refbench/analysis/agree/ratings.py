@@ -16,9 +16,8 @@ from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.stats import Array, Bins
-from refbench.tables.columns import Columns, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import Aggregate, case_values, summaries
+from refbench.tables.table import Aggregate, Columns, case_values, columns_of, summaries
 
 MEASURED = "measured"
 """The rater of metrics that no judge gives."""

@@ -37,8 +37,7 @@ from refbench.stats import (
 )
 from refbench.stats.components import Components, Labels, variance_components
 from refbench.stats.effect import LEVEL
-from refbench.tables.columns import Columns, System, columns_of
-from refbench.tables.table import DRAWS, SEED, Aggregate, Slice, case_values, summaries
+from refbench.tables.table import DRAWS, SEED, Aggregate, Columns, Slice, System, case_values, columns_of, summaries
 
 _MOST_NUMBERS = 20_000_000
 """Scores (rows x cases x metrics) and values (rows x draws x measures) held at a time: 160 MB each."""

@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from refbench.analysis.compare.draws import (
-    Bounds,
-    Estimate,
-    Interval,
-    PairDraws,
-    Resampling,
-    bound_pairs,
-    draw_pairs,
-)
+from refbench.analysis.compare.draws import Bounds, Estimate, Interval, PairDraws, Resampling, bound_pairs, draw_pairs
 from refbench.analysis.compare.pairing import Pairing, Pairings, measured_alone, who_meets
 from refbench.analysis.compare.records import Comparison, Driver, Pair, counted, holds_zero, sentence
 from refbench.benchmarks import Benchmark
@@ -28,8 +20,17 @@ from refbench.score import digits_of
 from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
 from refbench.stats.effect import FEWEST_APART, LEVEL
 from refbench.stats.interval import SYMMETRIC_BELOW
-from refbench.tables.columns import Columns
-from refbench.tables.table import DRAWS, SEED, Aggregate, Measure, case_values, ends_of, summaries, summary_measure
+from refbench.tables.table import (
+    DRAWS,
+    SEED,
+    Aggregate,
+    Columns,
+    Measure,
+    case_values,
+    ends_of,
+    summaries,
+    summary_measure,
+)
 
 FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""

@@ -14,8 +14,7 @@ from refbench.case import AnyCase
 from refbench.failure import KINDS
 from refbench.record import RefBenchError
 from refbench.stats import Array
-from refbench.tables.columns import Columns, System
-from refbench.tables.table import Aggregate, Measure, has_value
+from refbench.tables.table import Aggregate, Columns, Measure, System, has_value
 
 Bools = NDArray[np.bool_]
 

@@ -18,9 +18,8 @@ from refbench.case import AnyCase
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
 from refbench.score import Score
-from refbench.tables.columns import EMPTY, Columns, System, columns_of
 from refbench.tables.scoring import REFUSALS, score_run
-from refbench.tables.table import DRAWS, SEED
+from refbench.tables.table import DRAWS, EMPTY, SEED, Columns, System, columns_of
 
 RELEASED = "released"
 RELEASED_DIGITS = 6

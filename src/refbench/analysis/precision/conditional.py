@@ -10,9 +10,8 @@ import numpy as np
 from refbench.benchmarks.kit.definition import Condition
 from refbench.record import Record, RefBenchError
 from refbench.stats import Array, Design, draws_of, interval_for
-from refbench.tables.columns import columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import DRAWS, SEED, case_values, summaries
+from refbench.tables.table import DRAWS, SEED, case_values, columns_of, summaries
 
 
 class Conditional(Record):

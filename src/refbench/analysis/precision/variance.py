@@ -15,9 +15,8 @@ from refbench.score import Score
 from refbench.stats import Array, Design, effective_n, resample
 from refbench.stats.components import Components, variance_components
 from refbench.stats.ranks import ranks_of
-from refbench.tables.columns import System, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import DRAWS, SEED, ranked, summaries
+from refbench.tables.table import DRAWS, SEED, System, columns_of, ranked, summaries
 
 MORE_CASES = 100
 _DEFINED = 0.95

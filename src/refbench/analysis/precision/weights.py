@@ -14,9 +14,8 @@ from refbench.analysis.agree.ratings import Ratings
 from refbench.record import Record, RefBenchError
 from refbench.stats import Array
 from refbench.stats.correlation import kendall_draws, number
-from refbench.tables.columns import System, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import case_values
+from refbench.tables.table import System, case_values, columns_of
 
 _STEPS = 10
 """The grid: weights that are multiples of a tenth and add up to one."""

@@ -10,8 +10,8 @@ from refbench.analysis.compare.runs import ScoreSource, differences_of, load_sou
 from refbench.analysis.why.steps import ProtocolFix, ScoredNumber, Why, default_measure, explain
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.tables.columns import columns_of
 from refbench.tables.scoring import score_run
+from refbench.tables.table import columns_of
 
 Outputs = Mapping[str, Mapping[str, Mapping[int, str]]]
 """By model, case and seed: a hash for the final pictures."""

@@ -18,8 +18,7 @@ from refbench.case import AnyCase
 from refbench.record import Record, RefBenchError
 from refbench.score import digits_of
 from refbench.stats import Array
-from refbench.tables.columns import Columns
-from refbench.tables.table import Aggregate, case_values, summaries, summary_measure
+from refbench.tables.table import Aggregate, Columns, case_values, summaries, summary_measure
 
 _UNIT = 1_000_000_000
 """Numbers are taken to nine decimals, as in tables; steps are differences of whole units, so that they add up."""

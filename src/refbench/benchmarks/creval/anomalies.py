@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase, Question
 from refbench.benchmarks.creval.replies import read_choice
 from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.pictures import PictureFacts
 
 KINDS = anomaly_kinds(__package__)

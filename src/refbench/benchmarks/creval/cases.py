@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
+from refbench.benchmarks.kit.definition import Dataset, check_subset
 from refbench.benchmarks.kit.rows import json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text

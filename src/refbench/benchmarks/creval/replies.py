@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from refbench.benchmarks.creval.cases import METRICS, Question, nfc
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, place_in, reply_in
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure

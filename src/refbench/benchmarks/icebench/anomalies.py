@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from refbench.benchmarks.icebench.cases import DATA, ICECase, picture, read_items, task_of
 from refbench.benchmarks.icebench.tasks import N_CASES, TASKS
 from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, decode

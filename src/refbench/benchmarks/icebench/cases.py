@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
-from refbench.benchmarks.kit.dataset import Dataset, check_subset, ordered_counts
+from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
 

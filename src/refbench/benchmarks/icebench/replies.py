@@ -14,8 +14,7 @@ import orjson
 
 from refbench.benchmarks.icebench.cases import ICECase, picture, task_of
 from refbench.benchmarks.icebench.tasks import QA
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure

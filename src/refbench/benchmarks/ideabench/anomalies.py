@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refbench.benchmarks.ideabench.cases import read_release
 from refbench.benchmarks.kit.anomalies import anomaly_kinds, list_anomalies, request_oddities
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 
 N_TASKS, N_CASES, N_JUDGED = 100, 275, 51
 

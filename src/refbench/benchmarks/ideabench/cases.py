@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset, folders_in, ordered_counts
+from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
 from refbench.benchmarks.kit.published import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text

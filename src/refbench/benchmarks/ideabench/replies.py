@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from refbench.benchmarks.ideabench.cases import CALLS, QUESTIONS, part
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text
-from refbench.judges.refusals import refusal
+from refbench.judges.values import refusal
 from refbench.record import RefBenchError, clean_text
 
 Answer: TypeAlias = float | Failure

@@ -15,15 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from refbench.benchmarks.ideabench.cases import (
-    CALLS,
-    CATEGORIES,
-    LISTED,
-    PARTS,
-    QUESTIONS,
-    IdeaCase,
-    part,
-)
+from refbench.benchmarks.ideabench.cases import CALLS, CATEGORIES, LISTED, PARTS, QUESTIONS, IdeaCase, part
 from refbench.benchmarks.kit.aggregate import macro_slice
 from refbench.benchmarks.kit.definition import Derived
 from refbench.benchmarks.kit.published import FailureRate, PublishedValue, published_values, with_totals

@@ -7,8 +7,7 @@
 from refbench.benchmarks.kit.aggregate import TableRules, Total
 from refbench.benchmarks.kit.asks import Call, Parts, asks, last_mark, request_of
 from refbench.benchmarks.kit.constructor import Derive, Variant, benchmark
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Benchmark, Material, Measured, Setting
+from refbench.benchmarks.kit.definition import Benchmark, Dataset, Material, Measured, Setting
 from refbench.benchmarks.kit.rows import case, rows
 
 __all__ = [

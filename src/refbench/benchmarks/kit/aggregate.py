@@ -11,11 +11,10 @@ import numpy as np
 from refbench.benchmarks.kit.asks import Range
 from refbench.case import AnyCase
 from refbench.judges import Rule
-from refbench.judges.totals import combine_columns
+from refbench.judges.panel import combine_columns
 from refbench.record import RefBenchError
 from refbench.stats import Array
-from refbench.tables.columns import Bools
-from refbench.tables.table import Aggregate, Mean, Measure, Slice, Summary, slice_mean
+from refbench.tables.table import Aggregate, Bools, Mean, Measure, Slice, Summary, slice_mean
 
 Formula: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """From measures by name to one number: `lambda marks: marks["edit"] * marks["look"] / 10`."""

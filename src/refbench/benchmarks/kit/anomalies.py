@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts

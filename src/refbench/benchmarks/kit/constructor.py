@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total
 from refbench.benchmarks.kit.asks import Call, Range
-from refbench.benchmarks.kit.dataset import Dataset, check_subset
 from refbench.benchmarks.kit.definition import (
     Asked,
     Asking,
     Benchmark,
     Data,
+    Dataset,
     Derived,
     Judging,
     Material,
@@ -27,6 +27,7 @@ from refbench.benchmarks.kit.definition import (
     Protocol,
     Reporting,
     Scoring,
+    check_subset,
     measured_by,
     state_of,
 )

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from refbench.case import Case, Picture, Request
-from refbench.pictures.sniff import EXTENSIONS, sniff
+from refbench.pictures.facts import EXTENSIONS, sniff
 from refbench.record import RefBenchError
 
 Row = tuple[str, Mapping[str, Any]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, request_oddities
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.benchmarks.multibanana.cases import MultiBananaCase, read_sources, read_tags, scan
 
 KINDS = anomaly_kinds(__package__)

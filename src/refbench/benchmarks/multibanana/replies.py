@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from refbench import judges
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST, PART, Criterion, task_of
 from refbench.evidence import Evidence, Purpose

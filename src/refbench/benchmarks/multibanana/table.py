@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, slice_within
 from refbench.benchmarks.kit.published import PublishedValue, published_values
-from refbench.benchmarks.multibanana.cases import (
-    CRITERIA,
-    GROUPS,
-    HIGHEST,
-    LOWEST,
-    TAGS,
-    TASKS,
-    WEIGHTS,
-)
+from refbench.benchmarks.multibanana.cases import CRITERIA, GROUPS, HIGHEST, LOWEST, TAGS, TASKS, WEIGHTS
 from refbench.case import AnyCase
 from refbench.tables.table import Slice
 

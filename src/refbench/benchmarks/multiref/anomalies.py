@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, picture_facts, picture_oddities
-from refbench.benchmarks.kit.dataset import Anomaly, Dataset
+from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.benchmarks.multiref.cases import (
     CAPTION_MARK,
     MAPS,

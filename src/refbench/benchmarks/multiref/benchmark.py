@@ -8,14 +8,7 @@ from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
 from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.cases import (
-    AXES,
-    MultiRefCase,
-    describe,
-    is_checkout,
-    load,
-    output_names,
-)
+from refbench.benchmarks.multiref.cases import AXES, MultiRefCase, describe, is_checkout, load, output_names
 from refbench.benchmarks.multiref.judge import judging, not_asked
 from refbench.benchmarks.multiref.measures import (
     DERIVED,
@@ -32,12 +25,7 @@ from refbench.benchmarks.multiref.measures import (
     ratio_to_truth,
 )
 from refbench.benchmarks.multiref.replies import OVERALL_PART, REFERENCES_PART, import_replies
-from refbench.benchmarks.multiref.table import (
-    CORRECTED,
-    PAPER,
-    published,
-    read_scores,
-)
+from refbench.benchmarks.multiref.table import CORRECTED, PAPER, published, read_scores
 
 _ASKED = (
     "Image quality: the picture as such, whatever was asked for",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-from refbench.benchmarks.kit.dataset import Dataset, check_subset, ordered_counts
+from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
 from refbench.benchmarks.kit.rows import json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text

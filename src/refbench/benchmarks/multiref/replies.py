@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import ImportedReplies
+from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multiref.cases import AXES, HIGHEST, LOWEST, WORDS, Type
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged

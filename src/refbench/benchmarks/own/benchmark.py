@@ -10,8 +10,7 @@ from typing import Any
 from refbench.benchmarks.kit.aggregate import Total
 from refbench.benchmarks.kit.asks import Call
 from refbench.benchmarks.kit.constructor import benchmark
-from refbench.benchmarks.kit.dataset import Dataset
-from refbench.benchmarks.kit.definition import Benchmark, Derived, Measured, ShownQuestion, mean_of, state_of
+from refbench.benchmarks.kit.definition import Benchmark, Dataset, Derived, Measured, ShownQuestion, mean_of, state_of
 from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.benchmarks.kit.dataset import Dataset
+from refbench.benchmarks.kit.definition import Dataset
 from refbench.benchmarks.kit.rows import rows_of
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text

@@ -25,8 +25,7 @@ from refbench.builders.kit.settings import SPLITS, BuildSettings
 from refbench.calls import Transport
 from refbench.calls.transport import check_options
 from refbench.chat import ChatRequest
-from refbench.chat.build import make_vlm
-from refbench.chat.vlm import VLM
+from refbench.chat.vlm import VLM, make_vlm
 from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of

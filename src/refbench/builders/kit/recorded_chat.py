@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from refbench.calls import Budget, Transport
-from refbench.calls.budget import BudgetSpentError
+from refbench.calls.prices import BudgetSpentError
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.vlm import VLM
@@ -24,7 +24,7 @@ from refbench.record import RefBenchError, clean_text, content_key
 from refbench.runs import LedgerWriter
 from refbench.runs.disk import write_whole
 from refbench.runs.ledger import Recorder
-from refbench.runs.reading import distinct_evidence
+from refbench.runs.run import distinct_evidence
 
 Told = TypeVar("Told")
 

@@ -15,8 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from refbench.failure import Failure
 from refbench.judges.prompts import filled
-from refbench.judges.refusals import answer_text, refusal
-from refbench.judges.values import Pairs, decoded, objects
+from refbench.judges.values import Pairs, answer_text, decoded, objects, refusal
 from refbench.record import clean_text, content_key
 
 Options = ParamSpec("Options")

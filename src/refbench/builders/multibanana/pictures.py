@@ -18,7 +18,7 @@ from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, no_
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
 from refbench.calls import Budget, BudgetSpentError, Transport
-from refbench.chat.build import make_vlm
+from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel

@@ -30,8 +30,7 @@ from refbench.builders.refblend.split import sides
 from refbench.builders.refblend.types import Type
 from refbench.builders.refblend.writing import owned_directory
 from refbench.calls import Transport
-from refbench.chat.build import make_vlm
-from refbench.chat.vlm import VLM
+from refbench.chat.vlm import VLM, make_vlm
 from refbench.engine.workers.engines import make_executor, need_engine
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK
 from refbench.failure import Failure

@@ -9,8 +9,8 @@ from typing import Any
 from refbench.calls import Transport
 from refbench.calls.prices import PictureUsage
 from refbench.chat.gemini import GEMINI, REFUSALS
+from refbench.chat.http import json_body
 from refbench.chat.pictures import SentPicture
-from refbench.chat.provider import json_body
 from refbench.failure import Failure
 from refbench.models.api.model import (
     ApiModel,

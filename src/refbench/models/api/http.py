@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from refbench.calls import Transport
+from refbench.chat.http import json_body, key_of
 from refbench.chat.pictures import SentPicture
-from refbench.chat.provider import json_body, key_of
 from refbench.failure import Failure, FailureKind
 from refbench.models.api.model import (
     Account,

@@ -16,8 +16,8 @@ import orjson
 from refbench.calls import Answer, Call, CallFailedError, Transport, price_of
 from refbench.calls.errors import ProviderError, read_error
 from refbench.calls.prices import PictureUsage, picture_call_cost
+from refbench.chat.http import Provider, base_url_of, key_of, parameters_of
 from refbench.chat.pictures import PicturePolicy, SentPicture, store_in
-from refbench.chat.provider import Provider, base_url_of, key_of, parameters_of
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
 from refbench.models.api.pictures import checked, decoded, enclose

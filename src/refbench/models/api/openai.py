@@ -10,9 +10,9 @@ import orjson
 
 from refbench.calls import Transport
 from refbench.calls.prices import PictureUsage
+from refbench.chat.http import json_body
 from refbench.chat.openai import OPENAI
 from refbench.chat.pictures import SentPicture
-from refbench.chat.provider import json_body
 from refbench.failure import Failure
 from refbench.models.api.model import (
     ApiModel,

@@ -18,9 +18,20 @@ from refbench.record import RefBenchError
 from refbench.report.site.boards import REFERENCES, Board, all_rows
 from refbench.score import digits_of
 from refbench.stats import Array, WeightedMeans
-from refbench.tables.columns import Columns, columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import OVERALL, Aggregate, Mean, Ranked, Row, Slice, Summary, names_of, ranked
+from refbench.tables.table import (
+    OVERALL,
+    Aggregate,
+    Columns,
+    Mean,
+    Ranked,
+    Row,
+    Slice,
+    Summary,
+    columns_of,
+    names_of,
+    ranked,
+)
 
 
 @dataclass(frozen=True, eq=False)

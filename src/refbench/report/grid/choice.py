@@ -12,9 +12,8 @@ from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.score import digits_of
 from refbench.stats import Array, mean_of_those_there
-from refbench.tables.columns import columns_of
 from refbench.tables.result import Result
-from refbench.tables.table import case_values
+from refbench.tables.table import case_values, columns_of
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from refbench.report.site.contract import (
     as_view,
 )
 from refbench.report.site.pictures import PictureStore
-from refbench.tables.columns import Columns, columns_of
-from refbench.tables.table import Measure, case_values
+from refbench.tables.table import Columns, Measure, case_values, columns_of
 
 _INSTRUCTION = 160
 _WORDS = 600

@@ -29,8 +29,7 @@ from refbench.report.site.contract import (
     as_view,
 )
 from refbench.score import digits_of
-from refbench.tables.columns import Columns
-from refbench.tables.table import Aggregate, Ranked, Row, ends_of, ranked
+from refbench.tables.table import Aggregate, Columns, Ranked, Row, ends_of, ranked
 
 
 def site_head(boards: Sequence[Board], *, live: bool) -> SiteHead:
