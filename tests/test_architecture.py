@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,6 +29,30 @@ def test_only_declared_readers_read_replies() -> None:
     for path in [*sorted((ROOT / "src/refbench/benchmarks").rglob("*.py")), *in_one_file]:
         if path.name not in ("replies.py", "cases.py"):
             assert not {"json", "re"} & imports(path), path
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(ROOT / 'src/refbench')}:{node.name}", node
+
+
+def test_a_function_is_read_without_scrolling() -> None:
+    lengths = {name: node.end_lineno - node.lineno + 1 for name, node in functions() if node.end_lineno}
+    assert {name: lines for name, lines in lengths.items() if lines > 80} == {}
+    assert len({name: lines for name, lines in lengths.items() if lines > 60}) <= 5
+
+
+def test_the_rooms_of_the_house_are_those_of_the_plan() -> None:
+    """Each folder has its line in docs/architecture.md, and so has each module that lies beside them."""
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    house = ROOT / "src/refbench"
+    rooms = [path.parent for path in house.glob("*/__init__.py")]
+    loose = [path for path in house.glob("*.py") if not path.name.startswith("__")]
+    assert [room.name for room in rooms if f"| `{room.name}/` |" not in page] == []
+    assert [path.name for path in loose if f"`{path.name}`" not in page] == []
+    assert len(loose) <= 8
 
 
 def test_the_core_is_small() -> None:

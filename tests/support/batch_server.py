@@ -28,9 +28,9 @@ from refbench.calls.prices import Budget
 from refbench.calls.transport import RetryPolicy
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
+from refbench.engine.generating import RunPictures
 from refbench.engine.judging import JudgingRun
 from refbench.engine.options import RunOptions
-from refbench.engine.pictures import RunPictures
 from refbench.engine.setup import OnRecord, prepare_run
 from refbench.runs import Shard
 from refbench.runs.ledger import Recorder

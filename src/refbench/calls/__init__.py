@@ -10,16 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from refbench.calls.prices import FREE as FREE
-    from refbench.calls.prices import Budget as Budget
-    from refbench.calls.prices import BudgetSpentError as BudgetSpentError
-    from refbench.calls.prices import Price as Price
-    from refbench.calls.prices import price_of as price_of
-    from refbench.calls.transport import Answer as Answer
-    from refbench.calls.transport import Call as Call
-    from refbench.calls.transport import CallFailedError as CallFailedError
-    from refbench.calls.transport import Limiter as Limiter
-    from refbench.calls.transport import Transport as Transport
+    from refbench.calls.prices import FREE, Budget, BudgetSpentError, Price, price_of
+    from refbench.calls.transport import Answer, Call, CallFailedError, Limiter, Transport
 
 _HOMES = {
     "FREE": "prices",

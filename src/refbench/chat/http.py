@@ -1,5 +1,5 @@
-"""A provider's model behind the transport: a wire format as pure functions, and what a server does turned into evidence,
-failures included.
+"""A provider's model behind the transport: its wire format as pure functions, and what a server does turned into
+evidence, failures included.
 """
 
 from __future__ import annotations

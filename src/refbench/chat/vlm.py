@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from refbench.calls import Transport
 from refbench.calls.prices import Price
-from refbench.chat.http import HttpVLM, Provider
 from refbench.chat.pictures import SentPicture
 from refbench.evidence import Attempt, Evidence
 from refbench.failure import Failure
@@ -144,7 +143,9 @@ _PROVIDERS = ("openai", "gemini", "anthropic")
 def make_vlm(spec: Spec, transport: Transport) -> VLM:
     """The VLM that a spec names; what is missing (a key, an address) is said here, before anything is spent."""
     if spec.kind in _PROVIDERS:  # here and below: what is loaded is what was asked for
-        provider: Provider = getattr(importlib.import_module(f"refbench.chat.{spec.kind}"), spec.kind.upper())
+        from refbench.chat.http import HttpVLM
+
+        provider = getattr(importlib.import_module(f"refbench.chat.{spec.kind}"), spec.kind.upper())
         return HttpVLM(spec, provider, transport)
     if spec.kind == "local":
         from refbench.chat.local import LocalVLM

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from refbench.calls import Budget, Transport
 from refbench.case import AnyCase
-from refbench.engine.generating import GeneratingRun
+from refbench.engine.generating import GeneratingRun, RunPictures
 from refbench.engine.judging import JudgingRun, first_error, repairer, replies_read_as
 from refbench.engine.options import Dtype, Engine, Protocol, Refusals, RunOptions
-from refbench.engine.pictures import RunPictures
 from refbench.engine.progress import Progress, shown
 from refbench.engine.setup import OnRecord, Setup, check_pictures, prepare_run
 from refbench.engine.workers.engines import StartedEngine, started

@@ -14,7 +14,7 @@ from refbench.calls import Budget, BudgetSpentError, Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
-from refbench.engine.pictures import RunPictures, ahead
+from refbench.engine.generating import RunPictures, ahead
 from refbench.engine.progress import Progress
 from refbench.engine.setup import OnRecord, Setup
 from refbench.evidence import Evidence, Purpose

@@ -14,7 +14,7 @@ import orjson
 from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
-from refbench.engine.pictures import RunPictures, ahead
+from refbench.engine.generating import RunPictures, ahead
 from refbench.engine.progress import Progress
 from refbench.engine.setup import OnRecord, Setup
 from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread

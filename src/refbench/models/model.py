@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
+from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.record import Record
 from refbench.specs import Options
@@ -145,3 +146,23 @@ def not_native(commission: Commission, traits: Traits) -> str:
 def unsupported(detail: str) -> Failure:
     """The request is none for this model: final, and no fault of it."""
     return Failure(kind="unsupported", detail=detail)
+
+
+@runtime_checkable
+class GivenOutputs(Protocol):
+    """Outputs that need not be made: their model's name and family, and the files for a case, in order."""
+
+    name: str
+    family: str
+    one_seed: str
+    """Why there is one picture for every request, whatever the seed; "" where seeds tell several apart."""
+
+    def find(self, case: AnyCase, seed: int = 0) -> tuple[Path, ...] | Failure: ...
+
+
+AnyModel: TypeAlias = GivenOutputs | ImageModel
+
+
+def seeds_for(model: AnyModel, seeds: int) -> range:
+    """The seeds that a model is asked for when so many are wanted: the same picture twice would not be two."""
+    return range(seeds if isinstance(model, ImageModel) or not model.one_seed else 1)

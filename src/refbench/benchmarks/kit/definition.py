@@ -1,4 +1,4 @@
-"""What a benchmark is: the cases read from one place on disk, and the record of how they are asked, scored and shown."""
+"""What a benchmark is: the cases read from one place on disk, and how they are asked, scored and shown."""
 
 from __future__ import annotations
 
