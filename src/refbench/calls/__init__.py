@@ -26,6 +26,19 @@ _HOMES = {
     "price_of": "prices",
 }
 
+__all__ = [
+    "FREE",
+    "Answer",
+    "Budget",
+    "BudgetSpentError",
+    "Call",
+    "CallFailedError",
+    "Limiter",
+    "Price",
+    "Transport",
+    "price_of",
+]
+
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:

@@ -1,5 +1,5 @@
-"""The pictures of a run: made by models, each once and on record before anybody looks at it, or found; every file opened,
-checked and hashed once.
+"""The pictures of a run: made by models, each once and on record before anybody looks at it, or found; every file
+opened, checked and hashed once.
 """
 
 from __future__ import annotations
@@ -191,8 +191,6 @@ def _cost(painted: Painted) -> float | None:
     costs = [painted.cost_usd, *(step.cost_usd for step in painted.steps)]
     return None if all(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs)
 
-
-# The pictures of a run: outputs found or made and recorded, every file opened, checked and hashed once.
 
 ItemT = TypeVar("ItemT")
 MadeT = TypeVar("MadeT")
