@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -84,3 +85,10 @@ def test_heavy_libraries_are_imported_inside_functions() -> None:
 def test_every_data_file_is_inside_the_package() -> None:
     for name in ("published.csv", "item_scores.csv", "paper874_excluded.txt", "rubric/answer.txt", "rubric/system.txt"):
         assert (ROOT / "src/refbench/benchmarks/creval" / name).is_file()
+
+
+def test_what_the_documentation_imports_is_there() -> None:
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for module, names in re.findall(r"from (refbench[\w.]*) import ([\w, ]+)", page.read_text("utf-8")):
+            for name in names.replace(" ", "").split(","):
+                assert hasattr(importlib.import_module(module), name), f"{page.name}: {module} has no {name}"
