@@ -45,6 +45,15 @@ def test_a_function_is_read_without_scrolling() -> None:
     assert len({name: lines for name, lines in lengths.items() if lines > 60}) <= 5
 
 
+def test_a_function_has_at_most_seven_parameters() -> None:
+    """Commands, and what they are in Python, have an argument for each thing that users choose."""
+    doors = ("evaluate", "benchmark", "rescore", "compare", "precision_report")
+    for name, node in functions():
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        chosen = [argument for argument in arguments if argument.arg not in ("self", "cls")]
+        assert len(chosen) <= 7 or name.endswith("_command") or node.name in doors, name
+
+
 def test_the_rooms_of_the_house_are_those_of_the_plan() -> None:
     """Each folder has its line in docs/architecture.md, and so has each module that lies beside them."""
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
