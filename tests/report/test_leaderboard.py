@@ -153,3 +153,27 @@ def test_the_leaderboard_ranks_by_the_same_rule_and_says_who_is_left_out() -> No
     assert [(line.model, line.rank) for line in board.lines] == [("Bagel", 1), ("seedream4-0", None)]
     assert board.not_ranked() == ["seedream4-0 is not ranked: only 1 of 874 scored."]
     assert [rank.model for rank in ranking(result, "corrected", "gpt-4o", draws=50)] == ["Bagel"]
+
+
+def without_quality(kind: str) -> Result:
+    """The released scores of two models in `corrected`, with this failure instead of every VQ."""
+    cases, scores = released_scores("paper874")
+    kept = [s.model_copy(update={"protocol": "corrected"}) for s in scores if s.model in ("Bagel", "seedream4-0")]
+    failed = {"value": None, "failure": Failure(kind=kind)}
+    changed = [s.model_copy(update=failed) if s.metric == "VQ" else s for s in kept]
+    return result_of(benchmark("creval"), cases, changed, draws=0)
+
+
+def test_a_summary_that_failed_throughout_stays_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    """A judge who refuses one part leaves nothing to rank by: no other measure takes its place unsaid."""
+    result = without_quality("refused")
+    assert result.summary("corrected") == "avg"
+    print_result(result)
+    printed = capsys.readouterr().out
+    assert "avg (corrected)" in printed
+    assert "Bagel is not ranked: no value (0 of 874 scored)" in printed
+    assert result.compare("Bagel", "seedream4-0", draws=20).pairs[0].gap is None
+
+
+def test_what_was_never_measured_is_no_summary() -> None:
+    assert without_quality("not_measured").summary("corrected") == "VC"

@@ -36,13 +36,13 @@ class Line:
 
 
 def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
-    """Lines of the slice, judge by judge, ranked by the summary measure; those without a rank come last. Measures in
-    which no model has a value are left out: the notes say why they have none."""
+    """Lines of the slice, judge by judge, ranked by the summary measure; those without a rank come last. Measures that
+    were not tried are left out: the notes say why."""
     rows = [row for row in result.table.rows if dict(row.slice) == where]
     protocols = list(dict.fromkeys(row.protocol for row in rows))
     summary = result.summary(protocols[0], where)
-    valued = {row.metric for row in rows if row.value is not None} | {summary}
-    rows = [row for row in rows if row.metric in valued]
+    tried = {row.metric for row in rows if row.tried} | {summary}
+    rows = [row for row in rows if row.metric in tried]
     published = [p for p in result.published() if p.metric == summary and dict(p.slice) == where]
     of_summary = [row for row in rows if row.metric == summary]
     digits = digits_of(value for row in of_summary for value in (row.value, *(row.bounds or ())))

@@ -291,9 +291,9 @@ class Result:
     def summary(self, protocol: str, where: Mapping[str, str] = OVERALL) -> str:
         """The measure that models are ranked by on a slice, by default on all cases."""
         rows = [row for row in self.table.rows if row.protocol == protocol and dict(row.slice) == where]
-        valued = [row.metric for row in rows if row.value is not None]
+        tried = [row.metric for row in rows if row.tried]
         return summary_measure(
-            self.bench.scoring.protocols[protocol].aggregate.measures, valued, [row.metric for row in rows]
+            self.bench.scoring.protocols[protocol].aggregate.measures, tried, [row.metric for row in rows]
         )
 
     def failed(self, *, missing: bool = False) -> tuple[Counter[str], int]:

@@ -23,6 +23,8 @@ Kinds: TypeAlias = NDArray[np.int8]
 
 EMPTY: Mapping[str, float | bool] = {"drawn": np.nan, "kinds": -1, "away": False, "waiting": False, "own": False}
 """The arrays of Columns, and what each holds where a score is in no state."""
+NEVER_TRIED = frozenset({"not_measured", "missing_reply"})
+"""Kinds of failure of what was not measured or judged in this run at all."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,13 @@ class Columns:
             for name in EMPTY
         }
         return replace(self, **arrays)
+
+    def tried(self, metric: str) -> bool:
+        """Whether it was asked for everywhere and came to something: a value, or failures that a table must show."""
+        if metric not in self.drawn or np.isfinite(self.drawn[metric]).any():
+            return metric in self.drawn
+        kinds = {KINDS[kind] for kind in np.unique(self.kinds[metric]) if kind >= 0}
+        return bool(kinds) and not kinds & NEVER_TRIED and not self.waiting[metric].any()
 
     @cached_property
     def values(self) -> dict[str, Array]:
@@ -175,6 +184,12 @@ class Row(Record):
     bounds: tuple[float, float] | None
     remark: str | None = None
 
+    @property
+    def tried(self) -> bool:
+        """Whether it has a value, or was asked for everywhere and failed."""
+        failed = bool(self.failures) and not NEVER_TRIED & self.failures.keys()
+        return self.value is not None or (failed and not self.n_not_asked)
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -228,9 +243,12 @@ class Measure:
         return f"{part} where all of {self.name} is there"
 
 
-def summary_measure(measures: Sequence[Measure], valued: Collection[str], there: Collection[str] = ()) -> str:
-    """The measure that systems are ranked by: the last that has a value, else the last that is there at all."""
-    return next((m.name for names in (valued, there) for m in reversed(measures) if m.name in names), measures[-1].name)
+def summary_measure(measures: Sequence[Measure], tried: Collection[str], there: Collection[str] = ()) -> str:
+    """The measure that systems are ranked by: the last that was tried, else the last that is there at all.
+
+    One that was tried and failed throughout stays the summary, without a value: no other takes its place unsaid.
+    """
+    return next((m.name for names in (tried, there) for m in reversed(measures) if m.name in names), measures[-1].name)
 
 
 Summary: TypeAlias = Mapping[str, Array]

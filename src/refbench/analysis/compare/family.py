@@ -177,8 +177,9 @@ def _tested(
 def _measure(systems: Systems, points: Mapping[str, Array], metric: str | None) -> Measure:
     """The measure to compare: the one asked for, else what tables are sorted by."""
     measures = systems.aggregate.measures
-    valued = [name for name, point in points.items() if np.isfinite(point).any()]
-    name = metric or summary_measure(measures, valued)
+    tried = {name for name, point in points.items() if np.isfinite(point).any()}
+    tried |= {m.name for m in measures if all(systems.columns.tried(part) for part in m.parts)}
+    name = metric or summary_measure(measures, tried)
     for measure in measures:
         if measure.name == name:
             return measure
