@@ -30,7 +30,7 @@ unit: $(VENV)/ready weights
 slow: $(VENV)/ready weights
 	$(BIN)/python -m pytest -m slow
 
-# Whole runs against a second, plain implementation of every number (tests/oracle): 50 in `make test`, more here.
+# Whole runs against a second, plain implementation of every number (tests/oracle): 25 in `make test`, more here.
 oracle: $(VENV)/ready
 	REFBENCH_ORACLE_RUNS=300 $(BIN)/python -m pytest tests/oracle
 

@@ -288,6 +288,7 @@ def test_options_of_a_run_are_grouped_and_a_benchmarks_own_are_in_its_help(run_c
     assert run_cli("run", "multibanana", "--questions", "one")[0] == 2
 
 
+@pytest.mark.slow
 def test_the_demo_shows_a_gap_that_is_none_and_runs_every_command_it_prints(
     run_cli: Refbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ def test_one_unreadable_picture_costs_its_own_measurements(work: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_metric_that_kills_its_process_is_lost_alone(work: Path) -> None:
     (work / "mine.py").write_text(BENCH.replace("MORE = []", "MORE = [Measured('deadly', 'deadly')]"))
     (work / "a/c3.png").write_bytes(encode(np.full((12, 16, 3), 255, np.uint8)))

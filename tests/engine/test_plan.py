@@ -72,6 +72,7 @@ def test_what_is_on_record_is_not_planned_again_and_teaches_the_rest(work: Path)
 
 
 @pytest.mark.parametrize("on_record", [40, 50])
+@pytest.mark.slow
 def test_what_an_earlier_run_left_out_is_counted_whatever_cases_it_began_with(tmp_path: Path, on_record: int) -> None:
     items = plain_items(60)
     write_checkout(tmp_path / "creval", items)
@@ -87,6 +88,7 @@ def test_what_an_earlier_run_left_out_is_counted_whatever_cases_it_began_with(tm
         assert len(server.requests) - before == found.judges[0].calls
 
 
+@pytest.mark.slow
 def test_only_the_seeds_and_repeats_on_record_are_known(work: Path) -> None:
     for path in sorted((work / "a").glob("*.png")):
         path.with_stem(f"{path.stem}_s1").write_bytes(encode(np.full((8, 8, 3), len(path.stem), dtype=np.uint8)))
@@ -110,6 +112,7 @@ def test_a_failure_that_stands_is_not_paid_for_again(work: Path) -> None:
         assert plan(work, spec, out=work / "run").calls_known == 108
 
 
+@pytest.mark.slow
 def test_the_judging_of_pictures_that_are_still_to_be_made_is_planned(work: Path) -> None:
     found = plan(work, PRICED, models=["C=baseline:copy", f"A=folder:{work / 'a'}"])
     assert (found.calls, found.pictures, found.pictures_usd) == (216, 36, 0.0)
@@ -147,6 +150,7 @@ def test_an_unknown_price_is_said_and_not_guessed(work: Path) -> None:
     assert found.judges[0].price_source is None
 
 
+@pytest.mark.slow
 def test_precision_comes_from_released_scores_and_shrinks_with_more_cases(work: Path) -> None:
     some, all_of_them = plan(work, PRICED, limit=18).precision, plan(work, PRICED).precision
     assert some is not None
@@ -157,6 +161,7 @@ def test_precision_comes_from_released_scores_and_shrinks_with_more_cases(work: 
     assert (all_of_them.family, all_of_them.n_clusters, all_of_them.remarks) == (1, 36, ())
 
 
+@pytest.mark.slow
 def test_a_plan_is_for_the_family_the_seeds_and_the_repeats_of_its_run(work: Path) -> None:
     """Eight models are 28 pairs: what a single pair shows four times in five, the first of 28 does not."""
     one = plan(work, PRICED).precision

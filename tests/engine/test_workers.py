@@ -78,6 +78,7 @@ def pictures(tmp_path: Path) -> Sequence[Item]:
     return [Item(name, do="picture", path=str(tmp_path / name)) for name in files]
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_with_killers_among_them_have_one_outcome_each(pictures: Sequence[Item]) -> None:
     odd = {17: "raise", 18: "raise", 500: "leave", 999: "raise", 250: "exit", 640: "segfault"}
     found = outcomes(task(isolated=True, chunk=16), [*numbers(1000, odd), *pictures])

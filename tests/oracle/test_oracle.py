@@ -1,4 +1,4 @@
-"""Whole runs against the oracle: 50 here, more by REFBENCH_ORACLE_RUNS."""
+"""Whole runs against the oracle: 25 here, more by REFBENCH_ORACLE_RUNS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from support.shown_numbers import site_numbers
 
 SHRINK = "REFBENCH_ORACLE_UNSHRUNK" not in os.environ
 """Whether a run that fails is made smaller: for reading, not for telling whether there is one."""
-RUNS = int(os.environ.get("REFBENCH_ORACLE_RUNS", "50"))
+RUNS = int(os.environ.get("REFBENCH_ORACLE_RUNS", "25"))
 
 
 def runs(share: int = 1) -> Callable[[Any], Any]:

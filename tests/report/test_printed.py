@@ -18,6 +18,7 @@ from refbench.report.grid.choice import marks_of
 from refbench.report.latex.write import to_latex
 from refbench.tables.result import Result
 from refbench.tables.scoring import result_of
+from support.campaigns import slow
 from support.printed import differences, read_csv, read_head, read_json, read_latex, read_markdown, read_terminal
 
 MODELS = ("Bagel", "OmniGen2", "seedream4-0")
@@ -56,7 +57,11 @@ SHAPES = {
 }
 
 
-@pytest.fixture(scope="module", params=SHAPES.values(), ids=SHAPES)
+@pytest.fixture(
+    scope="module",
+    params=[slow(shape) if name == "forty models" else shape for name, shape in SHAPES.items()],
+    ids=SHAPES,
+)
 def result(request: pytest.FixtureRequest) -> Result:
     return made(**request.param)
 

@@ -158,6 +158,7 @@ def test_two_pictures_are_divided_by_a_slider_that_the_zoom_respects(site: Site)
     assert page.evaluate(clip) == f"inset(0px 0px 0px {50 + 25 / 1.5:.4f}%)"
 
 
+@pytest.mark.slow
 def test_ten_thousand_cases_draw_only_the_rows_in_sight(browser: Any, tmp_path: Path) -> None:
     figures = write_fixture(tmp_path / "large", 10_000, 5, whole=False)
     context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -62,6 +62,7 @@ def test_the_policy_of_the_page_forbids_inline_scripts_and_foreign_addresses() -
     )
 
 
+@pytest.mark.slow
 def test_texts_with_markup_stay_text_everywhere(site: Site) -> None:
     case = quote(site.figures.ids[0], safe="")
     for address in (*PAGES, f"case/{case}"):
@@ -108,6 +109,7 @@ def test_published_figures_stand_beside_ours_only_where_they_are_the_same_measur
     ]
 
 
+@pytest.mark.slow
 def test_every_page_with_numbers_names_judge_wording_and_protocol(site: Site) -> None:
     case = f"case/{quote(site.figures.ids[0], safe='')}"
     for address in ("overview", "cases", "compare", "failures", case):
@@ -143,6 +145,7 @@ def test_a_model_without_a_rank_stands_below_the_ranked_ones_with_its_count(brow
     page.context.close()
 
 
+@pytest.mark.slow
 def test_numbers_are_rounded_as_the_tables_in_python_are(site: Site) -> None:
     values = [7.125, 7.135, 0.375, 2.5, 3.5, 0.0625, 2.675, 1.005, -7.125, -0.001, 1e-9, 100.0]
     page = site.open("overview")
@@ -153,6 +156,7 @@ def test_numbers_are_rounded_as_the_tables_in_python_are(site: Site) -> None:
         assert said == plain
 
 
+@pytest.mark.slow
 def test_cases_that_lack_a_tag_are_not_shown_under_its_name(site: Site) -> None:
     page = site.open("overview")
     names = page.evaluate(
@@ -163,6 +167,7 @@ def test_cases_that_lack_a_tag_are_not_shown_under_its_name(site: Site) -> None:
     assert above == ""
 
 
+@pytest.mark.slow
 def test_protocol_judge_measure_and_level_are_in_the_address(site: Site) -> None:
     page = site.open("overview")
     page.click("#choose-judge-1")
@@ -179,6 +184,7 @@ def test_protocol_judge_measure_and_level_are_in_the_address(site: Site) -> None
     assert page.locator(".panel").count() == len(GROUPS)
 
 
+@pytest.mark.slow
 def test_pairs_say_whether_they_are_resolved_and_link_to_the_cases_that_make_them(site: Site) -> None:
     page = site.open("compare?pair=0-2")
     assert (
@@ -194,6 +200,7 @@ def test_pairs_say_whether_they_are_resolved_and_link_to_the_cases_that_make_the
     assert "filter=loss&model=2&against=0" in page.url
 
 
+@pytest.mark.slow
 def test_a_phone_needs_no_sideways_scrolling(browser: Any, written: tuple[Path, Figures]) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844})
     site = Site(*written, context.new_page())
@@ -211,6 +218,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Any, written: tuple[Path, 
     context.close()
 
 
+@pytest.mark.slow
 def test_text_has_enough_contrast_in_both_schemes(browser: Any, written: tuple[Path, Figures]) -> None:
     for scheme in ("light", "dark"):
         context = browser.new_context(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
@@ -222,6 +230,7 @@ def test_text_has_enough_contrast_in_both_schemes(browser: Any, written: tuple[P
         context.close()
 
 
+@pytest.mark.slow
 def test_pictures_have_texts_and_fields_have_names(site: Site) -> None:
     for address in (*PAGES, f"case/{quote(site.figures.ids[0], safe='')}"):
         page = site.open(address)
@@ -248,6 +257,7 @@ def test_judges_are_named_in_the_heading(site: Site) -> None:
     assert f"judged by {' and '.join(JUDGES)}" in str(site.open("overview").text_content("#top"))
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_judges_is_not_called_a_judge(browser: Any, tmp_path: Path) -> None:
     figures = write_fixture(tmp_path, 12)
     head = site_chunk(tmp_path, "site", as_text=False)
@@ -263,6 +273,7 @@ def test_the_mean_of_the_judges_is_not_called_a_judge(browser: Any, tmp_path: Pa
     assert site.open("overview").evaluate(clipped) == 0, "every choice of a switch is in sight on a phone"
 
 
+@pytest.mark.slow
 def test_failures_one_by_one_are_of_the_protocol_that_is_chosen_and_name_judge_and_seed(
     browser: Any, tmp_path: Path
 ) -> None:
@@ -279,6 +290,7 @@ def test_failures_one_by_one_are_of_the_protocol_that_is_chosen_and_name_judge_a
     assert "the other" in str(site.open("failures?protocol=paper").locator(table).text_content())
 
 
+@pytest.mark.slow
 def test_answers_say_of_which_seed_they_are_and_others_can_be_chosen(browser: Any, tmp_path: Path) -> None:
     figures = write_fixture(tmp_path, 12)
     chunk = site_chunk(tmp_path, "b0/cases/0", as_text=False)
