@@ -20,7 +20,7 @@ from refbench.pictures import decode
 from refbench.record import RefBenchError
 from refbench.report.brief import words
 from refbench.report.brief.findings import Lead, Verdict, Verdicts, traits, verdicts
-from refbench.report.brief.page import brief_sheet, tag, write_brief
+from refbench.report.brief.page import brief_sheet, environment, write_brief
 from refbench.report.brief.pictures import chosen_pictures
 from refbench.report.brief.view import View, open_view, parts_of, parts_with_room
 from refbench.report.brief.words import clipped
@@ -321,9 +321,10 @@ def test_the_command_writes_where_it_is_told_and_the_same_bytes_twice(
         view_command(three, brief=True, out=tmp_path / "notes.txt")
 
 
-def test_markup_escapes_everything_that_is_not_markup() -> None:
-    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
-    assert tag("p", "a\u202eb\x00c") == "<p>abc</p>"
+def test_templates_escape_everything_that_is_not_markup() -> None:
+    page = environment().from_string("{% macro i(x) %}<i>{{ x }}</i>{% endmacro %}<p title=\"{{ '\"' }}\">{{ x }}{{ i('&') }}</p>")
+    assert page.render(x="<b>") == '<p title="&#34;">&lt;b&gt;<i>&amp;</i></p>'
+    assert page.render(x="a\u202eb\x00c") == '<p title="&#34;">abc<i>&amp;</i></p>'
     assert clipped("a-long-name-v2", 10) == "a-long…-v2"
 
 

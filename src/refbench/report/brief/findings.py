@@ -68,6 +68,11 @@ class Verdict:
         return bool(self.leads) and not self.rivals
 
     @property
+    def open(self) -> bool:
+        """Whether the cases tell no model from the first."""
+        return len(self.rivals) == len(self.leads)
+
+    @property
     def closest(self) -> Lead | None:
         return self.leads[0] if self.leads else None
 

@@ -144,6 +144,18 @@ class View:
         found = ranking(self.result, self.protocol, self.judge, measure=self.measure, draws=draws, seed=seed)
         return {rank.model: rank for rank in found}
 
+    def number(self, value: float) -> str:
+        return f"{value:.{self.digits}f}"
+
+    def signed(self, value: float) -> str:
+        text = f"{value:+.{self.digits}f}"
+        return f"±{text[1:]}" if float(text) == 0 else text.replace("-", "−")
+
+    def amount(self, value: float, *, rough: bool = False) -> str:
+        """A difference on the benchmark's scale; marks and percentages are points."""
+        text = f"{float(f'{value:.2g}'):g}" if rough else self.number(value)
+        return text if self.digits == 4 else f"{text} points"
+
     def points(self, part: Part) -> Array:
         """The value of each system on a part, as the tables have it."""
         return summary_of(self, [part], np.ones((1, len(self.cases))))[0][:, 0]

@@ -61,7 +61,7 @@ def headline(view: View, verdict: Verdict | None) -> str:
         return "No model is ranked: none has enough scores" if any_value(view) else "No model has a score yet"
     first, leads, rivals = _short(verdict.first), verdict.leads, verdict.rivals
     if not leads:
-        return f"{first} scores {number(view, verdict.value)}, with nothing to compare it to"
+        return f"{first} scores {view.number(verdict.value)}, with nothing to compare it to"
     if verdict.settled:
         return f"Choose {first}"
     if all(lead.ci95 is None for lead in leads) and any(row.n_not_asked for row in view.rows):
@@ -122,14 +122,14 @@ def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     """The lead over the next model with what fits the data; pairs that cannot be compared say so."""
     if lead.gap is None:
         return f"{first} and the next, {_short(lead.over)}, were scored on too few of the same cases to be compared."
-    head = f"{first} is {amount(view, lead.gap)} ahead of the next, {_short(lead.over)}"
-    if float(number(view, lead.gap)) == 0:
+    head = f"{first} is {view.amount(lead.gap)} ahead of the next, {_short(lead.over)}"
+    if float(view.number(lead.gap)) == 0:
         head = f"{first} and the next, {_short(lead.over)}, are level on the {counted(lead.n_cases, 'case')} both have"
     elif lead.gap < 0:
         # Failures have left another set of cases to the pair than to the table.
         head = (
             f"{first} has the best score over the cases it has; on the {lead.n_cases} that {_short(lead.over)} has as "
-            f"well it is {amount(view, -lead.gap)} behind"
+            f"well it is {view.amount(-lead.gap)} behind"
         )
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
@@ -148,8 +148,8 @@ def lead_of(view: View, verdict: Verdict) -> str:
     lead = verdict.closest
     if lead is None or lead.gap is None or lead.ci95 is None:
         return "too few shared cases that differ"
-    low, high = (signed(view, end) for end in lead.ci95)
-    return f"{signed(view, lead.gap)} ({low} to {high})"
+    low, high = (view.signed(end) for end in lead.ci95)
+    return f"{view.signed(lead.gap)} ({low} to {high})"
 
 
 def rivals_of(verdict: Verdict) -> str:
@@ -171,10 +171,10 @@ def span(view: View, ci95: tuple[float, float]) -> str:
     """An interval of a lead, in words."""
     low, high = ci95
     if low < 0 < high:
-        return f"anything from {number(view, -low)} behind to {number(view, high)} ahead"
+        return f"anything from {view.number(-low)} behind to {view.number(high)} ahead"
     side = "ahead" if high > 0 else "behind"
     ends = sorted((abs(low), abs(high)))
-    return f"anything from {number(view, ends[0])} to {number(view, ends[1])} {side}"
+    return f"anything from {view.number(ends[0])} to {view.number(ends[1])} {side}"
 
 
 def failures(view: View) -> list[str]:
@@ -202,7 +202,7 @@ def failures(view: View) -> list[str]:
         found.append(f"Counted {how}: {_listed(imputed)}.")
     for first in view.ranked[:1]:
         if first.bounds is not None and sum(first.failures.values()) > first.n_imputed:
-            low, high = (number(view, end) for end in first.bounds)
+            low, high = (view.number(end) for end in first.bounds)
             which = f"{'other ' if first.n_imputed else ''}failed ones of {_short(first.model)}"
             found.append(f"Had the {which} all been worst, or all best, it would have {low} to {high}.")
     return found
@@ -233,7 +233,7 @@ def limits(view: View, verdicts: Verdicts) -> list[str]:
     size = f"There are {len(view.cases)} cases"
     if closest is not None and closest.detectable is not None:
         size += (
-            f": a true difference between two models of {amount(view, closest.detectable, rough=True)} would be found "
+            f": a true difference between two models of {view.amount(closest.detectable, rough=True)} would be found "
             "at least 4 times in 5, smaller ones less often, and on parts of the cases it takes larger ones"
         )
     found.append(f"{size}. Prompts and subjects unlike these are not covered.")
@@ -275,7 +275,7 @@ def _other_judges(view: View) -> list[str]:
         if len(rows) == 1 and len(view.ranked) > 1:
             found.append(f"Judge {judge} has scored {rows[0].model} only.")
         elif len(rows) > 1:
-            also = "too" if rows[0].model == first else f"({number(view, rows[0].value or 0.0)})"
+            also = "too" if rows[0].model == first else f"({view.number(rows[0].value or 0.0)})"
             found.append(f"Judge {judge}, who has scored {len(rows)} models, puts {rows[0].model} first {also}.")
     return found[:2]
 
@@ -302,18 +302,3 @@ def _other_protocols(view: View) -> list[str]:
             who = f"{rows[0].model} comes first too" if rows[0].model == first else f"{rows[0].model} comes first"
             found.append(f"Read as the released code does ({protocol}), which has faults, {who}.")
     return found
-
-
-def number(view: View, value: float) -> str:
-    return f"{value:.{view.digits}f}"
-
-
-def signed(view: View, value: float) -> str:
-    text = f"{value:+.{view.digits}f}"
-    return f"±{text[1:]}" if float(text) == 0 else text.replace("-", "−")
-
-
-def amount(view: View, value: float, *, rough: bool = False) -> str:
-    """A difference on the benchmark's scale; marks and percentages are points."""
-    text = f"{float(f'{value:.2g}'):g}" if rough else number(view, value)
-    return text if view.digits == 4 else f"{text} points"
