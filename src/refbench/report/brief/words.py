@@ -11,6 +11,7 @@ from refbench.analysis.failures import failure_test
 from refbench.judges.panel import MEAN
 from refbench.report.brief.findings import Lead, Verdict, Verdicts
 from refbench.report.brief.view import Part, View, open_view
+from refbench.report.site.boards import REFERENCES
 from refbench.stats.effect import LEVEL
 from refbench.tables.table import Row
 
@@ -68,14 +69,14 @@ def headline(view: View, verdict: Verdict | None) -> str:
         return "Not enough was asked yet to compare the models"
     for lead in leads:
         if lead.behind:
-            ahead = f"{_short(lead.over)} is ahead of it on the cases that both have"
+            ahead = f"{_short(lead.second)} is ahead of it on the cases that both have"
             return f"No single best: {first} comes first, but {ahead}"
-    undone = [lead for lead in leads if lead.undone]
-    what = min((lead.undone for lead in undone), default="")  # "what failed" alone, where that is enough for one
-    if all(lead.clear or lead.undone for lead in leads):
+    undone = [lead for lead in leads if lead.doubt]
+    what = min((lead.doubt for lead in undone), default="")  # "what failed" alone, where that is enough for one
+    if all(lead.clear or lead.doubt for lead in leads):
         return f"{first} comes first, but {what} could undo its lead over {_models(undone)}"
     if len(rivals) == len(leads) and undone:
-        others = _models(lead for lead in leads if not lead.undone)
+        others = _models(lead for lead in leads if not lead.doubt)
         return (
             f"No model stands out: {first} comes first, but its lead over {others} may be chance, and {what} could "
             f"undo that over {_models(undone)}"
@@ -90,7 +91,7 @@ def headline(view: View, verdict: Verdict | None) -> str:
 
 
 def _models(leads: Iterable[Lead]) -> str:
-    return _listed(_short(lead.over) for lead in leads)
+    return _listed(_short(lead.second) for lead in leads)
 
 
 def confidence(view: View, verdicts: Verdicts) -> list[str]:
@@ -101,14 +102,14 @@ def confidence(view: View, verdicts: Verdicts) -> list[str]:
     first = _short(verdict.first)
     found = [_over_next(view, first, verdict.closest, verdicts.n_pairs)]
     if verdict.closest.gap is not None:
-        above, level, below = verdict.closest.cases
+        above, level, below = verdict.closest.wins, verdict.closest.ties, verdict.closest.losses
         found.append(f"Case by case it is better in {above}, level in {level} and worse in {below}.")
     rank = view.ranks.get(verdict.first)
-    if rank is not None and rank.best is not None and not verdict.settled and not verdict.closest.undone:
+    if rank is not None and rank.best is not None and not verdict.settled and not verdict.closest.doubt:
         share = round(100 * rank.best)
         lean = ": a lean, not a proof" if share >= _LEANS else ""
         found.append(f"With the cases redrawn at random, {first} comes first {share} times in 100{lean}.")
-    behind = [_short(lead.over) for lead in verdict.leads if lead.clear]
+    behind = [_short(lead.second) for lead in verdict.leads if lead.clear]
     if verdict.settled:
         others = "the other model" if len(verdict.leads) == 1 else f"each of the other {len(verdict.leads)} models"
         found.append(f"It is ahead of {others} by more than chance explains.")
@@ -121,23 +122,25 @@ def confidence(view: View, verdicts: Verdicts) -> list[str]:
 def _over_next(view: View, first: str, lead: Lead, pairs: int) -> str:
     """The lead over the next model with what fits the data; pairs that cannot be compared say so."""
     if lead.gap is None:
-        return f"{first} and the next, {_short(lead.over)}, were scored on too few of the same cases to be compared."
-    head = f"{first} is {view.amount(lead.gap)} ahead of the next, {_short(lead.over)}"
+        return f"{first} and the next, {_short(lead.second)}, were scored on too few of the same cases to be compared."
+    head = f"{first} is {view.amount(lead.gap)} ahead of the next, {_short(lead.second)}"
     if float(view.number(lead.gap)) == 0:
-        head = f"{first} and the next, {_short(lead.over)}, are level on the {counted(lead.n_cases, 'case')} both have"
+        head = (
+            f"{first} and the next, {_short(lead.second)}, are level on the {counted(lead.n_cases, 'case')} both have"
+        )
     elif lead.gap < 0:
         # Failures have left another set of cases to the pair than to the table.
         head = (
-            f"{first} has the best score over the cases it has; on the {lead.n_cases} that {_short(lead.over)} has as "
-            f"well it is {view.amount(-lead.gap)} behind"
+            f"{first} has the best score over the cases it has; on the {lead.n_cases} that {_short(lead.second)} has "
+            f"as well it is {view.amount(-lead.gap)} behind"
         )
     if lead.ci95 is None:
         return f"{head}; there are too few differences to say how sure that is."
     text = f"{head}; {span(view, lead.ci95)} fits the data"
-    if lead.undone == "what failed":
+    if lead.doubt == "what failed":
         text += ", but what failed could have scored so that nothing is left of it"
-    elif lead.undone and lead.together is not None:
-        text += f", but with what failed and chance together {span(view, lead.together)} does"
+    elif lead.doubt and lead.bounds_ci95 is not None:
+        text += f", but with what failed and chance together {span(view, lead.bounds_ci95)} does"
     elif not lead.clear and not lead.behind and not lead.ci95[0] <= 0 <= lead.ci95[1]:
         text += f", which may still be luck when {pairs} pairs of models are looked at"
     return f"{text}."
@@ -164,7 +167,7 @@ def rivals_of(verdict: Verdict) -> str:
 def title_of(part: Part) -> str:
     """What a part is called in running text."""
     name = CRITERIA.get(part.title, part.title.replace("_", " "))
-    return counted(int(name), "reference") if part.kind == "n_refs" and name.isdigit() else name
+    return counted(int(name), "reference") if part.slice.level == REFERENCES and name.isdigit() else name
 
 
 def span(view: View, ci95: tuple[float, float]) -> str:
