@@ -101,8 +101,7 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
     other models, whoever comes out first. A sheet is read as a whole, so those of all parts are corrected together:
     in 19 of 20 sheets every line names its truly best model, as the first or as one that cannot be told from it.
     """
-    compared = view.compare(view.overall)
-    pairs = [(pair, pair.p_adjusted or 0.0 if pair.p else 1.0) for pair in (compared.pairs if compared else ())]
+    pairs = [(pair, pair.p_adjusted or 0.0 if pair.p else 1.0) for pair in view.compare(view.overall)]
     overall = _verdict(view, view.overall, _best_first(view, view.overall), pairs)
     orders = [_best_first(view, part) for part in parts]
     family = sum(max(0, len(order) - 1) for order in orders)
@@ -110,8 +109,7 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
     draws = max(view.board.draws, ceil(1.25 * family / LEVEL / FLIPS_PER_DRAW))
     found = []
     for part, order in zip(parts, orders, strict=True):
-        compared = view.compare(part, next(iter(order)), draws) if len(order) > 1 else None
-        of_part = compared.pairs if compared else ()
+        of_part = view.compare(part, next(iter(order)), draws) if len(order) > 1 else ()
         corrected = [(pair, min(1.0, family * pair.p) if pair.p else 1.0) for pair in of_part]
         found.append(_verdict(view, part, order, corrected))
     return Verdicts(
@@ -158,15 +156,19 @@ def _turned(interval: tuple[float, float] | None, turn: int) -> list[float] | No
 
 @dataclass(frozen=True)
 class Trait:
-    """A part at which a model stands out: how far it is above (or, negative, below) the mean of the others there,
-    and by how much that is more than over all cases. A single model stands against its own overall value."""
+    """A part at which a model stands out: how far it is above (or, negative, below) the mean of the others there. A
+    single model stands against its own overall value."""
 
     part: Part
     model: str
     distance: float
+    apart: float
+    """The distance in its standard errors."""
     more: float
-    errors: tuple[float, float]
-    """Standard errors of both."""
+    """By how much the distance is more than over all cases, in its standard errors."""
+
+    def beyond(self, reach: float) -> bool:
+        return min(self.apart, self.more) > reach or max(self.apart, self.more) < -reach
 
 
 @dataclass(frozen=True)
@@ -188,46 +190,33 @@ def traits(view: View, parts: Sequence[Part]) -> Traits:
     Intervals are Student's on the bootstrap's standard error, and Bonferroni's for all of them together: the chance
     of naming anything where nothing is different stays below one in twenty.
     """
-    comparable = [
-        part
-        for part in parts
-        if _same_scale(view, part) and (part.measure != view.measure or not part.slice.members.all())
-    ]
+    comparable = [part for part in parts if _comparable(view, part)]
     design = Design.of([case.cluster for case in view.cases], [case.stratum for case in view.cases])
     overall, *of_parts = _values(view, [view.overall, *comparable], design)
     with_rank = {row.model for row in view.ranked}
     ranked = [s for s, (model, _) in enumerate(view.columns.systems) if model in with_rank]
     seen: list[tuple[Trait, int]] = []
     for part, here in zip(comparable, of_parts, strict=True):
+        sign, df = view.sign(part.measure), design.degrees_of_freedom(part.slice.members)
         there = [s for s in ranked if np.isfinite([here[s, 0], overall[s, 0]]).all()]
         for system in there:
             others = [other for other in there if other != system]
-            more = _distance(here, system, others) - _distance(overall, system, others)
-            apart = _distance(here, system, others) if others else more
-            errors = _spread(apart[1:]), _spread(more[1:])
-            if errors[0] is not None and errors[1] is not None:
-                sign, model = view.sign(part.measure), view.columns.systems[system][0]
-                trait = Trait(part, model, sign * float(apart[0]), sign * float(more[0]), (errors[0], errors[1]))
-                seen.append((trait, design.degrees_of_freedom(part.slice.members)))
+            more = sign * (_distance(here, system, others) - _distance(overall, system, others))
+            apart = sign * _distance(here, system, others) if others else more
+            model, in_errors = view.columns.systems[system][0], (_in_errors(apart), _in_errors(more))
+            if np.isfinite(in_errors).all():
+                seen.append((Trait(part, model, float(apart[0]), *in_errors), df))
     tail = LEVEL / 2 / max(1, len(seen))
-    beyond = [trait for trait, df in seen if df > 0 and _stands_out(trait, t_quantile(1 - tail, df))]
-    beyond.sort(key=lambda trait: -abs(trait.more) / trait.errors[1])
-    return Traits(tuple(beyond), len(seen), alone=len(ranked) == 1)
+    beyond = [trait for trait, df in seen if df > 0 and trait.beyond(t_quantile(1 - tail, df))]
+    return Traits(tuple(sorted(beyond, key=lambda trait: -abs(trait.more))), len(seen), alone=len(ranked) == 1)
 
 
-def _stands_out(trait: Trait, reach: float) -> bool:
-    apart, more = trait.distance / trait.errors[0], trait.more / trait.errors[1]
-    return min(apart, more) > reach or max(apart, more) < -reach
-
-
-def _same_scale(view: View, part: Part) -> bool:
-    """A criterion can be held against the summary measure only where both go over the same range, the same way."""
-    ranges = {measure.name: (measure.low, measure.high) for measure in view.aggregate.measures}
-    return part.measure == view.measure or (
-        None not in ranges[part.measure]
-        and ranges[part.measure] == ranges[view.measure]
-        and view.sign(part.measure) == view.sign(view.measure)
-    )
+def _comparable(view: View, part: Part) -> bool:
+    """Some of the cases, or a criterion that goes over the same range as the summary measure, the same way."""
+    if part.measure == view.measure:
+        return not part.slice.members.all()
+    ranges = {measure.name: (measure.low, measure.high, view.sign(measure.name)) for measure in view.aggregate.measures}
+    return None not in ranges[part.measure] and ranges[part.measure] == ranges[view.measure]
 
 
 def _values(view: View, parts: Sequence[Part], design: Design) -> list[Array]:
@@ -248,10 +237,10 @@ def _distance(values: Array, system: int, others: Sequence[int]) -> Array:
     return mine - values[list(others)].mean(axis=0) if others else mine
 
 
-def _spread(drawn: Array) -> float | None:
-    """The bootstrap's standard error; None where too few draws have a value, or all have the same."""
-    defined = drawn[np.isfinite(drawn)]
-    if len(defined) == 0 or len(defined) < _DEFINED * len(drawn):
-        return None
+def _in_errors(values: Array) -> float:
+    """The value in standard errors of the bootstrap; NaN where too few draws have a value, or all have the same."""
+    defined = values[1:][np.isfinite(values[1:])]
+    if len(defined) == 0 or len(defined) < _DEFINED * len(values[1:]):
+        return float("nan")
     spread = float(np.std(defined))
-    return spread if spread > 1e-12 else None
+    return float(values[0]) / spread if spread > 1e-12 else float("nan")

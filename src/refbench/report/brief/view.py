@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refbench.analysis.compare import Comparison
+from refbench.analysis.compare import Pair, Systems, compare_columns
 from refbench.analysis.precision.variance import Rank, ranking
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
@@ -147,30 +147,28 @@ class View:
         text = f"{float(f'{value:.2g}'):g}" if rough else self.number(value)
         return text if self.digits == 4 else f"{text} points"
 
-    def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> Comparison | None:
-        """All pairs of models on a part, or one model with each other; None where there is one model. The family is
-        this part alone."""
+    def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> tuple[Pair, ...]:
+        """All pairs of models on a part, or of one model with each other. The family is this part alone."""
         if len(self.columns.systems) < 2:
-            return None
+            return ()
         kept = [case for case, keep in zip(self.cases, part.slice.members, strict=True) if keep]
         ids = {case.id for case in kept}
+        scores = [score for score in self.result.scores if score.case in ids]
         # Cases that no slice of the table is of are compared as if there were no others.
         label = part.slice.label if tuple(part.slice.label.items()) in self.slices else OVERALL
-        bench = self.board.bench
-        of_part = replace(bench.scoring.protocols[self.protocol], aggregate=narrowed(self.aggregate, label))
-        result = replace(
-            self.result,
-            bench=replace(bench, scoring=replace(bench.scoring, protocols={self.protocol: of_part})),
-            cases=tuple(kept),
-            scores=tuple(score for score in self.result.scores if score.case in ids),
+        systems = Systems.of(
+            self.board.bench,
+            self.protocol,
+            columns_of(scores, kept),
+            kept,
+            aggregate=narrowed(self.aggregate, label),
+            seeds=self.result.seeds,
+            refusals=self.result.refusals,
         )
-        return result.compare(
-            metric=part.measure,
-            against=against,
-            draws=draws or self.board.draws,
-            seed=self.board.seed,
-            by_slice=False,
-        )
+        draws, seed = draws or self.board.draws, self.board.seed
+        return compare_columns(
+            systems, against=against, metric=part.measure, draws=draws, seed=seed, by_slice=False
+        ).pairs
 
 
 def open_view(board: Board, protocol: str | None = None, judge: str | None = None) -> View:
