@@ -180,8 +180,11 @@ class Traits:
     alone: bool
     """Whether there was one model only, so that its own mean is what it is held against."""
 
-    def of(self, model: str) -> list[Trait]:
-        return [trait for trait in self.found if trait.model == model]
+    def of(self, model: str, most: int | None = None) -> list[Trait]:
+        """Strengths of a model before its weaknesses, at most so many of either."""
+        mine = [trait for trait in self.found if trait.model == model]
+        up, down = ([trait for trait in mine if way * trait.distance > 0] for way in (1, -1))
+        return [*up[:most], *down[:most]]
 
 
 def traits(view: View, parts: Sequence[Part]) -> Traits:

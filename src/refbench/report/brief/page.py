@@ -16,7 +16,7 @@ from refbench.analysis.compare.records import counted
 from refbench.record import RefBenchError
 from refbench.report import figures
 from refbench.report.brief import words
-from refbench.report.brief.findings import Trait, Traits, Verdicts, traits, verdicts
+from refbench.report.brief.findings import Verdicts, traits, verdicts
 from refbench.report.brief.pictures import chosen_pictures
 from refbench.report.brief.view import View, open_view, parts_of, parts_with_room
 from refbench.report.site.boards import Board, ReadOptions
@@ -115,7 +115,7 @@ def environment() -> Environment:
 
 def _printable(value: Any) -> Any:
     """Without control characters, and those that turn the direction of the text around them."""
-    if type(value) is not str:
+    if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return "".join(one for one in value if one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf", "Cs"))
 
@@ -131,26 +131,17 @@ def brief_sheet(board: Board, store: PictureStore) -> str:
     room = _MOST_IN_TRAITS if with_pictures else _MOST_MODELS
     with_traits = min(room, len({trait.model for trait in stands_out.found}))
     decided = sum(not one.open for one in found.parts)
-    return (
-        environment()
-        .get_template("sheet.html")
-        .render(
-            view=view,
-            pictures=pictures,
-            verdicts=found,
-            more_parts=len(parts) - len(shown),
-            traits=stands_out,
-            traits_of={row.model: _shown_traits(stands_out, row.model) for row in view.ranked[:room]},
-            dense=len(view.rows[:_MOST_MODELS]) + decided + with_traits > _DENSE[with_pictures],
-            **_leaderboard(view, found),
-        )
+    sheet = environment().get_template("sheet.html")
+    return sheet.render(
+        view=view,
+        pictures=pictures,
+        verdicts=found,
+        more_parts=len(parts) - len(shown),
+        traits=stands_out,
+        traits_of={row.model: stands_out.of(row.model, _MOST_TRAITS) for row in view.ranked[:room]},
+        dense=len(view.rows[:_MOST_MODELS]) + decided + with_traits > _DENSE[with_pictures],
+        **_leaderboard(view, found),
     )
-
-
-def _shown_traits(stands_out: Traits, model: str) -> list[Trait]:
-    mine = stands_out.of(model)
-    up, down = ([trait for trait in mine if way * trait.distance > 0] for way in (1, -1))
-    return [*up[:_MOST_TRAITS], *down[:_MOST_TRAITS]]
 
 
 class Line(NamedTuple):
@@ -191,23 +182,20 @@ def _cells(view: View, place: Ranked) -> dict[str, str | None]:
     asked = any(view.board.outputs[view.board.models[painted["model"]].run])
     rank = view.ranks.get(row.model)
     drawn = rank.rank95 if rank else None
-    seconds, price = painted["seconds"], painted["cost_usd"]
     return {
         "95 % interval": row.ci95 and " to ".join(map(view.number, row.ci95)),
         "place": "not ranked" if place.rank is None else drawn and " to ".join(map(str, dict.fromkeys(drawn))),
         "scored": f"{row.n_scored} of {row.n_expected}",
         # How often the model declined to paint; a run of judges' replies alone does not know.
         "refusals": str(painted["refusals"]) if asked else None,
-        "seconds a picture": None
-        if seconds is None
-        else f"{seconds:.{0 if seconds >= 10 else 1}f}"
-        if seconds >= 0.1
-        else "< 0.1",
-        "$ a picture": None
-        if price is None
-        else "0"
-        if price == 0
-        else f"{price:.3f}"
-        if price >= 0.001
-        else "< 0.001",
+        "seconds a picture": _seconds(painted["seconds"]),
+        "$ a picture": _price(painted["cost_usd"]),
     }
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.1 else "< 0.1"
+
+
+def _price(value: float | None) -> str | None:
+    return None if value is None else "0" if value == 0 else f"{value:.3f}" if value >= 0.001 else "< 0.001"
