@@ -20,7 +20,7 @@ from refbench.pictures import decode
 from refbench.record import RefBenchError
 from refbench.report.brief import words
 from refbench.report.brief.findings import Lead, Verdict, Verdicts, traits, verdicts
-from refbench.report.brief.page import brief_sheet, tag, write_brief
+from refbench.report.brief.page import brief_sheet, environment, write_brief
 from refbench.report.brief.pictures import chosen_pictures
 from refbench.report.brief.view import View, open_view, parts_of, parts_with_room
 from refbench.report.brief.words import clipped
@@ -29,7 +29,7 @@ from refbench.report.site.overview import board_head
 from refbench.report.site.pages import write_site
 from refbench.report.site.pictures import PictureStore
 from refbench.tables.scoring import result_of
-from refbench.tables.table import names_of
+from refbench.tables.table import names_of, summaries
 from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
 from support.shown_numbers import brief_numbers, brief_texts, site_chunk, site_numbers
 from support.site_browser import Site, start_browser
@@ -168,19 +168,25 @@ def test_the_overall_verdict_is_that_of_compare(board: Board) -> None:
     assert found is not None
     pairs = board.result.compare(draws=DRAWS).pairs
     for lead in found.leads:
-        pair = next(p for p in pairs if {p.first, p.second} == {found.first, lead.over})
+        pair = next(p for p in pairs if {p.first, p.second} == {found.first, lead.second})
         assert pair.gap is not None and lead.gap == pytest.approx(abs(pair.gap) if lead.clear else lead.gap)
         assert lead.clear == pair.resolved
-        assert sorted(lead.cases) == sorted((pair.wins, pair.ties, pair.losses)) and sum(lead.cases) == pair.n_cases
+        cases = lead.wins, lead.ties, lead.losses
+        assert sorted(cases) == sorted((pair.wins, pair.ties, pair.losses)) and sum(cases) == pair.n_cases
 
 
 def test_values_of_parts_are_those_of_the_table(board: Board) -> None:
     view = open_view(board)
     seen = 0
-    for part in parts_of(view):
-        values = dict(zip((model for model, _ in view.columns.systems), view.points(part), strict=True))
+    parts = parts_of(view)
+    ones = np.ones((1, len(view.cases)))
+    points = summaries(view.aggregate, view.filled, ones, [part.slice for part in parts])
+    for n, part in enumerate(parts):
+        of_part = points[n, part.measure][:, 0]
+        values = dict(zip((model for model, _ in view.columns.systems), of_part, strict=True))
+        assert {place.row.model: place.row.value for place in view.places(part)} == pytest.approx(values)
         for row in board.result.table.rows:
-            if dict(row.slice) == dict(part.where) and row.metric == part.measure:
+            if dict(row.slice) == part.slice.label and row.metric == part.measure:
                 assert values[row.model] == pytest.approx(row.value)
                 seen += 1
     assert seen == 3 * (3 + 5)  # three kinds and five criteria, of three models
@@ -191,7 +197,7 @@ def test_where_less_is_better_the_lowest_is_the_best(board: Board) -> None:
     found = verdicts(open_view(replace(board, result=replace(board.result, bench=bench))), []).overall
     assert found is not None
     assert found.first == "slate" and found.settled
-    assert all(lead.gap is not None and lead.gap > 0 and lead.cases[0] > lead.cases[2] for lead in found.leads)
+    assert all(lead.gap is not None and lead.gap > 0 and lead.wins > lead.losses for lead in found.leads)
 
 
 def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overall(board: Board) -> None:
@@ -270,10 +276,8 @@ def test_a_model_that_is_never_ahead_is_shown_where_it_is_least_behind(board: Bo
 
 
 def test_a_part_that_is_called_by_a_number_says_of_what(board: Board) -> None:
-    numbered = replace(
-        board.result,
-        cases=tuple(c.model_copy(update={"groups": {"subjects": str(1 + n % 2)}}) for n, c in enumerate(board.cases)),
-    )
+    cases = [c.model_copy(update={"groups": {"subjects": str(1 + n % 2)}}) for n, c in enumerate(board.cases)]
+    numbered = result_of(board.bench, cases, list(board.result.scores), draws=0)
     titles = {part.title for part in parts_of(open_view(replace(board, result=numbered)))}
     assert {"subjects 1", "subjects 2"} <= titles
 
@@ -321,9 +325,12 @@ def test_the_command_writes_where_it_is_told_and_the_same_bytes_twice(
         view_command(three, brief=True, out=tmp_path / "notes.txt")
 
 
-def test_markup_escapes_everything_that_is_not_markup() -> None:
-    assert tag("p", "<b>", tag("i", "&"), title='"') == '<p title="&quot;">&lt;b&gt;<i>&amp;</i></p>'
-    assert tag("p", "a\u202eb\x00c") == "<p>abc</p>"
+def test_templates_escape_everything_that_is_not_markup() -> None:
+    page = environment().from_string(
+        "{% macro i(x) %}<i>{{ x }}</i>{% endmacro %}<p title=\"{{ '\"' }}\">{{ x }}{{ i('&') }}</p>"
+    )
+    assert page.render(x="<b>") == '<p title="&#34;">&lt;b&gt;<i>&amp;</i></p>'
+    assert page.render(x="a\u202eb\x00c") == '<p title="&#34;">abc<i>&amp;</i></p>'
     assert clipped("a-long-name-v2", 10) == "a-long…-v2"
 
 
@@ -349,19 +356,12 @@ def test_a_model_with_few_scores_is_not_chosen_and_its_count_is_said(board: Boar
     assert best not in view.ranks
 
 
+def lead_over(other: str, **facts: Any) -> Lead:
+    return Lead(first="ruby", second=other, judge="eye", second_judge="eye", n_cases=30, **facts)
+
+
 def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> None:
-    lead = Lead(
-        "jade",
-        -0.08,
-        (-0.3, 0.1),
-        None,
-        clear=False,
-        behind=False,
-        undone="",
-        together=None,
-        n_cases=30,
-        cases=(9, 1, 20),
-    )
+    lead = lead_over("jade", gap=-0.08, ci95=(-0.3, 0.1), wins=9, ties=1, losses=20)
     view = open_view(board)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
@@ -371,30 +371,30 @@ def test_a_first_that_is_behind_on_the_shared_cases_is_said_so(board: Board) -> 
     )
     assert "Case by case it is better in 9, level in 1 and worse in 20." in text
     assert "ahead of the next" not in text
-    clear = replace(verdict, leads=(replace(lead, ci95=(-0.2, -0.01), behind=True),))
+    sure = lead.model_copy(update={"ci95": (-0.2, -0.01), "p_adjusted": 0.01})
+    clear = replace(verdict, leads=(sure,))
     assert words.headline(view, clear) == (
         "No single best: ruby comes first, but jade is ahead of it on the cases that both have"
     )
 
 
 def test_a_lead_that_failures_could_undo_is_not_called_luck(board: Board) -> None:
-    lead = Lead(
-        "slate", 0.5, (0.3, 0.7), None, False, False, "what failed", together=(-0.5, 1.2), n_cases=30, cases=(20, 1, 9)
-    )
+    failed = {"undone": True, "bounds": (-0.4, 1.1), "bounds_ci95": (-0.5, 1.2)}
+    lead = lead_over("slate", gap=0.5, ci95=(0.3, 0.7), p_adjusted=0.01, wins=20, ties=1, losses=9, **failed)
     view = open_view(board)
     verdict = Verdict(view.overall, "ruby", 5.0, (lead,))
     assert words.headline(view, verdict) == "ruby comes first, but what failed could undo its lead over slate"
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
     assert "ahead fits the data, but what failed could have scored so that nothing is left of it." in text
     assert "luck" not in text and "redrawn" not in text
-    together = replace(lead, undone="what failed and chance together", together=(-0.27, 1.99))
+    together = lead.model_copy(update={"bounds": (0.1, 1.6), "bounds_ci95": (-0.27, 1.99)})
     verdict = Verdict(view.overall, "ruby", 5.0, (together,))
     text = " ".join(words.confidence(view, Verdicts(verdict, (), 1, 0)))
     assert "but with what failed and chance together anything from 0.27 behind to 1.99 ahead does." in text
     assert words.headline(view, verdict) == (
         "ruby comes first, but what failed and chance together could undo its lead over slate"
     )
-    chance = replace(lead, over="jade", undone="", ci95=(-0.1, 0.4))
+    chance = lead_over("jade", gap=0.5, ci95=(-0.1, 0.4))
     assert words.headline(view, Verdict(view.overall, "ruby", 5.0, (chance, lead))) == (
         "No model stands out: ruby comes first, but its lead over jade may be chance, and what failed could undo that "
         "over slate"
@@ -549,7 +549,7 @@ def test_the_case_in_which_a_model_is_furthest_ahead_is_shown_as_that_also_where
 
 def test_models_that_are_level_are_called_level(board: Board) -> None:
     view = open_view(board)
-    lead = Lead("jade", -1e-12, (-0.3, 0.3), None, False, False, "", None, n_cases=30, cases=(0, 30, 0))
+    lead = lead_over("jade", gap=-1e-12, ci95=(-0.3, 0.3), ties=30)
     said = " ".join(words.confidence(view, Verdicts(Verdict(view.overall, "ruby", 5.0, (lead,)), (), 1, 0)))
     assert said.startswith("ruby and the next, jade, are level on the 30 cases both have; ")
 

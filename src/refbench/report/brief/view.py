@@ -4,20 +4,20 @@ that a sheet has room for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from refbench.analysis.compare import Comparison
+from refbench.analysis.compare import Pair, Systems, compare_columns
 from refbench.analysis.precision.variance import Rank, ranking
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
-from refbench.report.site.boards import REFERENCES, Board, all_rows
+from refbench.report.site.boards import REFERENCES, TAG, Board, all_rows, further_slices
 from refbench.score import digits_of
-from refbench.stats import Array, WeightedMeans
+from refbench.stats import Array
 from refbench.tables.result import Result
 from refbench.tables.table import (
     OVERALL,
@@ -38,22 +38,13 @@ from refbench.tables.table import (
 class Part:
     """What a model may be better or worse at: some of the cases in the summary measure, or one measure on all."""
 
-    kind: str
-    """The level of the slice, or `criterion`."""
     title: str
-    members: NDArray[np.bool_]
     measure: str
-    where: Mapping[str, str]
-    """Label of the slice whose aggregate it is; the overall one, kept to the members, for what no slice is of."""
-
-    @property
-    def label(self) -> Mapping[str, str]:
-        """The label of its rows."""
-        return {"level": self.kind, self.kind: self.title} if self.kind == REFERENCES else self.where
+    slice: Slice
 
     @property
     def n_cases(self) -> int:
-        return int(self.members.sum())
+        return int(self.slice.members.sum())
 
 
 @dataclass(frozen=True)
@@ -92,9 +83,9 @@ class View:
         """The slices of the table by their labels."""
         return {tuple(where.label.items()): where for where in self.aggregate.slices(self.cases)}
 
-    @cached_property
+    @property
     def overall(self) -> Part:
-        return Part("overall", "Overall", np.ones(len(self.cases), dtype=np.bool_), self.measure, OVERALL)
+        return Part("Overall", self.measure, self.slices[tuple(OVERALL.items())])
 
     def sign(self, measure: str) -> int:
         """What turns a difference into how much better: -1 where less is better."""
@@ -102,7 +93,7 @@ class View:
 
     def places(self, part: Part) -> list[Ranked]:
         """The row of each model on a part, best first, and which of them are ranked."""
-        rows = self._rows.get((part.measure, *part.label.items()), ())
+        rows = self._rows.get((part.measure, *part.slice.label.items()), ())
         return ranked(sorted(rows, key=lambda row: row.model), self.board.bench.scoring.lower)
 
     @cached_property
@@ -144,32 +135,40 @@ class View:
         found = ranking(self.result, self.protocol, self.judge, measure=self.measure, draws=draws, seed=seed)
         return {rank.model: rank for rank in found}
 
-    def points(self, part: Part) -> Array:
-        """The value of each system on a part, as the tables have it."""
-        return summary_of(self, [part], np.ones((1, len(self.cases))))[0][:, 0]
+    def number(self, value: float) -> str:
+        return f"{value:.{self.digits}f}"
 
-    def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> Comparison | None:
-        """All pairs of models on a part, or one model with each other; None where there is one model. The family is
-        this part alone."""
+    def signed(self, value: float) -> str:
+        text = f"{value:+.{self.digits}f}"
+        return f"±{text[1:]}" if float(text) == 0 else text.replace("-", "−")
+
+    def amount(self, value: float, *, rough: bool = False) -> str:
+        """A difference on the benchmark's scale; marks and percentages are points."""
+        text = f"{float(f'{value:.2g}'):g}" if rough else self.number(value)
+        return text if self.digits == 4 else f"{text} points"
+
+    def compare(self, part: Part, against: str | None = None, draws: int | None = None) -> tuple[Pair, ...]:
+        """All pairs of models on a part, or of one model with each other. The family is this part alone."""
         if len(self.columns.systems) < 2:
-            return None
-        kept = [case for case, keep in zip(self.cases, part.members, strict=True) if keep]
+            return ()
+        kept = [case for case, keep in zip(self.cases, part.slice.members, strict=True) if keep]
         ids = {case.id for case in kept}
-        bench = self.board.bench
-        of_part = replace(bench.scoring.protocols[self.protocol], aggregate=narrowed(self.aggregate, part.where))
-        result = replace(
-            self.result,
-            bench=replace(bench, scoring=replace(bench.scoring, protocols={self.protocol: of_part})),
-            cases=tuple(kept),
-            scores=tuple(score for score in self.result.scores if score.case in ids),
+        scores = [score for score in self.result.scores if score.case in ids]
+        # Cases that no slice of the table is of are compared as if there were no others.
+        label = part.slice.label if tuple(part.slice.label.items()) in self.slices else OVERALL
+        systems = Systems.of(
+            self.board.bench,
+            self.protocol,
+            columns_of(scores, kept),
+            kept,
+            aggregate=narrowed(self.aggregate, label),
+            seeds=self.result.seeds,
+            refusals=self.result.refusals,
         )
-        return result.compare(
-            metric=part.measure,
-            against=against,
-            draws=draws or self.board.draws,
-            seed=self.board.seed,
-            by_slice=False,
-        )
+        draws, seed = draws or self.board.draws, self.board.seed
+        return compare_columns(
+            systems, against=against, metric=part.measure, draws=draws, seed=seed, by_slice=False
+        ).pairs
 
 
 def open_view(board: Board, protocol: str | None = None, judge: str | None = None) -> View:
@@ -196,37 +195,16 @@ def narrowed(aggregate: Aggregate, label: Mapping[str, str]) -> Aggregate:
     return replace(aggregate, slices=slices, summarise=summarise)
 
 
-def summary_of(view: View, parts: Sequence[Part], weights: Array) -> list[Array]:
-    """Each part's measure under weights of the cases, systems x draws; NaN where there is no value."""
-    nothing = np.full((len(view.columns.systems), len(weights)), np.nan)
-    mean = WeightedMeans(view.filled, weights)
-    found = []
-    for part in parts:
-        # Cases that no slice is of are weighed in the overall one, where those of weight 0 take no part.
-        of_slice = part.where != OVERALL or part.members.all()
-        own = mean if of_slice else WeightedMeans(view.filled, weights * part.members)
-        found.append(view.aggregate.summarise(own, view.slices[tuple(part.where.items())]).get(part.measure, nothing))
-    return found
-
-
 def parts_of(view: View) -> list[Part]:
     """Every slice of the benchmark's table, the numbers of references, and every criterion; all with a value."""
-    found = [
-        Part(where.level, _title(where, view), where.members, view.measure, where.label)
-        for where in view.slices.values()
-        if where.level != "overall" and where.members.any()
-    ]
-    if all(part.kind != REFERENCES for part in found):
-        counts = np.array([len(case.request.pictures) for case in view.cases])
-        numbers = sorted(set(counts[counts > 0].tolist()))
-        found += [Part(REFERENCES, str(n), counts == n, view.measure, OVERALL) for n in numbers]
-    found = [part for part in found if sum(other.kind == part.kind for other in found) > 1]
-    found += [
-        Part("criterion", measure.name, view.overall.members, measure.name, OVERALL)
-        for measure in view.aggregate.measures
-        if measure.name != view.measure
-    ]
-    return [part for part in found if np.isfinite(view.points(part)).any()]
+    slices = [where for where in view.slices.values() if where.level != "overall" and where.members.any()]
+    by_references = further_slices(view.overall.slice, view.cases, {TAG, *(where.level for where in slices)})
+    slices += [where for where in by_references if where.names[REFERENCES] != "0"]
+    sizes = Counter(where.level for where in slices)
+    found = [Part(_title(where, view), view.measure, where) for where in slices if sizes[where.level] > 1]
+    others = [measure.name for measure in view.aggregate.measures if measure.name != view.measure]
+    found += [Part(name, name, view.overall.slice) for name in others]
+    return [part for part in found if any(place.row.value is not None for place in view.places(part))]
 
 
 def _title(where: Slice, view: View) -> str:
@@ -244,8 +222,8 @@ def parts_with_room(parts: Sequence[Part], slices: int, criteria: int) -> list[P
     largest slices; then the first criteria."""
     levels: dict[str, list[Part]] = {}
     for part in parts:
-        levels.setdefault(part.kind, []).append(part)
-    of_criteria = levels.pop("criterion", [])
+        levels.setdefault(part.slice.level, []).append(part)
+    of_criteria = levels.pop("overall", [])
     by_size = sorted(levels.values(), key=len)
     found: list[Part] = []
     for of_level in by_size:

@@ -479,7 +479,7 @@ def all_rows(board: Board, draws: int) -> list[Row]:
     for protocol in board.protocols:
         aggregate = board.bench.scoring.protocols[protocol].aggregate
         overall = next(where for where in aggregate.slices(board.cases) if where.level == "overall")
-        further = _further(overall, board.cases, levels)
+        further = further_slices(overall, board.cases, levels)
         if further:
             rows += tabulate(
                 protocol,
@@ -496,7 +496,7 @@ def _given(slices: list[Slice], cases: Sequence[AnyCase]) -> list[Slice]:
     return slices
 
 
-def _further(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list[Slice]:
+def further_slices(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list[Slice]:
     """The overall slice kept to the cases with so many references, or with a tag; levels of one slice tell nothing."""
     found: list[Slice] = []
     counts = np.array([len(case.request.pictures) for case in cases])
