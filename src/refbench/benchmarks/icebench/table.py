@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
-from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.benchmarks.icebench.tasks import BY_PART, DIMENSIONS, OFFICIAL, PARTS, QA, TASKS, Task
 from refbench.benchmarks.kit.aggregate import macro_slice, slice_within
 from refbench.benchmarks.kit.published import PublishedValue, csv_rows
 from refbench.case import AnyCase, Request
@@ -31,14 +31,7 @@ _MOST_NAMED = 6
 
 _UNBOUNDED = (None, None)
 # The aesthetic and the imaging network give about 1 to 10 and 0 to 100, and nothing holds them to it.
-_RANGES: Mapping[str, tuple[float | None, float | None]] = {
-    "aes": _UNBOUNDED,
-    "img": _UNBOUNDED,
-    **dict.fromkeys(("clip_cap", "clip_src", "clip_ref", "dino_ref", "style_ref", "face_ref"), (-1.0, 1.0)),
-    **dict.fromkeys(("l1_raw", "l1_pose", "l1_canny", "l1_depth", "l1_colorize", "ssim", QA), (0.0, 1.0)),
-    **dict.fromkeys((part for part in LOCAL if part.endswith("@mobilenet_v2")), (-1.0, 1.0)),
-    **dict.fromkeys(("face_ref@dlib_face", "l1_pose@blazepose", "text@ppocr"), (0.0, 1.0)),
-}
+_RANGES: Mapping[str, tuple[float | None, float | None]] = {name: (p.low, p.high) for name, p in BY_PART.items()}
 _PAPER_RANGES = {**_RANGES, QA: _UNBOUNDED}
 """The released reader takes any number for an answer."""
 _CORRECTED_RANGES = {**_RANGES, "colorfulness": (0.0, 1.0)}
@@ -65,7 +58,7 @@ _SCORED = tuple(part for part in OFFICIAL if any(part in task.scored for task in
 def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partial: bool) -> tuple[Measure, ...]:
     """Raw metrics, laptop metrics, dimensions, and last the score, by which models are ranked."""
     return (
-        *(Measure(part, (part,), *ranges.get(part, _UNBOUNDED)) for part in PARTS),
+        *(Measure(part, (part,), *ranges[part]) for part in PARTS),
         *(
             Measure(
                 name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED), stands_for=_STANDS_FOR.get(name, {})
