@@ -17,7 +17,8 @@ import numpy as np
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
 from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
 from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice
-from refbench.benchmarks.kit.published import PublishedValue, csv_rows, published_values
+from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.case import AnyCase, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -40,16 +41,7 @@ class Fix(StrEnum):
     UNANSWERED = "unanswered"
 
 
-FIXES = {
-    Fix.ANSWERS: "answers that the released script cannot read are read",
-    Fix.REFERENCES: "references with mark-up around them count as the Yes or No they are",
-    Fix.BLANKS: "empty questions are not scored",
-    Fix.DUPLICATES: "the second copy of a question is not scored",
-    Fix.ERRORS: "replies that failed are failures, not zeros",
-    Fix.WEIGHTS: "weights that the release lost are taken from the question writer's text",
-    Fix.ABSTENTIONS: "answers that are neither yes nor no leave their question out",
-    Fix.UNANSWERED: "an item with an answer missing is a failure, not partly wrong",
-}
+FIXES = toml_data(PACKAGE, "fixes.toml")
 ALL_FIXES = frozenset(Fix)
 NO_FIXES: frozenset[Fix] = frozenset()
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
+from refbench.benchmarks.kit.anomalies import Oddity
 from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
@@ -58,9 +59,6 @@ def not_applicable(case: ICECase) -> dict[str, str]:
 DATA = "data.jsonl"
 _FOLDERS = ("", "dataset", "data")
 """Where data.jsonl may lie: the README puts the release into dataset/, the archive is called data.zip."""
-
-Oddity = tuple[str, str, str]
-"""Kind, place (item or line), detail."""
 
 # A passage in quotation marks. A straight single quote opens only where no letter is before it: "don't" is none.
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|(?<!\w)\'([^\']+)\'(?!\w)|‘([^’]+)’(?!\w)')

@@ -14,7 +14,8 @@ import numpy as np
 from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
 from refbench.benchmarks.icebench.tasks import BY_PART, DIMENSIONS, OFFICIAL, PARTS, QA, TASKS, Task
 from refbench.benchmarks.kit.aggregate import macro_slice, slice_within
-from refbench.benchmarks.kit.published import PublishedValue, csv_rows
+from refbench.benchmarks.kit.published import PublishedValue
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.case import AnyCase, Request
 from refbench.failure import Failure
 from refbench.score import Score

@@ -6,12 +6,10 @@ scaled. Written as data, so that what is missing can be left out of a mean and b
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Literal
 
-from refbench.benchmarks.kit.published import csv_rows
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.record import Record
 
 DIMENSIONS = (
@@ -97,7 +95,7 @@ class Task(Record):
 
 
 def _tasks() -> Iterator[Task]:
-    data = tomllib.loads(resources.files(__package__).joinpath("tasks.toml").read_text("utf-8"))
+    data = toml_data("refbench.benchmarks.icebench", "tasks.toml")
     for number, said in enumerate(data["tasks"], 1):
         formula, part = data["formulas"][said.pop("formula")], said.pop("part", "")
         dimensions = []

@@ -16,20 +16,18 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import orjson
 
+from refbench.benchmarks.kit.anomalies import Oddity
 from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
-from refbench.benchmarks.kit.published import csv_rows
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
 Category = Literal["T2I", "I2I", "Is2I", "T2Is", "I(s)2Is"]
 
-CATEGORIES: Mapping[Category, str] = {
-    "T2I": "text to picture",
-    "I2I": "picture to picture",
-    "Is2I": "several pictures to one",
-    "T2Is": "text to several pictures",
-    "I(s)2Is": "one or more pictures to several",
-}
+_CATEGORIES = toml_data("refbench.benchmarks.ideabench", "categories.toml")
+CATEGORIES: Mapping[Category, str] = {name: said["words"] for name, said in _CATEGORIES.items()}
+LISTED: Mapping[Category, frozenset[str]] = {name: frozenset(said["listed"]) for name, said in _CATEGORIES.items()}
+"""The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
 
 QUESTIONS = 6
 CALLS = 3
@@ -37,15 +35,6 @@ CALLS = 3
 
 COUNT_MARK = "Is the number in the image the digit"
 """What the question about the number of outputs contains: the released stitching looks for these words."""
-
-LISTED: Mapping[Category, frozenset[str]] = {
-    "T2I": frozenset({"0024", "0026", "0028"}),
-    "I2I": frozenset({"0063", "0072"}),
-    "Is2I": frozenset({"0064", "0065", "0073"}),
-    "T2Is": frozenset({"0014", "0015", "0016", "0017"}),
-    "I(s)2Is": frozenset({"0044", "0045", "0046", "0049"}),
-}
-"""The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
 
 
 def part(question: int, call: int) -> str:
@@ -286,9 +275,6 @@ SUBSETS = {
 }
 _PLACES = ("", "dataset", "dataset/IDEA-Bench", "IDEA-Bench", "data")
 _PICTURES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
-
-Oddity = tuple[str, str, str]
-"""Kind, case or task, detail."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ A benchmark declares the kinds it tells of and adds its own checks.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from importlib import resources
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.definition import Anomaly, Dataset
+from refbench.benchmarks.kit.rows import toml_data
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts
@@ -24,7 +23,7 @@ _FORMATS = {"jpg": "jpeg", "tif": "tiff"}
 
 def anomaly_kinds(package: str) -> dict[str, str]:
     """The kinds that a benchmark tells of, each with what it does to cases and scores: its anomalies.toml."""
-    return tomllib.loads(resources.files(package).joinpath("anomalies.toml").read_text("utf-8"))
+    return toml_data(package, "anomalies.toml")
 
 
 def list_anomalies(

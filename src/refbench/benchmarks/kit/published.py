@@ -3,11 +3,9 @@ judge failed to answer."""
 
 from __future__ import annotations
 
-import csv
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.record import Record
 
 
@@ -26,11 +24,6 @@ class PublishedValue(Record):
     value: float
     table: str
     subset: str | None = None
-
-
-def csv_rows(package: str, name: str) -> list[dict[str, str]]:
-    """The rows of a CSV file that a benchmark's package ships."""
-    return list(csv.DictReader(resources.files(package).joinpath(name).read_text("utf-8").splitlines()))
 
 
 def published_values(
@@ -62,8 +55,7 @@ class Fault(Record):
 
 def read_faults(package: str) -> list[Fault]:
     """The faults in a package's faults.toml, in the order of the benchmark's docs page."""
-    text = resources.files(package).joinpath("faults.toml").read_text("utf-8")
-    return [Fault.model_validate(entry) for entry in tomllib.loads(text)["faults"]]
+    return [Fault.model_validate(entry) for entry in toml_data(package, "faults.toml")["faults"]]
 
 
 class FailureRate(Record):

@@ -12,11 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 
+from refbench.benchmarks.kit.anomalies import Oddity
 from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -24,46 +26,23 @@ Criterion = Literal[
     "instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality"
 ]
 
-LABELS: Mapping[Criterion, str] = {
-    "instruction_alignment": "Instruction Alignment",
-    "reference_consistency": "Reference Consistency",
-    "background_subject_match": "Background-Subject Match",
-    "physical_realism": "Physical Realism",
-    "visual_quality": "Visual Quality",
-}
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+_ROWS = {row["criterion"]: row for row in csv_rows("refbench.benchmarks.multibanana", "criteria.csv")}
+LABELS: Mapping[Criterion, str] = {criterion: _ROWS[criterion]["label"] for criterion in CRITERIA}
 """What the judge writes before each number, in the order it is asked to."""
-
-CRITERIA: tuple[Criterion, ...] = tuple(LABELS)
+WEIGHTS: Mapping[str, int] = {criterion: int(row["weight"]) for criterion, row in _ROWS.items()}
+"""The paper's total is the mean under these weights; the released script takes the plain mean instead."""
 PART = "all"
 """One call gives all five marks."""
 LOWEST, HIGHEST = 1.0, 10.0
 
-WEIGHTS: Mapping[str, int] = {
-    "instruction_alignment": 3,
-    "reference_consistency": 3,
-    "background_subject_match": 1,
-    "physical_realism": 1,
-    "visual_quality": 1,
-}
-"""The paper's total is the mean under these weights; the released script takes the plain mean instead."""
-
-TAGS: Mapping[str, str] = {
-    "domain": "cross_domain",
-    "scale": "scale",
-    "rare": "rare",
-    "ling": "multilingual",
-    "font": "font",
-}
+TAGS = {"domain": "cross_domain", "scale": "scale", "rare": "rare", "ling": "multilingual", "font": "font"}
 """Labels of types.json to tags. `font` marks text in one language and is no axis of difficulty in the paper."""
 
 Source = Literal["real", "generated", "both", "unknown"]
 
 GROUPS = ("single", "two", "object", "local", "global", "background")
 """The columns of the paper's Table 3."""
-
-_TWO = ("add", "replace", "background", "color", "material", "pose", "hair", "makeup", "tone", "style", "text")
-_STRUCTURES = {"object": "object", "local": "local", "global": "global", "back": "background"}
-_MANY = range(3, 9)
 
 
 class Task(Record):
@@ -75,16 +54,7 @@ class Task(Record):
 
 
 TASKS: Mapping[str, Task] = {
-    task.name: task
-    for task in (
-        Task(name="single", group="single", n_refs=1),
-        *(Task(name=name, group="two", n_refs=2) for name in _TWO),
-        *(
-            Task(name=f"{count}_{structure}", group=group, n_refs=count)
-            for structure, group in _STRUCTURES.items()
-            for count in _MANY
-        ),
-    )
+    row["name"]: Task.model_validate(row) for row in csv_rows("refbench.benchmarks.multibanana", "tasks.csv")
 }
 
 
@@ -124,9 +94,6 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 
 _ALSO_PICTURES = (*EXTENSIONS, ".tif", ".tiff", ".avif", ".heic", ".jfif")
 _PROMPT = "_prompt.txt"
-
-Oddity = tuple[str, str, str]
-"""Kind, place (a set or a directory), detail."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ name of its own, what a laptop's networks can say; and what follows from these f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
+from refbench.record import Record
 from refbench.score import Score
 from refbench.tables.table import Row
 
@@ -18,34 +20,19 @@ said; 1/50 puts plausible scores where the printed ones are (0.38 to 0.58)."""
 AESTHETIC_SCALE = 10.0
 
 
-class Way(NamedTuple):
+class Way(Record):
     """One part: which type it measures, by which metric in each protocol, on which range."""
 
     type: Type
     corrected: str
-    paper: str = ""
+    paper: str
     """Where the paper measures by another metric, not just by another variant of the same."""
-    low: float = 0.0
-    high: float = 1.0
+    low: float
+    high: float
 
 
 WAYS: Mapping[str, Way] = {
-    "bbox": Way("bbox", "bbox_iou@florence2_large"),
-    "semantic_map": Way("semantic_map", "semantic_iou@sam2_1_large"),
-    "mask": Way("mask", "mask_iou@sam2_1_large"),
-    "depth": Way("depth", "depth_mse@depth_anything_v2_base"),
-    "canny": Way("canny", "canny_mse"),
-    "sketch": Way("sketch", "sketch_mse@informative_drawings"),
-    "caption": Way("caption", "clip_score@clip_b16", high=100.0),
-    "pose": Way("pose", "pose_f1@higherhrnet_w32", paper="pose_pixel@higherhrnet_w32"),
-    "subject": Way("subject", "image_match@clip_b16", low=-1.0),
-    "style": Way("style", "image_match@clip_b16", low=-1.0),
-    "sketch@sketch_dodge": Way("sketch", "dodge_mse"),
-    "bbox@yolov4_tiny": Way("bbox", "bbox_iou@yolov4_tiny"),
-    "mask@u2netp": Way("mask", "mask_iou@u2netp"),
-    "pose@blazepose": Way("pose", "pose_f1@blazepose", paper="pose_pixel@blazepose"),
-    "subject@mobilenet_v2": Way("subject", "image_match@mobilenet_v2", low=-1.0),
-    "style@mobilenet_v2": Way("style", "image_match@mobilenet_v2", low=-1.0),
+    row.pop("part"): Way.model_validate(row) for row in csv_rows("refbench.benchmarks.multiref", "ways.csv")
 }
 """Parts by name. Lines drawn by a rule differ from those of the paper's network even for the same picture, and the
 number would be about the extractors: a sketch is measured by whatever drew it, in a column of its own."""
