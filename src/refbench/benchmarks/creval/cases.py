@@ -26,8 +26,7 @@ Metric = Literal["IF", "VC", "VQ"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
 
 DIMENSIONS: Mapping[int, tuple[str, str]] = {
-    int(row["class_id"]): (row["category"], row["dimension"])
-    for row in csv_rows("refbench.benchmarks.creval", "dimensions.csv")
+    int(row["class_id"]): (row["category"], row["dimension"]) for row in csv_rows(__package__, "dimensions.csv")
 }
 """class_id to category and dimension, by the names of the paper's Table S1."""
 
@@ -105,7 +104,7 @@ def is_checkout(root: Path) -> bool:
 
 def paper874_excluded() -> frozenset[str]:
     """The 30 items that the paper's tables leave out; inferred from its numbers, not published."""
-    text = resources.files("refbench.benchmarks.creval").joinpath("paper874_excluded.txt").read_text("utf-8")
+    text = resources.files(__package__).joinpath("paper874_excluded.txt").read_text("utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

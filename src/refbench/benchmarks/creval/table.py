@@ -16,7 +16,7 @@ import numpy as np
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
 from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
-from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice
+from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, value_slices
 from refbench.benchmarks.kit.published import PublishedValue, published_values
 from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.case import AnyCase, Request
@@ -24,8 +24,6 @@ from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.tables.table import Slice
-
-PACKAGE = "refbench.benchmarks.creval"
 
 
 class Fix(StrEnum):
@@ -41,7 +39,7 @@ class Fix(StrEnum):
     UNANSWERED = "unanswered"
 
 
-FIXES = toml_data(PACKAGE, "fixes.toml")
+FIXES = toml_data(__package__, "fixes.toml")
 ALL_FIXES = frozenset(Fix)
 NO_FIXES: frozenset[Fix] = frozenset()
 
@@ -109,12 +107,8 @@ WEIGHTS = {"IF": 0.4, "VC": 0.4, "VQ": 0.2}
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     """Overall, then each category, then each dimension, in the order of the class ids."""
-    by_dimension = np.array([case.groups["dimension"] for case in cases])
-    dimensions = [
-        Slice("dimension", {"category": category, "dimension": dimension}, by_dimension == dimension)
-        for category, dimension in DIMENSIONS.values()
-        if (by_dimension == dimension).any()
-    ]
+    names = {name: {"category": category, "dimension": name} for category, name in DIMENSIONS.values()}
+    dimensions = value_slices(cases, "dimension", names)
     categories = [
         macro_slice("category", {"category": name}, [d for d in dimensions if d.names["category"] == name])
         for name in dict.fromkeys(d.names["category"] for d in dimensions)
@@ -223,7 +217,7 @@ def _difference(before: float | None, after: float | None) -> float | None:
 def published() -> list[PublishedValue]:
     """Table S1, judged by GPT-4o on 874 items."""
     levels = {"overall": (), "category": ("category",), "dimension": ("category", "dimension")}
-    return published_values(PACKAGE, levels, "paper874")
+    return published_values(__package__, levels, "paper874")
 
 
 def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Score]]:
@@ -232,7 +226,7 @@ def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Scor
     excluded = paper874_excluded() if subset == "paper874" else frozenset()
     cases: list[AnyCase] = []
     scores: list[Score] = []
-    for row in csv_rows(PACKAGE, "item_scores.csv"):
+    for row in csv_rows(__package__, "item_scores.csv"):
         if row["item"] in excluded:
             continue
         category, dimension = DIMENSIONS[int(row["class_id"])]

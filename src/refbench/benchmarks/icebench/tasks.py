@@ -41,7 +41,7 @@ class Part(Record):
 
 BY_PART: Mapping[str, Part] = {
     row["part"]: Part.model_validate({name: value or None for name, value in row.items()})
-    for row in csv_rows("refbench.benchmarks.icebench", "parts.csv")
+    for row in csv_rows(__package__, "parts.csv")
 }
 PARTS = tuple(BY_PART)
 OFFICIAL = tuple(name for name, part in BY_PART.items() if not part.beside)
@@ -95,7 +95,7 @@ class Task(Record):
 
 
 def _tasks() -> Iterator[Task]:
-    data = toml_data("refbench.benchmarks.icebench", "tasks.toml")
+    data = toml_data(__package__, "tasks.toml")
     for number, said in enumerate(data["tasks"], 1):
         formula, part = data["formulas"][said.pop("formula")], said.pop("part", "")
         dimensions = []

@@ -6,7 +6,8 @@ A benchmark declares the kinds it tells of and adds its own checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from pathlib import PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.definition import Anomaly, Dataset
@@ -17,6 +18,16 @@ from refbench.pictures import PictureFacts, read_facts
 
 Oddity: TypeAlias = tuple[str, str, str]
 """The kind of an anomaly, where it is, and what it is: the place is a case or file, or a part of a case."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was read of a checkout: where its pictures lie, its cases, and what is odd about its files and entries."""
+
+    place: Path
+    cases: tuple[AnyCase, ...]
+    oddities: tuple[Oddity, ...]
+
 
 _FORMATS = {"jpg": "jpeg", "tif": "tiff"}
 

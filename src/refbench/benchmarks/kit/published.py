@@ -27,9 +27,9 @@ class PublishedValue(Record):
 
 
 def published_values(
-    package: str, names: Mapping[str, Sequence[str]], subset: str | None = None
+    package: str, names: Mapping[str, Sequence[str]], subset: str | None = None, file: str = "published.csv"
 ) -> list[PublishedValue]:
-    """All numbers of a package's published.csv; `names` says which columns name a slice of each level."""
+    """All numbers of a package's file; `names` says which columns name a slice of each level."""
     return [
         PublishedValue(
             model=row.get("model") or None,
@@ -41,7 +41,7 @@ def published_values(
             table=row["table"],
             subset=subset,
         )
-        for row in csv_rows(package, "published.csv")
+        for row in csv_rows(package, file)
     ]
 
 

@@ -48,12 +48,19 @@ def toml_data(package: str, name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
 
 
-def json_file(path: Path) -> Any:
-    """What a JSON file holds."""
+def file_bytes(path: Path) -> bytes:
+    """What a file holds, or an error that names it."""
     try:
-        return orjson.loads(path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def json_file(path: Path) -> Any:
+    """What a JSON file holds."""
+    data = file_bytes(path)
+    try:
+        return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias, get_args
 
-from refbench.benchmarks.kit.anomalies import Oddity
-from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
+from refbench.benchmarks.kit.anomalies import Oddity, Release
+from refbench.benchmarks.kit.definition import Dataset, check_subset, group_counts, ordered_counts
 from refbench.benchmarks.kit.rows import json_file, toml_data
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
@@ -32,7 +32,7 @@ ERRORS: frozenset[Type] = frozenset({"depth", "canny", "sketch"})
 MAPS: frozenset[Type] = frozenset({"bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose"})
 """Extracted from the original picture, so that their pixels mean something; the others are photographs or text."""
 
-_NAMES = toml_data("refbench.benchmarks.multiref", "names.toml")
+_NAMES = toml_data(__package__, "names.toml")
 WORDS: Mapping[Type, str] = _NAMES["types"]
 
 Category = Literal[
@@ -283,14 +283,6 @@ _SPLIT_FILES = ("benchmark*.json", "final_*prompts*.json")
 """Names of the released files; of several for the same split the last by name is the newest (v2, v3)."""
 
 
-@dataclass(frozen=True)
-class Release:
-    """The cases of a checkout and what is odd about its files and entries."""
-
-    cases: tuple[MultiRefCase, ...]
-    oddities: tuple[Oddity, ...]
-
-
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Both splits, or the one that `subset` names."""
     check_subset("MultiRef-Bench", subset, SPLITS)
@@ -303,13 +295,9 @@ def load(root: Path, subset: str | None = None) -> Dataset:
     return Dataset(benchmark="multiref", root=root, picture_root=root, cases=cases, subset=subset, outside=outside)
 
 
-def is_checkout(root: Path) -> bool:
-    return bool(_files(root))
-
-
 def read_release(root: Path) -> Release:
     """Every entry that can be understood, file by file, and the oddities of those that cannot."""
-    files = _files(root)
+    files = released_files(root)
     if not files:
         raise RefBenchError(f"{root} holds none of {', '.join((*_COMBINED, *_SPLIT_FILES))}: give --data the folder")
     oddities: list[Oddity] = []
@@ -339,10 +327,10 @@ def read_release(root: Path) -> Release:
         found, odd = _cases(root, path.parent, entries)
         cases += found
         oddities += odd
-    return Release(tuple(cases), tuple(oddities))
+    return Release(root, tuple(cases), tuple(oddities))
 
 
-def _files(root: Path) -> list[Path]:
+def released_files(root: Path) -> list[Path]:
     """A combined file if there is one, else those of the splits, here or one folder below; newest first."""
     for patterns in (_COMBINED, _SPLIT_FILES):
         found = {path for pattern in patterns for place in ("", "*/") for path in root.glob(place + pattern)}
@@ -502,10 +490,7 @@ def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many cases there are, by split, category, combination, number of references and reference type."""
     order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
-    counts = {
-        group: ordered_counts((case.groups[group] for case in dataset.cases if group in case.groups), names)
-        for group, names in order.items()
-    }
+    counts = group_counts(dataset.cases, order)
     types = (kind for case in dataset.cases for kind in case.details.types)
     return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
 

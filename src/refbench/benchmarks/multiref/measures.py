@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
+from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, mean_over, numbered, state_of
 from refbench.benchmarks.kit.rows import csv_rows
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
 from refbench.record import Record
@@ -31,9 +31,7 @@ class Way(Record):
     high: float
 
 
-WAYS: Mapping[str, Way] = {
-    row.pop("part"): Way.model_validate(row) for row in csv_rows("refbench.benchmarks.multiref", "ways.csv")
-}
+WAYS: Mapping[str, Way] = {row.pop("part"): Way.model_validate(row) for row in csv_rows(__package__, "ways.csv")}
 """Parts by name. Lines drawn by a rule differ from those of the paper's network even for the same picture, and the
 number would be about the extractors: a sketch is measured by whatever drew it, in a column of its own."""
 
@@ -58,7 +56,7 @@ SEVERAL: tuple[Type, ...] = ("subject", "pose")
 MOST = 4
 
 FURTHER: Mapping[str, tuple[str, int]] = {
-    f"{part}#{number}": (part, number)
+    numbered(part, number): (part, number)
     for part, way in WAYS.items()
     if way.type in SEVERAL
     for number in range(2, MOST + 1)
@@ -82,12 +80,8 @@ def measuring(case: MultiRefCase) -> list[Measured]:
     for part, way in WAYS.items():
         if part not in away:
             for number, reference in enumerate(case.details.of_type(way.type), 1):
-                found += _ways(_part(part, number), way, reference, caption)
+                found += _ways(numbered(part, number), way, reference, caption)
     return found
-
-
-def _part(part: str, number: int) -> str:
-    return part if number == 1 else f"{part}#{number}"
 
 
 def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
@@ -178,7 +172,7 @@ def _fidelity(means: Mapping[str, Derived], parts: Sequence[str]) -> Derived:
 def _of_type(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
     """The mean over the references of the part's type."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
-    return mean_of([state_of(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
+    return mean_over(scores, part, min(count, MOST))
 
 
 def goodness(part: str, value: float) -> float:
