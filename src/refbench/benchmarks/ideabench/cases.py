@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
 
@@ -25,8 +25,8 @@ from refbench.record import Record, RefBenchError, clean_text
 Category = Literal["T2I", "I2I", "Is2I", "T2Is", "I(s)2Is"]
 
 _CATEGORIES = toml_data(__package__, "categories.toml")
-CATEGORIES: Mapping[Category, str] = {name: said["words"] for name, said in _CATEGORIES.items()}
-LISTED: Mapping[Category, frozenset[str]] = {name: frozenset(said["listed"]) for name, said in _CATEGORIES.items()}
+CATEGORIES: Mapping[Category, str] = {name: _CATEGORIES[name]["words"] for name in get_args(Category)}
+LISTED: Mapping[Category, frozenset[str]] = {name: frozenset(_CATEGORIES[name]["listed"]) for name in CATEGORIES}
 """The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
 
 QUESTIONS = 6
