@@ -17,13 +17,7 @@ from types import ModuleType
 from refbench.benchmarks.kit.definition import Benchmark
 from refbench.record import RefBenchError
 
-_MODULES = {
-    "creval": "refbench.benchmarks.creval.benchmark",
-    "multibanana": "refbench.benchmarks.multibanana.benchmark",
-    "ideabench": "refbench.benchmarks.ideabench.benchmark",
-    "icebench": "refbench.benchmarks.icebench.benchmark",
-    "multiref": "refbench.benchmarks.multiref.benchmark",
-}
+_SHIPPED = ("creval", "multibanana", "ideabench", "icebench", "multiref")
 
 ENTRY_POINTS = "refbench.benchmarks"
 """The group under which an installed package names its benchmarks."""
@@ -31,13 +25,13 @@ ENTRY_POINTS = "refbench.benchmarks"
 
 def names() -> tuple[str, ...]:
     """Those that are shipped, then those that installed packages add."""
-    return (*_MODULES, *(name for name in sorted(_entry_points()) if name not in _MODULES))
+    return (*_SHIPPED, *(name for name in sorted(_entry_points()) if name not in _SHIPPED))
 
 
 def benchmark(name: str) -> Benchmark:
     """The benchmark of that name, or the one that a Python file defines (`./mybench.py`)."""
-    if name in _MODULES:
-        found: Benchmark = importlib.import_module(_MODULES[name]).BENCHMARK
+    if name in _SHIPPED:
+        found: Benchmark = importlib.import_module(f"refbench.benchmarks.{name}.benchmark").BENCHMARK
         return found
     if name.endswith(".py") or "/" in name:
         return from_file(Path(name))
@@ -142,7 +136,7 @@ def resolve_data(bench: Benchmark, data: Path | None) -> Path:
                 raise RefBenchError(
                     f"{data} is not the root of a {bench.title} checkout: did you mean --data {parent}?"
                 )
-        for other in _MODULES:
+        for other in _SHIPPED:
             landmark = benchmark(other).data.landmark
             if other != bench.name and landmark and (data / landmark).exists():
                 raise RefBenchError(

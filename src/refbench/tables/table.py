@@ -508,11 +508,11 @@ def _missing(
         return not np.isnan(values.get(measure.whole(metric), values[metric])[system, members]).all()
 
     if aggregate.gaps is None:
-        return _left_out(has_whole, measure, where)
+        return left_out(has_whole, measure, where)
     return aggregate.gaps(has, measure, where) or aggregate.gaps(has_whole, measure, where)
 
 
-def _left_out(has: Has, measure: Measure, where: Slice) -> str | None:
+def left_out(has: Has, measure: Measure, where: Slice) -> str | None:
     """Names the parts of a macro average that nothing was scored in."""
     empty = [
         list(part.names.values())[-1]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from conftest import SHARED
-from refbench.benchmarks.icebench.table import DERIVED, derived, printed, published
-from refbench.benchmarks.icebench.tasks import TASKS
+from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
+from refbench.benchmarks.icebench.table import DERIVED, PAPER, SCORE, derived, printed, published
+from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
+from refbench.benchmarks.kit.published import PublishedValue
+from refbench.case import Request
+from refbench.failure import Failure
+from refbench.score import Score
+from refbench.tables.table import tabulate
 
 # By the released formulas on the printed means, worked out apart from this code.
 OVERALL = {
@@ -26,8 +33,54 @@ OVERALL = {
 }
 
 
+def cases_of_tasks() -> list[ICECase]:
+    """One case for each task, whose scores are the task's means."""
+    details = ICEDetails()
+    return [
+        ICECase(
+            id=name,
+            request=Request(instruction=""),
+            groups=groups_of(task, details),
+            cluster=name,
+            stratum=name,
+            details=details,
+        )
+        for name, task in TASKS.items()
+    ]
+
+
+def scores_of(values: Sequence[PublishedValue]) -> list[Score]:
+    cells = {(value.label, value.slice["task"], value.metric): value.value for value in values}
+    absent = Failure(kind="missing_output", detail="the tables have no number")
+    found = []
+    for label in dict.fromkeys(value.label for value in values):
+        for name, task in TASKS.items():
+            for part in PARTS:
+                place = {"case": name, "model": label, "metric": part, "protocol": "paper"}
+                value = cells.get((label, name, part))
+                if part not in task.parts:
+                    found.append(Score(**place, not_applicable=f"no part of {name}"))
+                elif value is None:
+                    found.append(Score(**place, failure=absent))
+                else:
+                    found.append(Score(**place, value=value))
+    return found
+
+
 def test_overall_scores_of_all_models_follow_from_the_printed_means() -> None:
     assert {p.label: p.value for p in derived() if p.slice["level"] == "overall"} == OVERALL
+
+
+def test_the_shipped_scores_follow_from_the_printed_means_by_the_aggregate_of_paper() -> None:
+    rows = tabulate("paper", PAPER, scores_of(printed()), cases_of_tasks(), draws=0)
+    scored = [row for row in rows if row.metric == SCORE and row.value is not None]
+    ours = [
+        (row.model, row.slice, round(row.value or 0, 4)) for row in scored if row.slice["level"] in ("overall", "task")
+    ]
+    assert ours == [(p.label, p.slice, p.value) for p in derived()]
+    for p in derived():
+        judged = p.slice["level"] == "overall" or QA in TASKS[p.slice["task"]].scored
+        assert p.judge == ("Qwen2-VL-72B" if judged else "")
 
 
 def test_every_derived_task_score_is_reproduced_to_four_decimals() -> None:

@@ -15,10 +15,10 @@ from refbench.benchmarks.multiref.cases import (
     CATEGORIES,
     TYPES,
     MultiRefCase,
-    is_checkout,
     load,
     picture_number,
     read_entry,
+    released_files,
     type_of,
     type_of_token,
 )
@@ -198,11 +198,11 @@ def test_of_two_files_of_one_split_the_newest_counts(tmp_path: Path) -> None:
 
 
 def test_no_files_bad_json_and_no_list_are_clear_errors(tmp_path: Path) -> None:
-    assert not is_checkout(tmp_path)
+    assert not released_files(tmp_path)
     with pytest.raises(RefBenchError, match="holds none of"):
         load(tmp_path)
     (tmp_path / "combined1990.json").write_text("{")
-    assert is_checkout(tmp_path)
+    assert released_files(tmp_path)
     with pytest.raises(RefBenchError, match=r"combined1990\.json is not valid JSON"):
         load(tmp_path)
     for said in ({"a": 1}, [], 4):

@@ -13,28 +13,20 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ValidationError
 
 from refbench.benchmarks.kit.definition import Dataset, check_subset
-from refbench.benchmarks.kit.rows import json_file
+from refbench.benchmarks.kit.rows import csv_rows, json_file
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
 Metric = Literal["IF", "VC", "VQ"]
-METRICS: tuple[Metric, ...] = ("IF", "VC", "VQ")
+METRICS: tuple[Metric, ...] = get_args(Metric)
 
 DIMENSIONS: Mapping[int, tuple[str, str]] = {
-    1: ("Customization", "Derivative Character"),
-    2: ("Customization", "Reimagined Representations"),
-    3: ("Customization", "Surreal Fantasy"),
-    4: ("Stylization", "Artistic Style Transformation"),
-    5: ("Stylization", "Identity & Cultural Transformation"),
-    6: ("Stylization", "Material Transformation"),
-    7: ("Contextualization", "Containerized Scenario"),
-    8: ("Contextualization", "Commercial Design"),
-    9: ("Contextualization", "Informational & Narrative Expression"),
+    int(row["class_id"]): (row["category"], row["dimension"]) for row in csv_rows(__package__, "dimensions.csv")
 }
 """class_id to category and dimension, by the names of the paper's Table S1."""
 
@@ -112,7 +104,7 @@ def is_checkout(root: Path) -> bool:
 
 def paper874_excluded() -> frozenset[str]:
     """The 30 items that the paper's tables leave out; inferred from its numbers, not published."""
-    text = resources.files("refbench.benchmarks.creval").joinpath("paper874_excluded.txt").read_text("utf-8")
+    text = resources.files(__package__).joinpath("paper874_excluded.txt").read_text("utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

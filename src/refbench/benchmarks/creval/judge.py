@@ -7,6 +7,7 @@ one call (the code) or one call each (the paper's text), and whether the editing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -70,7 +71,8 @@ def judge_requests(
 def judging(root: Path, settings: Mapping[str, str]) -> Judging:
     """Ask as either protocol does; where both ask the same, once."""
     wording = official_wording(root) if settings["prompts"] == "official" else own_wording()
-    one = settings["questions"] == "one"
+    one, show = settings["questions"] == "one", settings["show_instruction"] == "yes"
+    requests_of = partial(judge_requests, wording=wording, questions="one" if one else "all", show_instruction=show)
 
     def ask(case: CREvalCase, material: Material) -> list[Asked]:
         (source,), (output,) = material.inputs, material.outputs
@@ -78,16 +80,7 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
         asked: list[Asked] = []
         for metric in METRICS:
             ways: dict[str, list[ChatRequest]] = {
-                protocol: judge_requests(
-                    case,
-                    metric,
-                    shown,
-                    wording,
-                    protocol=protocol,
-                    questions="one" if one else "all",
-                    show_instruction=settings["show_instruction"] == "yes",
-                )
-                for protocol in _PROTOCOLS
+                protocol: requests_of(case, metric, shown, protocol=protocol) for protocol in _PROTOCOLS
             }
             if ways["paper"] == ways["corrected"]:
                 ways = {"": ways["corrected"]}

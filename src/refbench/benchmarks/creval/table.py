@@ -16,15 +16,14 @@ import numpy as np
 
 from refbench.benchmarks.creval.cases import DIMENSIONS, METRICS, CREvalCase, Metric, Question, paper874_excluded
 from refbench.benchmarks.creval.replies import NOT_FOUND, Answers, read_choice, read_corrected, read_paper
-from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice
-from refbench.benchmarks.kit.published import PublishedValue, csv_rows, published_values
+from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, value_slices
+from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.case import AnyCase, Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.tables.table import Slice
-
-PACKAGE = "refbench.benchmarks.creval"
 
 
 class Fix(StrEnum):
@@ -40,16 +39,7 @@ class Fix(StrEnum):
     UNANSWERED = "unanswered"
 
 
-FIXES = {
-    Fix.ANSWERS: "answers that the released script cannot read are read",
-    Fix.REFERENCES: "references with mark-up around them count as the Yes or No they are",
-    Fix.BLANKS: "empty questions are not scored",
-    Fix.DUPLICATES: "the second copy of a question is not scored",
-    Fix.ERRORS: "replies that failed are failures, not zeros",
-    Fix.WEIGHTS: "weights that the release lost are taken from the question writer's text",
-    Fix.ABSTENTIONS: "answers that are neither yes nor no leave their question out",
-    Fix.UNANSWERED: "an item with an answer missing is a failure, not partly wrong",
-}
+FIXES = toml_data(__package__, "fixes.toml")
 ALL_FIXES = frozenset(Fix)
 NO_FIXES: frozenset[Fix] = frozenset()
 
@@ -117,12 +107,8 @@ WEIGHTS = {"IF": 0.4, "VC": 0.4, "VQ": 0.2}
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     """Overall, then each category, then each dimension, in the order of the class ids."""
-    by_dimension = np.array([case.groups["dimension"] for case in cases])
-    dimensions = [
-        Slice("dimension", {"category": category, "dimension": dimension}, by_dimension == dimension)
-        for category, dimension in DIMENSIONS.values()
-        if (by_dimension == dimension).any()
-    ]
+    names = {name: {"category": category, "dimension": name} for category, name in DIMENSIONS.values()}
+    dimensions = value_slices(cases, "dimension", names)
     categories = [
         macro_slice("category", {"category": name}, [d for d in dimensions if d.names["category"] == name])
         for name in dict.fromkeys(d.names["category"] for d in dimensions)
@@ -231,7 +217,7 @@ def _difference(before: float | None, after: float | None) -> float | None:
 def published() -> list[PublishedValue]:
     """Table S1, judged by GPT-4o on 874 items."""
     levels = {"overall": (), "category": ("category",), "dimension": ("category", "dimension")}
-    return published_values(PACKAGE, levels, "paper874")
+    return published_values(__package__, levels, "paper874")
 
 
 def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Score]]:
@@ -240,7 +226,7 @@ def released_scores(subset: str | None = None) -> tuple[list[AnyCase], list[Scor
     excluded = paper874_excluded() if subset == "paper874" else frozenset()
     cases: list[AnyCase] = []
     scores: list[Score] = []
-    for row in csv_rows(PACKAGE, "item_scores.csv"):
+    for row in csv_rows(__package__, "item_scores.csv"):
         if row["item"] in excluded:
             continue
         category, dimension = DIMENSIONS[int(row["class_id"])]

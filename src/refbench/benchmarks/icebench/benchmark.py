@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from refbench.benchmarks.icebench.anomalies import KINDS, anomalies
-from refbench.benchmarks.icebench.cases import ICECase, describe, is_checkout, load, not_applicable, output_names
-from refbench.benchmarks.icebench.judge import judging
-from refbench.benchmarks.icebench.measures import measuring
-from refbench.benchmarks.icebench.replies import import_replies, read_corrected, read_paper
-from refbench.benchmarks.icebench.table import CORRECTED, PAPER, published
+from refbench.benchmarks.icebench import anomalies, cases, judge, measures, replies, table
+from refbench.benchmarks.icebench.cases import ICECase
 from refbench.benchmarks.icebench.tasks import PARTS, QA
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
@@ -20,7 +14,7 @@ _ASKED = "Is the edit the one that was asked for, with nothing else changed that
 
 def questions(case: ICECase) -> list[ShownQuestion]:
     """The judge's one question, where the task has one."""
-    return [] if QA in not_applicable(case) else [ShownQuestion(QA, _ASKED, "1")]
+    return [] if QA in cases.not_applicable(case) else [ShownQuestion(QA, _ASKED, "1")]
 
 
 BENCHMARK = benchmark(
@@ -28,34 +22,36 @@ BENCHMARK = benchmark(
     title="ICE-Bench",
     paper="arXiv 2503.14482",
     data=Data(
-        load,
+        cases.load,
         ICECase,
-        is_checkout,
-        describe=describe,
-        output_names=output_names,
+        cases.data_root,
+        describe=cases.describe,
+        output_names=cases.output_names,
         layout="data.jsonl is not in it, nor in a folder dataset or data inside",
         landmark="data.jsonl",
-        anomalies=anomalies,
-        anomaly_kinds=KINDS,
+        anomalies=anomalies.anomalies,
+        anomaly_kinds=anomalies.KINDS,
     ),
     asking=Asking(
         parts={part: (part,) for part in PARTS},
-        judging=judging,
+        judging=judge.judging,
         settings=(Setting("prompts", ("own",), "Whose wording of the question", folder=True),),
-        not_applicable=not_applicable,
-        measuring=measuring,
+        not_applicable=cases.not_applicable,
+        measuring=measures.measuring,
         measured=frozenset(part for part in PARTS if part != QA),
-        import_replies=import_replies,
+        import_replies=replies.import_replies,
         questions=questions,
     ),
     protocols={
-        "corrected": Variant(read=lambda case, part, reply: {part: read_corrected(reply)}, aggregate=CORRECTED),
-        "paper": Variant(read=lambda case, part, reply: {part: read_paper(reply)}, aggregate=PAPER),
+        "corrected": Variant(
+            read=lambda case, part, reply: {part: replies.read_corrected(reply)}, aggregate=table.CORRECTED
+        ),
+        "paper": Variant(read=lambda case, part, reply: {part: replies.read_paper(reply)}, aggregate=table.PAPER),
     },
     lower={"l1_raw", "lpips_src@lpips_alex"},
     reporting=Reporting(
-        published=published,
+        published=table.published,
         published_on={None: 6538},
-        faults=partial(read_faults, "refbench.benchmarks.icebench"),
+        faults=lambda: read_faults(__package__),
     ),
 )

@@ -6,15 +6,16 @@ Lines that cannot be read and tasks that nobody knows give no case; `read_items`
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import orjson
 
 from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
-from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
+from refbench.benchmarks.kit.anomalies import Oddity, Release
+from refbench.benchmarks.kit.definition import Dataset, check_subset, group_counts
+from refbench.benchmarks.kit.rows import file_bytes
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
 
@@ -59,21 +60,9 @@ DATA = "data.jsonl"
 _FOLDERS = ("", "dataset", "data")
 """Where data.jsonl may lie: the README puts the release into dataset/, the archive is called data.zip."""
 
-Oddity = tuple[str, str, str]
-"""Kind, place (item or line), detail."""
-
 # A passage in quotation marks. A straight single quote opens only where no letter is before it: "don't" is none.
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|(?<!\w)\'([^\']+)\'(?!\w)|‘([^’]+)’(?!\w)')
 _INSTEAD = re.compile(r"\s*(?:with|to|into|by)\s*(?:the\s+(?:text|word|words|phrase)\s*)?", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Items:
-    """The lines of data.jsonl that are items, by ItemID, and what is odd about the others."""
-
-    place: Path
-    cases: Mapping[str, ICECase]
-    oddities: tuple[Oddity, ...] = field(default=())
 
 
 def load(root: Path, subset: str | None = None) -> Dataset:
@@ -83,23 +72,18 @@ def load(root: Path, subset: str | None = None) -> Dataset:
     if not items.cases:
         first = f" (first: {items.oddities[0][1]}, {items.oddities[0][2]})" if items.oddities else ""
         raise RefBenchError(f"{items.place / DATA} holds no item of ICE-Bench{first}: copy the file again")
-    return Dataset(benchmark="icebench", root=root, picture_root=items.place, cases=tuple(items.cases.values()))
+    return Dataset(benchmark="icebench", root=root, picture_root=items.place, cases=items.cases)
 
 
-def is_checkout(root: Path) -> bool:
-    return _place(root) is not None
-
-
-def read_items(root: Path) -> Items:
+def read_items(root: Path) -> Release:
     """All of data.jsonl. Of two lines with one ItemID the last stays, as in the released code, and it is said."""
-    place = _place(root)
+    place = data_root(root)
     if place is None:
         raise RefBenchError(f"{root} has no {DATA}: give --data the folder into which the release was unpacked")
     path = place / DATA
+    data = file_bytes(path)
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+        lines = data.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise RefBenchError(f"{path} is not UTF-8 (byte {error.start}): copy the file again") from error
     cases: dict[str, ICECase] = {}
@@ -122,7 +106,7 @@ def read_items(root: Path) -> Items:
             oddities.append(("duplicate_id", case.id, f"lines {seen[case.id]} and {number}; the last one stays"))
         seen[case.id] = number
         cases[case.id] = case
-    return Items(place, cases, tuple(oddities))
+    return Release(place, tuple(cases.values()), tuple(oddities))
 
 
 def wanted_text(instruction: str) -> str:
@@ -223,7 +207,7 @@ def groups_of(task: Task, details: ICEDetails) -> dict[str, str]:
     return {name: value for name, value in groups.items() if value}
 
 
-def _place(root: Path) -> Path | None:
+def data_root(root: Path) -> Path | None:
     return next((root / folder for folder in _FOLDERS if (root / folder / DATA).is_file()), None)
 
 
@@ -235,11 +219,8 @@ def _first_line(error: ValueError) -> str:
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many items there are, by task and by every group that a table slices by."""
-    items = {
-        level: ordered_counts(case.groups[level] for case in dataset.cases if case.groups.get(level))
-        for level in ("kind", "reference", "scope", "source_type", "region")
-    }
-    return {"items": {**items, "task": ordered_counts((case.groups["task"] for case in dataset.cases), TASKS)}}
+    levels = ("kind", "reference", "scope", "source_type", "region")
+    return {"items": group_counts(dataset.cases, {**dict.fromkeys(levels), "task": TASKS})}
 
 
 def output_names(case: ICECase) -> list[str]:

@@ -11,15 +11,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
-from refbench.benchmarks.icebench.tasks import DIMENSIONS, LOCAL, OFFICIAL, PARTS, QA, TASKS, Task
-from refbench.benchmarks.kit.aggregate import macro_slice, slice_within
-from refbench.benchmarks.kit.published import PublishedValue, csv_rows
-from refbench.case import AnyCase, Request
-from refbench.failure import Failure
-from refbench.score import Score
+from refbench.benchmarks.icebench.tasks import BY_PART, DIMENSIONS, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.benchmarks.kit.aggregate import macro_slice, slice_within, value_slices
+from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.benchmarks.kit.rows import csv_rows
+from refbench.case import AnyCase
 from refbench.stats import Array
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, tabulate
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary
 
 SCORE = "score"
 PARTIAL = "partial"
@@ -31,14 +29,7 @@ _MOST_NAMED = 6
 
 _UNBOUNDED = (None, None)
 # The aesthetic and the imaging network give about 1 to 10 and 0 to 100, and nothing holds them to it.
-_RANGES: Mapping[str, tuple[float | None, float | None]] = {
-    "aes": _UNBOUNDED,
-    "img": _UNBOUNDED,
-    **dict.fromkeys(("clip_cap", "clip_src", "clip_ref", "dino_ref", "style_ref", "face_ref"), (-1.0, 1.0)),
-    **dict.fromkeys(("l1_raw", "l1_pose", "l1_canny", "l1_depth", "l1_colorize", "ssim", QA), (0.0, 1.0)),
-    **dict.fromkeys((part for part in LOCAL if part.endswith("@mobilenet_v2")), (-1.0, 1.0)),
-    **dict.fromkeys(("face_ref@dlib_face", "l1_pose@blazepose", "text@ppocr"), (0.0, 1.0)),
-}
+_RANGES: Mapping[str, tuple[float | None, float | None]] = {name: (p.low, p.high) for name, p in BY_PART.items()}
 _PAPER_RANGES = {**_RANGES, QA: _UNBOUNDED}
 """The released reader takes any number for an answer."""
 _CORRECTED_RANGES = {**_RANGES, "colorfulness": (0.0, 1.0)}
@@ -65,7 +56,7 @@ _SCORED = tuple(part for part in OFFICIAL if any(part in task.scored for task in
 def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partial: bool) -> tuple[Measure, ...]:
     """Raw metrics, laptop metrics, dimensions, and last the score, by which models are ranked."""
     return (
-        *(Measure(part, (part,), *ranges.get(part, _UNBOUNDED)) for part in PARTS),
+        *(Measure(part, (part,), *ranges[part]) for part in PARTS),
         *(
             Measure(
                 name, _parts_of(name), *_DIMENSION_RANGES.get(name, _UNBOUNDED), stands_for=_STANDS_FOR.get(name, {})
@@ -79,12 +70,7 @@ def _measures(ranges: Mapping[str, tuple[float | None, float | None]], *, partia
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     """Overall, then the paper's groups, kinds of source, region based or not, and tasks; all but tasks are macro."""
-    by_task = np.array([case.groups["task"] for case in cases])
-    tasks = [
-        Slice("task", {"number": str(task.number), "task": name}, by_task == name)
-        for name, task in TASKS.items()
-        if (by_task == name).any()
-    ]
+    tasks = value_slices(cases, "task", {n: {"number": str(task.number), "task": n} for n, task in TASKS.items()})
     found = [macro_slice("overall", {}, tasks)]
     for level in ("kind", "reference", "scope", "source_type", "region"):
         names = np.array([case.groups.get(level, "") for case in cases])
@@ -194,7 +180,6 @@ PAPER = Aggregate(
 
 
 DERIVED = "3-8 by the released formulas"
-_JUDGE = "Qwen2-VL-72B"
 _SIMILARITIES = frozenset({"l1_pose", "l1_canny", "l1_depth", "l1_colorize"})
 """Printed as distances, stored by the released code, and tabled here, as 1 - L1."""
 
@@ -217,58 +202,12 @@ def printed() -> tuple[PublishedValue, ...]:
             value=round(1 - float(row["value"]), 6) if row["metric"] in _SIMILARITIES else float(row["value"]),
             table=row["table"],
         )
-        for row in csv_rows("refbench.benchmarks.icebench", "published.csv")
+        for row in csv_rows(__package__, "published.csv")
     )
 
 
-@lru_cache(maxsize=1)
-def derived() -> tuple[PublishedValue, ...]:
-    """Scores of every task and overall, by the aggregate of `paper`, to the four decimals that the means allow."""
-    return tuple(
-        PublishedValue(
-            model=None,
-            label=row.model,
-            # A score is the judge's too wherever its answers are a part of it.
-            judge=_JUDGE if row.slice["level"] == "overall" or QA in TASKS[row.slice["task"]].scored else "",
-            metric=SCORE,
-            slice=row.slice,
-            value=round(row.value, 4),
-            table=DERIVED,
-        )
-        for row in tabulate("paper", PAPER, _scores(printed()), _cases(), draws=0)
-        if row.metric == SCORE and row.value is not None and row.slice["level"] in ("overall", "task")
-    )
-
-
-def _cases() -> list[ICECase]:
-    """One case for each task, whose scores are the task's means."""
-    details = ICEDetails()
-    return [
-        ICECase(
-            id=name,
-            request=Request(instruction=""),
-            groups=groups_of(task, details),
-            cluster=name,
-            stratum=name,
-            details=details,
-        )
-        for name, task in TASKS.items()
-    ]
-
-
-def _scores(values: Sequence[PublishedValue]) -> list[Score]:
-    cells = {(value.label, value.slice["task"], value.metric): value.value for value in values}
-    absent = Failure(kind="missing_output", detail="the tables have no number")
-    found = []
-    for label in dict.fromkeys(value.label for value in values):
-        for name, task in TASKS.items():
-            for part in PARTS:
-                place = {"case": name, "model": label, "metric": part, "protocol": "paper"}
-                value = cells.get((label, name, part))
-                if part not in task.parts:
-                    found.append(Score(**place, not_applicable=f"no part of {name}"))
-                elif value is None:
-                    found.append(Score(**place, failure=absent))
-                else:
-                    found.append(Score(**place, value=value))
-    return found
+def derived() -> list[PublishedValue]:
+    """Scores of every task and overall, by the aggregate of `paper`, to the four decimals that the means allow; a test
+    derives them again. A score is the judge's too wherever its answers are a part of it."""
+    levels = {"overall": (), "task": ("number", "task")}
+    return published_values(__package__, levels, file="derived.csv")

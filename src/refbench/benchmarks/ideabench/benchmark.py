@@ -2,23 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from refbench.benchmarks.ideabench.anomalies import KINDS, anomalies
-from refbench.benchmarks.ideabench.cases import PARTS, SUBSETS, IdeaCase, describe, is_checkout, load
-from refbench.benchmarks.ideabench.judge import judging
-from refbench.benchmarks.ideabench.replies import import_replies, read_corrected, read_paper
-from refbench.benchmarks.ideabench.table import (
-    CORRECTED,
-    FAILURE_RATE,
-    PAPER,
-    SCORE,
-    derived,
-    failure_table,
-    not_applicable,
-    notes,
-    published,
-)
+from refbench.benchmarks.ideabench import anomalies, cases, judge, replies, table
+from refbench.benchmarks.ideabench.cases import PARTS, IdeaCase
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
@@ -42,36 +27,38 @@ BENCHMARK = benchmark(
     title="IDEA-Bench",
     paper="arXiv 2412.11767",
     data=Data(
-        load,
+        cases.load,
         IdeaCase,
-        is_checkout,
+        cases.data_root,
         layout="no case folder (poster_generation_0001, ...) with a meta.json is in it, in dataset/ or one folder "
         "below",
         landmark="task_split.json",
-        subsets=SUBSETS,
-        anomalies=anomalies,
-        anomaly_kinds=KINDS,
-        describe=describe,
+        subsets=cases.SUBSETS,
+        anomalies=anomalies.anomalies,
+        anomaly_kinds=anomalies.KINDS,
+        describe=cases.describe,
     ),
     asking=Asking(
-        parts={**{name: (name,) for name in PARTS}, "derived": (FAILURE_RATE, SCORE)},
-        judging=judging,
+        parts={**{name: (name,) for name in PARTS}, "derived": (table.FAILURE_RATE, table.SCORE)},
+        judging=judge.judging,
         # The protocols show different pictures, so that no call serves both.
         settings=(Setting("ask", ("both", "corrected", "paper"), "Which protocol's calls to make"),),
-        not_applicable=not_applicable,
-        import_replies=import_replies,
+        not_applicable=table.not_applicable,
+        import_replies=replies.import_replies,
         questions=questions,
     ),
-    derived=derived,
+    derived=table.derived,
     protocols={
-        "corrected": Variant(read=lambda case, part, reply: {part: read_corrected(reply)}, aggregate=CORRECTED),
-        "paper": Variant(read=lambda case, part, reply: {part: read_paper(reply)}, aggregate=PAPER),
+        "corrected": Variant(
+            read=lambda case, part, reply: {part: replies.read_corrected(reply)}, aggregate=table.CORRECTED
+        ),
+        "paper": Variant(read=lambda case, part, reply: {part: replies.read_paper(reply)}, aggregate=table.PAPER),
     },
-    lower={FAILURE_RATE},
+    lower={table.FAILURE_RATE},
     reporting=Reporting(
-        published=published,
-        notes=notes,
-        faults=partial(read_faults, "refbench.benchmarks.ideabench"),
-        failure_rates=failure_table,
+        published=table.published,
+        notes=table.notes,
+        faults=lambda: read_faults(__package__),
+        failure_rates=table.failure_table,
     ),
 )

@@ -12,24 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import orjson
 
+from refbench.benchmarks.kit.anomalies import Oddity, Release
 from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
-from refbench.benchmarks.kit.published import csv_rows
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
 Category = Literal["T2I", "I2I", "Is2I", "T2Is", "I(s)2Is"]
 
-CATEGORIES: Mapping[Category, str] = {
-    "T2I": "text to picture",
-    "I2I": "picture to picture",
-    "Is2I": "several pictures to one",
-    "T2Is": "text to several pictures",
-    "I(s)2Is": "one or more pictures to several",
-}
+_CATEGORIES = toml_data(__package__, "categories.toml")
+CATEGORIES: Mapping[Category, str] = {name: _CATEGORIES[name]["words"] for name in get_args(Category)}
+LISTED: Mapping[Category, frozenset[str]] = {name: frozenset(_CATEGORIES[name]["listed"]) for name in CATEGORIES}
+"""The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
 
 QUESTIONS = 6
 CALLS = 3
@@ -37,15 +35,6 @@ CALLS = 3
 
 COUNT_MARK = "Is the number in the image the digit"
 """What the question about the number of outputs contains: the released stitching looks for these words."""
-
-LISTED: Mapping[Category, frozenset[str]] = {
-    "T2I": frozenset({"0024", "0026", "0028"}),
-    "I2I": frozenset({"0063", "0072"}),
-    "Is2I": frozenset({"0064", "0065", "0073"}),
-    "T2Is": frozenset({"0014", "0015", "0016", "0017"}),
-    "I(s)2Is": frozenset({"0044", "0045", "0046", "0049"}),
-}
-"""The 16 tasks, by uid, that the released scorer averages; the documentation says 18."""
 
 
 def part(question: int, call: int) -> str:
@@ -125,15 +114,10 @@ class Group(Record):
 @cache
 def groups() -> tuple[Group, ...]:
     """All 58, by category, in the order of the project page."""
+    lists = {"words": "|", "leaves": ";"}
     return tuple(
-        Group(
-            category=row["category"],
-            name=row["group"],
-            column=row["column"],
-            words=tuple(row["words"].split("|")),
-            leaves=tuple(row["leaves"].split(";")),
-        )
-        for row in csv_rows("refbench.benchmarks.ideabench", "groups.csv")
+        Group.model_validate({**row, **{name: row[name].split(mark) for name, mark in lists.items()}})
+        for row in csv_rows(__package__, "groups.csv")
     )
 
 
@@ -276,6 +260,8 @@ def _standard(texts: Mapping[str, str], digit: str, word: str) -> str:
 
 # --- files to cases -------------------------------------------------------------------------------------------------
 
+Odd: TypeAlias = list[tuple[str, str]]
+"""What is odd about one case, as it is found: kinds and details."""
 AnyQuestion = TypeVar("AnyQuestion", "BinaryQuestion", "HumanQuestion")
 
 META, INSTRUCTION, AUTO, HUMAN = "meta.json", "instruction.txt", "auto_eval.jsonl", "eval.json"
@@ -287,18 +273,6 @@ SUBSETS = {
 _PLACES = ("", "dataset", "dataset/IDEA-Bench", "IDEA-Bench", "data")
 _PICTURES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp"})
 
-Oddity = tuple[str, str, str]
-"""Kind, case or task, detail."""
-
-
-@dataclass(frozen=True)
-class Release:
-    """The cases of a checkout, where their folders are, and what is odd about them."""
-
-    place: Path
-    cases: tuple[IdeaCase, ...]
-    oddities: tuple[Oddity, ...]
-
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every case that has a meta.json and an instruction, or those with questions for a judge."""
@@ -309,10 +283,6 @@ def load(root: Path, subset: str | None = None) -> Dataset:
         what = f"of the subset {subset} " if subset else ""
         raise RefBenchError(f"{release.place} holds no case {what}that can be read: copy the data again")
     return Dataset(benchmark="ideabench", root=root, picture_root=release.place, cases=cases, subset=subset)
-
-
-def is_checkout(root: Path) -> bool:
-    return data_root(root) is not None
 
 
 def data_root(root: Path) -> Path | None:
@@ -347,14 +317,14 @@ def read_release(root: Path) -> Release:
 @dataclass(frozen=True)
 class _Facts:
     case: IdeaCase | None
-    oddities: list[tuple[str, str]]
+    oddities: Odd
     n_cases: object = None
     """How many cases meta.json says that the task has."""
 
 
 def _read_case(place: Path, name: str) -> _Facts:
     folder = place / name
-    odd: list[tuple[str, str]] = []
+    odd: Odd = []
     meta = _meta(folder)
     if meta is None:
         return _Facts(None, [])  # no case folder at all
@@ -427,7 +397,7 @@ def _slug(name: str) -> tuple[str, str]:
     return (task, number) if bar and len(number) == 4 and number.isdecimal() else (name, "")
 
 
-def _references(folder: Path, odd: list[tuple[str, str]]) -> list[str]:
+def _references(folder: Path, odd: Odd) -> list[str]:
     files = sorted(name for name in os.listdir(folder) if Path(name).suffix.lower() in _PICTURES)
     found = [name for name in files if Path(name).stem.isdecimal()]
     odd += [("stray_picture", clean_text(name)) for name in files if name not in found]
@@ -437,7 +407,7 @@ def _references(folder: Path, odd: list[tuple[str, str]]) -> list[str]:
     return found
 
 
-def _category(meta: dict[str, Any], n_pictures: int, odd: list[tuple[str, str]]) -> Category:
+def _category(meta: dict[str, Any], n_pictures: int, odd: Odd) -> Category:
     names = ("image_reference", "multi_image_reference", "multi_image_output")
     absent = [name for name in names if not isinstance(meta.get(name), bool)]
     if absent:
@@ -451,7 +421,7 @@ def _category(meta: dict[str, Any], n_pictures: int, odd: list[tuple[str, str]])
     return category_of(reference=one, several_references=many, several_outputs=outputs)
 
 
-def _n_pictures(meta: dict[str, Any], category: Category, odd: list[tuple[str, str]]) -> int:
+def _n_pictures(meta: dict[str, Any], category: Category, odd: Odd) -> int:
     count = meta.get("output_image_count")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         odd.append(("output_count", f"output_image_count is {count!r}: 1 is taken"))
@@ -461,7 +431,7 @@ def _n_pictures(meta: dict[str, Any], category: Category, odd: list[tuple[str, s
     return count
 
 
-def _uid(meta: dict[str, Any], odd: list[tuple[str, str]]) -> str:
+def _uid(meta: dict[str, Any], odd: Odd) -> str:
     uid = meta.get("uid")
     if isinstance(uid, int) and not isinstance(uid, bool):
         uid = f"{uid:04d}"  # a number has lost its leading zeros
@@ -471,9 +441,7 @@ def _uid(meta: dict[str, Any], odd: list[tuple[str, str]]) -> str:
     return clean_text(uid)
 
 
-def _auto(
-    folder: Path, pictures: Sequence[str], n_pictures: int, odd: list[tuple[str, str]]
-) -> tuple[BinaryQuestion, ...]:
+def _auto(folder: Path, pictures: Sequence[str], n_pictures: int, odd: Odd) -> tuple[BinaryQuestion, ...]:
     data = _read(folder / AUTO)
     kinds = "unreadable_questions", "question_count"
     found = [] if data is None else _counted_questions(read_auto(data), AUTO, kinds, odd)
@@ -486,7 +454,7 @@ def _auto(
     return tuple(found)
 
 
-def _human(folder: Path, odd: list[tuple[str, str]]) -> tuple[HumanQuestion, ...]:
+def _human(folder: Path, odd: Odd) -> tuple[HumanQuestion, ...]:
     data = _read(folder / HUMAN)
     if data is None:
         odd.append(("missing_human", f"no {HUMAN}"))
@@ -494,9 +462,7 @@ def _human(folder: Path, odd: list[tuple[str, str]]) -> tuple[HumanQuestion, ...
     return tuple(_counted_questions(read_human(data), HUMAN, ("unreadable_human", "human_count"), odd))
 
 
-def _counted_questions(
-    said: list[AnyQuestion] | str, file: str, kinds: tuple[str, str], odd: list[tuple[str, str]]
-) -> list[AnyQuestion]:
+def _counted_questions(said: list[AnyQuestion] | str, file: str, kinds: tuple[str, str], odd: Odd) -> list[AnyQuestion]:
     """The questions, and what is odd about them: that they cannot be read, or how many there are."""
     if isinstance(said, str):
         odd.append((kinds[0], f"{file}: {said}"))

@@ -22,7 +22,7 @@ from refbench.benchmarks.kit.published import FailureRate, PublishedValue, publi
 from refbench.failure import Failure
 from refbench.output import Output
 from refbench.score import Score
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, slice_mean
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, left_out, slice_mean
 
 SCORE, FAILURE_RATE = "score", "failure_rate"
 NO_QUESTIONS = "the case has no six questions for a judge"
@@ -220,10 +220,7 @@ def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
 
 def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
     """The parts that nothing was scored in: a category that the model cannot do, a task whose cases all failed."""
-    if measure.name == FAILURE_RATE:
-        return None
-    empty = [list(part.names.values())[-1] for part in where.parts if not has(SCORE, part.members)]
-    return f"nothing scored in {', '.join(empty)}" if empty else None
+    return None if measure.name == FAILURE_RATE else left_out(has, measure, where)
 
 
 def _aggregate(measures: tuple[Measure, ...], *, listed: bool, imputed: dict[str, float]) -> Aggregate:
@@ -240,12 +237,9 @@ CORRECTED = _aggregate((_RATE, _GROUPED, _SCORE), listed=False, imputed={})
 PAPER = _aggregate((_RATE, _SCORE), listed=True, imputed=ABSENT)
 
 
-_NAMES = {"overall": (), "category": ("category",), "group": ("category", "group")}
-
-
 def published() -> list[PublishedValue]:
     """All cells with a number. No model's pictures or replies were released, so none has a `model`."""
-    return published_values("refbench.benchmarks.ideabench", _NAMES)
+    return published_values(__package__, {"overall": (), "category": ("category",), "group": ("category", "group")})
 
 
 def failure_table(scores: Iterable[Score], protocol: str = "paper") -> list[FailureRate]:

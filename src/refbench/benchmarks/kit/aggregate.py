@@ -165,6 +165,12 @@ def _values(cases: Sequence[AnyCase], group: str) -> list[tuple[str, Bools]]:
     ]
 
 
+def value_slices(cases: Sequence[AnyCase], group: str, names: Mapping[str, Mapping[str, str]]) -> list[Slice]:
+    """The slice of each value of a group that has cases, under the names that a table has for it."""
+    values = np.array([case.groups.get(group, "") for case in cases])
+    return [Slice(group, told, values == value) for value, told in names.items() if (values == value).any()]
+
+
 def macro_slice(level: str, names: Mapping[str, str], parts: Sequence[Slice]) -> Slice:
     """A slice whose number is the unweighted mean over its parts; those without a case are left out."""
     there = tuple(part for part in parts if part.members.any())

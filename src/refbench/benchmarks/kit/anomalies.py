@@ -5,13 +5,13 @@ A benchmark declares the kinds it tells of and adds its own checks.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
-from importlib import resources
-from pathlib import PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.definition import Anomaly, Dataset
+from refbench.benchmarks.kit.rows import toml_data
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts
@@ -19,12 +19,22 @@ from refbench.pictures import PictureFacts, read_facts
 Oddity: TypeAlias = tuple[str, str, str]
 """The kind of an anomaly, where it is, and what it is: the place is a case or file, or a part of a case."""
 
+
+@dataclass(frozen=True)
+class Release:
+    """What was read of a checkout: where its pictures lie, its cases, and what is odd about its files and entries."""
+
+    place: Path
+    cases: tuple[AnyCase, ...]
+    oddities: tuple[Oddity, ...]
+
+
 _FORMATS = {"jpg": "jpeg", "tif": "tiff"}
 
 
 def anomaly_kinds(package: str) -> dict[str, str]:
     """The kinds that a benchmark tells of, each with what it does to cases and scores: its anomalies.toml."""
-    return tomllib.loads(resources.files(package).joinpath("anomalies.toml").read_text("utf-8"))
+    return toml_data(package, "anomalies.toml")
 
 
 def list_anomalies(

@@ -94,6 +94,14 @@ def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) ->
     return {name: counts[name] for name in (by_size if order is None else order) if counts[name]}
 
 
+def group_counts(cases: Sequence[AnyCase], order: Mapping[str, Iterable[str] | None]) -> dict[str, dict[str, int]]:
+    """How many cases each value of these groups has, in the order given for the group."""
+    return {
+        group: ordered_counts((case.groups[group] for case in cases if group in case.groups), values)
+        for group, values in order.items()
+    }
+
+
 def unjudged(why: Mapping[str, str]) -> str:
     """A sentence about cases that cannot be judged for what is wrong with their own pictures."""
     if not why:
@@ -144,6 +152,16 @@ def mean_of(states: Sequence[Derived]) -> Derived:
                 return state
     values = [state for state in states if isinstance(state, float)]
     return sum(values) / len(values) if len(values) == len(states) else None
+
+
+def numbered(part: str, number: int) -> str:
+    """The name of a part that is measured several times of one output: `part`, `part#2`, `part#3`, ..."""
+    return part if number == 1 else f"{part}#{number}"
+
+
+def mean_over(scores: Mapping[str, Score], part: str, count: int) -> Derived:
+    """The mean over so many measurements of a part."""
+    return mean_of([state_of(scores, numbered(part, number)) for number in range(1, count + 1)])
 
 
 @dataclass(frozen=True)
@@ -287,7 +305,8 @@ class Data:
 
     load: Callable[[Path, str | None], Dataset]
     case_type: type[Any] = Case[dict[str, Any]]
-    is_checkout: Callable[[Path], bool] = lambda path: True
+    is_checkout: Callable[[Path], object] = lambda path: True
+    """Gives something true for a folder that holds the data, for example where in it they are."""
     layout: str = ""
     """What a checkout must hold, for error messages."""
     landmark: str = ""

@@ -3,11 +3,9 @@ judge failed to answer."""
 
 from __future__ import annotations
 
-import csv
-import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 
+from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.record import Record
 
 
@@ -28,15 +26,10 @@ class PublishedValue(Record):
     subset: str | None = None
 
 
-def csv_rows(package: str, name: str) -> list[dict[str, str]]:
-    """The rows of a CSV file that a benchmark's package ships."""
-    return list(csv.DictReader(resources.files(package).joinpath(name).read_text("utf-8").splitlines()))
-
-
 def published_values(
-    package: str, names: Mapping[str, Sequence[str]], subset: str | None = None
+    package: str, names: Mapping[str, Sequence[str]], subset: str | None = None, file: str = "published.csv"
 ) -> list[PublishedValue]:
-    """All numbers of a package's published.csv; `names` says which columns name a slice of each level."""
+    """All numbers of a package's file; `names` says which columns name a slice of each level."""
     return [
         PublishedValue(
             model=row.get("model") or None,
@@ -48,7 +41,7 @@ def published_values(
             table=row["table"],
             subset=subset,
         )
-        for row in csv_rows(package, "published.csv")
+        for row in csv_rows(package, file)
     ]
 
 
@@ -62,8 +55,7 @@ class Fault(Record):
 
 def read_faults(package: str) -> list[Fault]:
     """The faults in a package's faults.toml, in the order of the benchmark's docs page."""
-    text = resources.files(package).joinpath("faults.toml").read_text("utf-8")
-    return [Fault.model_validate(entry) for entry in tomllib.loads(text)["faults"]]
+    return [Fault.model_validate(entry) for entry in toml_data(package, "faults.toml")["faults"]]
 
 
 class FailureRate(Record):

@@ -1,4 +1,5 @@
-"""Files to rows and rows to cases: JSON, JSON lines, CSV, Parquet, a Hugging Face dataset."""
+"""Files to rows and rows to cases: JSON, JSON lines, CSV, Parquet, a Hugging Face dataset; and the data files that
+benchmarks ship."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import contextlib
 import csv
 import hashlib
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +38,29 @@ def rows(path: Path) -> Iterator[Mapping[str, Any]]:
         yield from (row for _, row in rows_of(path)[0])
 
 
-def json_file(path: Path) -> Any:
-    """What a JSON file holds."""
+def csv_rows(package: str, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file that a benchmark's package ships."""
+    return list(csv.DictReader(resources.files(package).joinpath(name).read_text("utf-8").splitlines()))
+
+
+def toml_data(package: str, name: str) -> dict[str, Any]:
+    """What a TOML file that a benchmark's package ships has to say."""
+    return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+
+
+def file_bytes(path: Path) -> bytes:
+    """What a file holds, or an error that names it."""
     try:
-        return orjson.loads(path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def json_file(path: Path) -> Any:
+    """What a JSON file holds."""
+    data = file_bytes(path)
+    try:
+        return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomalies, request_oddities
 from refbench.benchmarks.kit.definition import Anomaly, Dataset
-from refbench.benchmarks.multibanana.cases import MultiBananaCase, read_sources, read_tags, scan
+from refbench.benchmarks.multibanana.cases import MultiBananaCase, read_release, read_sources
 
 KINDS = anomaly_kinds(__package__)
 
@@ -21,15 +21,5 @@ def anomalies(dataset: Dataset) -> list[Anomaly]:
             if listed and case.details.sources[index] is None:
                 yield "unlisted_reference", str(index), picture.name
 
-    return list_anomalies(dataset, _release_oddities(dataset), of_case)
-
-
-def _release_oddities(dataset: Dataset) -> Iterator[Oddity]:
-    """From the files once more: sets that were left out have no case that could carry their oddity."""
-    layout = scan(dataset.picture_root)
-    yield from layout.oddities
-    for folder in layout.folders:
-        yield from folder.oddities
-        if folder.sets:
-            yield from read_tags(dataset.picture_root, folder).oddities
-    yield from read_sources(dataset.picture_root).oddities
+    # From the files once more: sets that were left out have no case that could carry their oddity.
+    return list_anomalies(dataset, read_release(dataset.root).oddities, of_case)

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
-from refbench.benchmarks.multibanana.anomalies import KINDS, anomalies
-from refbench.benchmarks.multibanana.cases import (
-    CRITERIA,
-    LABELS,
-    PART,
-    WEIGHTS,
-    MultiBananaCase,
-    describe,
-    is_checkout,
-    load,
-    output_names,
-)
-from refbench.benchmarks.multibanana.judge import judging
-from refbench.benchmarks.multibanana.replies import import_replies, read_corrected, read_paper
-from refbench.benchmarks.multibanana.table import AGGREGATE, published
+from refbench.benchmarks.multibanana import anomalies, cases, judge, replies, table
+from refbench.benchmarks.multibanana.cases import CRITERIA, LABELS, PART, WEIGHTS, MultiBananaCase
 
 
 def questions(case: MultiBananaCase) -> list[ShownQuestion]:
@@ -34,32 +19,32 @@ BENCHMARK = benchmark(
     title="MultiBanana",
     paper="arXiv 2511.22989",
     data=Data(
-        load,
+        cases.load,
         MultiBananaCase,
-        is_checkout,
+        cases.data_root,
         landmark="from_where.csv",
-        anomalies=anomalies,
-        anomaly_kinds=KINDS,
+        anomalies=anomalies.anomalies,
+        anomaly_kinds=anomalies.KINDS,
         layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
-        describe=describe,
-        output_names=output_names,
+        describe=cases.describe,
+        output_names=cases.output_names,
     ),
     asking=Asking(
         parts={PART: CRITERIA},
-        judging=judging,
+        judging=judge.judging,
         settings=(Setting("prompts", ("own",), "Whose wording of the rubric", folder=True),),
-        import_replies=import_replies,
+        import_replies=replies.import_replies,
         questions=questions,
     ),
     protocols={
-        "corrected": Variant(read=lambda case, part, reply: read_corrected(reply), aggregate=AGGREGATE),
-        "paper": Variant(read=lambda case, part, reply: read_paper(reply), aggregate=AGGREGATE),
+        "corrected": Variant(read=lambda case, part, reply: replies.read_corrected(reply), aggregate=table.AGGREGATE),
+        "paper": Variant(read=lambda case, part, reply: replies.read_paper(reply), aggregate=table.AGGREGATE),
     },
     judges_mean=True,
     reporting=Reporting(
-        published=published,
+        published=table.published,
         published_on={None: 3769},
-        faults=partial(read_faults, "refbench.benchmarks.multibanana"),
+        faults=lambda: read_faults(__package__),
         conditions=(Condition("reference_consistency", "instruction_alignment", 7.0),),
     ),
 )

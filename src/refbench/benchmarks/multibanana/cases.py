@@ -12,11 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 
-from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
+from refbench.benchmarks.kit.anomalies import Oddity, Release
+from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, group_counts, ordered_counts
+from refbench.benchmarks.kit.rows import csv_rows, file_bytes
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -24,46 +26,23 @@ Criterion = Literal[
     "instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality"
 ]
 
-LABELS: Mapping[Criterion, str] = {
-    "instruction_alignment": "Instruction Alignment",
-    "reference_consistency": "Reference Consistency",
-    "background_subject_match": "Background-Subject Match",
-    "physical_realism": "Physical Realism",
-    "visual_quality": "Visual Quality",
-}
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+_ROWS = {row["criterion"]: row for row in csv_rows(__package__, "criteria.csv")}
+LABELS: Mapping[Criterion, str] = {criterion: _ROWS[criterion]["label"] for criterion in CRITERIA}
 """What the judge writes before each number, in the order it is asked to."""
-
-CRITERIA: tuple[Criterion, ...] = tuple(LABELS)
+WEIGHTS: Mapping[str, int] = {criterion: int(row["weight"]) for criterion, row in _ROWS.items()}
+"""The paper's total is the mean under these weights; the released script takes the plain mean instead."""
 PART = "all"
 """One call gives all five marks."""
 LOWEST, HIGHEST = 1.0, 10.0
 
-WEIGHTS: Mapping[str, int] = {
-    "instruction_alignment": 3,
-    "reference_consistency": 3,
-    "background_subject_match": 1,
-    "physical_realism": 1,
-    "visual_quality": 1,
-}
-"""The paper's total is the mean under these weights; the released script takes the plain mean instead."""
-
-TAGS: Mapping[str, str] = {
-    "domain": "cross_domain",
-    "scale": "scale",
-    "rare": "rare",
-    "ling": "multilingual",
-    "font": "font",
-}
+TAGS = {"domain": "cross_domain", "scale": "scale", "rare": "rare", "ling": "multilingual", "font": "font"}
 """Labels of types.json to tags. `font` marks text in one language and is no axis of difficulty in the paper."""
 
 Source = Literal["real", "generated", "both", "unknown"]
 
 GROUPS = ("single", "two", "object", "local", "global", "background")
 """The columns of the paper's Table 3."""
-
-_TWO = ("add", "replace", "background", "color", "material", "pose", "hair", "makeup", "tone", "style", "text")
-_STRUCTURES = {"object": "object", "local": "local", "global": "global", "back": "background"}
-_MANY = range(3, 9)
 
 
 class Task(Record):
@@ -74,18 +53,7 @@ class Task(Record):
     n_refs: int
 
 
-TASKS: Mapping[str, Task] = {
-    task.name: task
-    for task in (
-        Task(name="single", group="single", n_refs=1),
-        *(Task(name=name, group="two", n_refs=2) for name in _TWO),
-        *(
-            Task(name=f"{count}_{structure}", group=group, n_refs=count)
-            for structure, group in _STRUCTURES.items()
-            for count in _MANY
-        ),
-    )
-}
+TASKS: Mapping[str, Task] = {row["name"]: Task.model_validate(row) for row in csv_rows(__package__, "tasks.csv")}
 
 
 def task_of(directory: str) -> Task | None:
@@ -125,9 +93,6 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 _ALSO_PICTURES = (*EXTENSIONS, ".tif", ".tiff", ".avif", ".heic", ".jfif")
 _PROMPT = "_prompt.txt"
 
-Oddity = tuple[str, str, str]
-"""Kind, place (a set or a directory), detail."""
-
 
 @dataclass(frozen=True)
 class SetFiles:
@@ -151,15 +116,6 @@ class Folder(NamedTuple):
     oddities: tuple[Oddity, ...]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """All task directories, in the order of the tasks, and what is odd about the names in them."""
-
-    root: Path
-    folders: tuple[Folder, ...]
-    oddities: tuple[Oddity, ...]
-
-
 def data_root(root: Path) -> Path | None:
     """Where the task directories are: `root` itself, or `data` inside it; None where neither holds a prompt."""
     for place in (root, root / "data"):
@@ -169,8 +125,8 @@ def data_root(root: Path) -> Path | None:
     return None
 
 
-def scan(root: Path) -> Layout:
-    """The layout under the data root."""
+def scan(root: Path) -> tuple[list[Folder], list[Oddity]]:
+    """All task directories under the data root, in the order of the tasks, and what is odd about their names."""
     folders = []
     oddities: list[Oddity] = []
     for name in folders_in(root):
@@ -186,7 +142,7 @@ def scan(root: Path) -> Layout:
     oddities += [("missing_task", name, "no directory of it") for name in TASKS if name not in there]
     order = list(TASKS)
     folders.sort(key=lambda folder: (order.index(folder.task.name), folder.name))
-    return Layout(root, tuple(folders), tuple(oddities))
+    return folders, oddities
 
 
 def _listing(folder: Path) -> list[str]:
@@ -267,32 +223,36 @@ def _set_oddities(files: SetFiles, by_index: Mapping[int, Sequence[str]], task: 
             yield "duplicate_reference", f"{ordered[0]} is taken, {', '.join(ordered[1:])} is not seen"
 
 
+class Said(NamedTuple):
+    """What a file of the release says of each set or reference, and what is odd about it. `known` is False where the
+    file says nothing at all."""
+
+    known: bool
+    words: Mapping[Any, Any]
+    oddities: tuple[Oddity, ...]
+
+
+def _nothing(kind: str, place: str, detail: str) -> Said:
+    return Said(False, {}, ((kind, place, detail),))
+
+
 # --- difficulty tags, from types.json, whose exact form is not certain ----------------------------------------------
 
 TYPES = "types.json"
 
 
-@dataclass(frozen=True)
-class FolderTags:
-    """The tags of each set of a directory. `known` is False where the file says nothing at all."""
-
-    known: bool
-    by_set: Mapping[str, tuple[str, ...]]
-    oddities: tuple[Oddity, ...]
-
-
-def read_tags(root: Path, folder: Folder) -> FolderTags:
-    """Tags in the order of `TAGS`. A set that types.json does not name has none."""
+def read_tags(root: Path, folder: Folder) -> Said:
+    """The tags of each set, in the order of `TAGS`. A set that types.json does not name has none."""
     try:
         said = orjson.loads((root / folder.name / TYPES).read_bytes())
     except FileNotFoundError:
-        return FolderTags(False, {}, (("missing_tags", folder.name, f"no {TYPES}"),))
+        return _nothing("missing_tags", folder.name, f"no {TYPES}")
     except OSError as error:
-        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES}: {error.strerror}"),))
+        return _nothing("unreadable_tags", folder.name, f"{TYPES}: {error.strerror}")
     except orjson.JSONDecodeError as error:
-        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES} is not valid JSON ({error})"),))
+        return _nothing("unreadable_tags", folder.name, f"{TYPES} is not valid JSON ({error})")
     if not isinstance(said, dict):
-        return FolderTags(False, {}, (("unreadable_tags", folder.name, f"{TYPES} is no object"),))
+        return _nothing("unreadable_tags", folder.name, f"{TYPES} is no object")
     numbers = {files.number: files.number for files in folder.sets}
     unpadded = {files.number.lstrip("0"): files.number for files in folder.sets}
     found: dict[str, tuple[str, ...]] = {}
@@ -307,7 +267,7 @@ def read_tags(root: Path, folder: Folder) -> FolderTags:
         oddities += [
             ("unknown_tag", f"{folder.name}/{number}", repr(label)[:80]) for label in labels if label not in TAGS
         ]
-    return FolderTags(True, found, tuple(oddities))
+    return Said(True, found, tuple(oddities))
 
 
 def _labels(value: Any) -> Iterable[str]:
@@ -338,31 +298,24 @@ Place = tuple[str, str]
 """Task and `<NNN>_<i>`: extensions and the spelling of directories may differ from the files'."""
 
 
-@dataclass(frozen=True)
-class Sources:
-    """The words of the file for each reference it names."""
-
-    known: bool
-    words: Mapping[Place, str]
-    oddities: tuple[Oddity, ...]
-
-
-def read_sources(root: Path) -> Sources:
-    """Everything from_where.csv says that can be understood."""
+def read_sources(root: Path) -> Said:
+    """The words of from_where.csv for each reference it names, as far as it can be understood."""
     try:
         text = (root / FROM_WHERE).read_bytes().decode("utf-8-sig", "replace")
     except FileNotFoundError:
-        return _nothing("missing_sources", f"no {FROM_WHERE}")
+        return _nothing("missing_sources", FROM_WHERE, f"no {FROM_WHERE}")
     except OSError as error:
-        return _nothing("unreadable_sources", f"{error.strerror}")
+        return _nothing("unreadable_sources", FROM_WHERE, f"{error.strerror}")
     first = text.partition("\n")[0]
     try:
         rows = [row for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count)) if any(row)]
     except csv.Error as error:
-        return _nothing("unreadable_sources", f"{error}")
+        return _nothing("unreadable_sources", FROM_WHERE, f"{error}")
     columns = _columns(rows)
     if columns is None:
-        return _nothing("unreadable_sources", "no column of reference files with one of real or generated beside it")
+        return _nothing(
+            "unreadable_sources", FROM_WHERE, "no column of reference files with one of real or generated beside it"
+        )
     file_at, word_at, directory_at = columns
     words: dict[Place, str] = {}
     oddities: list[Oddity] = []
@@ -375,7 +328,7 @@ def read_sources(root: Path) -> Sources:
         words[place] = _cell(row, word_at).strip()
         if _kind(words[place]) is None:
             oddities.append(("unread_source", FROM_WHERE, f"row {number + 1}: {words[place][:80]!r}"))
-    return Sources(True, words, tuple(oddities))
+    return Said(True, words, tuple(oddities))
 
 
 def source_of(words: Sequence[str | None]) -> Source:
@@ -390,10 +343,6 @@ def source_of(words: Sequence[str | None]) -> Source:
 
 def reference_place(task: str, file: str) -> Place:
     return task, file.rpartition(".")[0]
-
-
-def _nothing(kind: str, detail: str) -> Sources:
-    return Sources(False, {}, ((kind, FROM_WHERE, detail),))
 
 
 def _kind(word: str) -> str | None:
@@ -444,25 +393,29 @@ ROLE = "reference"
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Every set that has a prompt and a reference 0, task by task; the others are among the anomalies."""
     check_subset("MultiBanana", subset)
+    release = read_release(root)
+    if not release.cases:
+        where = f"{release.place} holds prompts but no set with a reference 0 (as in 006_0.jpg)"
+        raise RefBenchError(f"{where}: copy it again")
+    return Dataset(benchmark="multibanana", root=root, picture_root=release.place, cases=release.cases)
+
+
+def read_release(root: Path) -> Release:
+    """Every set that is a case, and the oddities: of the layout, of each directory and its tags, of the sources."""
     place = data_root(root)
     if place is None:
         raise RefBenchError(f"{root} holds no sets: give --data the folder of the task directories (single, add, ...)")
-    layout = scan(place)
+    folders, oddities = scan(place)
     sources = read_sources(place)
-    cases = []
-    for folder in layout.folders:
+    cases: list[MultiBananaCase] = []
+    for folder in folders:
         tags = read_tags(place, folder)
+        oddities += [*folder.oddities, *(tags.oddities if folder.sets else ())]
         cases += [_case(place, folder, files, tags, sources) for files in folder.sets if files.complete]
-    if not cases:
-        raise RefBenchError(f"{place} holds prompts but no set with a reference 0 (as in 006_0.jpg): copy it again")
-    return Dataset(benchmark="multibanana", root=root, picture_root=place, cases=tuple(cases))
+    return Release(place, tuple(cases), (*oddities, *sources.oddities))
 
 
-def is_checkout(root: Path) -> bool:
-    return data_root(root) is not None
-
-
-def _case(root: Path, folder: Folder, files: SetFiles, tags: FolderTags, sources: Sources) -> MultiBananaCase:
+def _case(root: Path, folder: Folder, files: SetFiles, tags: Said, sources: Said) -> MultiBananaCase:
     case_id = f"{folder.name}/{files.number}"
     words = tuple(sources.words.get(reference_place(folder.task.name, file)) for file in files.references)
     return MultiBananaCase(
@@ -477,7 +430,7 @@ def _case(root: Path, folder: Folder, files: SetFiles, tags: FolderTags, sources
             "n_refs": str(len(files.references)),
             "source": source_of(words),
         },
-        tags=tags.by_set.get(files.number, ()),
+        tags=tags.words.get(files.number, ()),
         cluster=case_id,
         stratum=folder.task.name,
         details=MultiBananaDetails(task_dir=folder.name, number=files.number, sources=words, tags_known=tags.known),
@@ -486,25 +439,15 @@ def _case(root: Path, folder: Folder, files: SetFiles, tags: FolderTags, sources
 
 def _instruction(path: Path) -> str:
     """The prompt without white space around it; bytes that are no UTF-8 become U+FFFD and an anomaly."""
-    try:
-        return path.read_bytes().decode("utf-8-sig", "replace").strip()
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    return file_bytes(path).decode("utf-8-sig", "replace").strip()
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many sets there are, by task, group, number of references, tag and source."""
-    cases = dataset.cases
-    by = {name: [case.groups[name] for case in cases] for name in ("group", "task", "n_refs", "source")}
-    return {
-        "sets": {
-            "group": ordered_counts(by["group"], GROUPS),
-            "task": ordered_counts(by["task"], TASKS),
-            "n_refs": ordered_counts(by["n_refs"]),
-            "tag": ordered_counts((tag for case in cases for tag in case.tags), TAGS.values()),
-            "source": ordered_counts(by["source"]),
-        }
-    }
+    tags = (tag for case in dataset.cases for tag in case.tags)
+    sets = group_counts(dataset.cases, {"group": GROUPS, "task": TASKS, "n_refs": None, "source": None})
+    source = sets.pop("source")
+    return {"sets": {**sets, "tag": ordered_counts(tags, TAGS.values()), "source": source}}
 
 
 def output_names(case: MultiBananaCase) -> list[str]:

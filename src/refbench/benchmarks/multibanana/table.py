@@ -5,40 +5,36 @@ means over tasks, as the paper's Table 3 is; tags and sources are means over set
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, slice_within
+from refbench.benchmarks.kit.aggregate import TableRules, Total, macro_slice, slice_within, value_slices
 from refbench.benchmarks.kit.published import PublishedValue, published_values
-from refbench.benchmarks.multibanana.cases import CRITERIA, GROUPS, HIGHEST, LOWEST, TAGS, TASKS, WEIGHTS
+from refbench.benchmarks.multibanana.cases import CRITERIA, GROUPS, HIGHEST, LOWEST, TAGS, TASKS, WEIGHTS, Source
 from refbench.case import AnyCase
 from refbench.tables.table import Slice
 
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     """Overall, then groups, tasks, numbers of references, tags with and without, and sources of the references."""
-    by_task = np.array([case.groups["task"] for case in cases])
-    tasks = {
-        name: Slice("task", {"group": task.group, "task": name}, by_task == name)
-        for name, task in TASKS.items()
-        if (by_task == name).any()
-    }
+    tasks = value_slices(cases, "task", {name: {"group": task.group, "task": name} for name, task in TASKS.items()})
     groups = [
         macro_slice("group", {"group": group}, parts)
         for group in GROUPS
-        if (parts := [task for task in tasks.values() if task.names["group"] == group])
+        if (parts := [task for task in tasks if task.names["group"] == group])
     ]
-    overall = macro_slice("overall", {}, list(tasks.values()))
-    return [overall, *groups, *tasks.values(), *_by_references(cases, tasks), *_by_tag(cases), *_by_source(cases)]
+    overall = macro_slice("overall", {}, tasks)
+    return [overall, *groups, *tasks, *_by_references(cases, tasks), *_by_tag(cases), *_by_source(cases)]
 
 
-def _by_references(cases: Sequence[AnyCase], tasks: dict[str, Slice]) -> list[Slice]:
+def _by_references(cases: Sequence[AnyCase], tasks: Sequence[Slice]) -> list[Slice]:
     """One slice for each number of references, over the tasks that have sets of so many."""
     counts = np.array([int(case.groups["n_refs"]) for case in cases])
     found = []
     for count in sorted(set(counts.tolist())):
-        parts = [slice_within(task, counts == count) for task in tasks.values()]
+        parts = [slice_within(task, counts == count) for task in tasks]
         found.append(macro_slice("n_refs", {"n_refs": str(count)}, parts))
     return found
 
@@ -57,9 +53,8 @@ def _by_tag(cases: Sequence[AnyCase]) -> list[Slice]:
 
 def _by_source(cases: Sequence[AnyCase]) -> list[Slice]:
     """Nothing where no set's source is known."""
-    sources = np.array([case.groups["source"] for case in cases])
-    names = [name for name in ("real", "generated", "both", "unknown") if (sources == name).any()]
-    return [Slice("source", {"source": name}, sources == name) for name in names if names != ["unknown"]]
+    found = value_slices(cases, "source", {name: {"source": name} for name in get_args(Source)})
+    return found if any(where.names["source"] != "unknown" for where in found) else []
 
 
 AGGREGATE = TableRules(
@@ -70,9 +65,6 @@ AGGREGATE = TableRules(
 """Of both protocols."""
 
 
-_NAMES = {"group": ("group",), "task": ("group", "task")}
-
-
 def published() -> list[PublishedValue]:
     """All cells with a number. No files of any model were released, so none has a `model`."""
-    return published_values("refbench.benchmarks.multibanana", _NAMES)
+    return published_values(__package__, {"group": ("group",), "task": ("group", "task")})

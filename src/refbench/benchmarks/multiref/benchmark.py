@@ -7,25 +7,8 @@ from functools import partial
 from refbench.benchmarks.kit.constructor import Variant, benchmark
 from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
 from refbench.benchmarks.kit.published import read_faults
-from refbench.benchmarks.multiref.anomalies import KINDS, anomalies
-from refbench.benchmarks.multiref.cases import AXES, MultiRefCase, describe, is_checkout, load, output_names
-from refbench.benchmarks.multiref.judge import judging, not_asked
-from refbench.benchmarks.multiref.measures import (
-    DERIVED,
-    FURTHER,
-    JUDGEABLE,
-    LOWER,
-    MEASURED,
-    QUALITY,
-    WAYS,
-    derived,
-    judged,
-    measuring,
-    not_applicable,
-    ratio_to_truth,
-)
-from refbench.benchmarks.multiref.replies import OVERALL_PART, REFERENCES_PART, import_replies
-from refbench.benchmarks.multiref.table import CORRECTED, PAPER, published, read_scores
+from refbench.benchmarks.multiref import anomalies, cases, judge, measures, replies, table
+from refbench.benchmarks.multiref.cases import AXES, MultiRefCase
 
 _ASKED = (
     "Image quality: the picture as such, whatever was asked for",
@@ -44,50 +27,50 @@ BENCHMARK = benchmark(
     title="MultiRef-Bench",
     paper="arXiv 2508.06905",
     data=Data(
-        load,
+        cases.load,
         MultiRefCase,
-        is_checkout,
+        cases.released_files,
         layout="no combined1990.json, benchmark990v3.json or final_1000_prompts_taxonomy.json is in it or one folder "
         "below",
         subsets={
             "synthetic": "the 990 cases with two or three references of ten types",
             "real-world": "the 1,000 requests of people with two to six pictures",
         },
-        anomalies=anomalies,
-        anomaly_kinds=KINDS,
-        describe=describe,
-        output_names=output_names,
+        anomalies=anomalies.anomalies,
+        anomaly_kinds=anomalies.KINDS,
+        describe=cases.describe,
+        output_names=cases.output_names,
     ),
     asking=Asking(
         parts={
-            OVERALL_PART: AXES,
-            REFERENCES_PART: tuple(judged(kind) for kind in JUDGEABLE),
-            **{part: (part,) for part in (*QUALITY, *WAYS, *FURTHER)},
-            "derived": DERIVED,
+            replies.OVERALL_PART: AXES,
+            replies.REFERENCES_PART: tuple(measures.judged(kind) for kind in measures.JUDGEABLE),
+            **{part: (part,) for part in (*measures.QUALITY, *measures.WAYS, *measures.FURTHER)},
+            "derived": measures.DERIVED,
         },
-        judging=judging,
+        judging=judge.judging,
         settings=(
             Setting("prompt", ("structured", "enhanced"), "Which of the two prompts of a synthetic case"),
             Setting("reference_axis", ("no", "yes", "all"), "Ask about the references of two types too, or of all"),
         ),
-        not_applicable=not_applicable,
-        not_asked=not_asked,
-        measuring=measuring,
-        measured=MEASURED,
-        import_replies=import_replies,
+        not_applicable=measures.not_applicable,
+        not_asked=judge.not_asked,
+        measuring=measures.measuring,
+        measured=measures.MEASURED,
+        import_replies=replies.import_replies,
         official_replies=False,
         questions=questions,
     ),
-    derived=derived,
+    derived=measures.derived,
     protocols={
-        name: Variant(scores=partial(read_scores, protocol=name), aggregate=aggregate)
-        for name, aggregate in {"corrected": CORRECTED, "paper": PAPER}.items()
+        name: Variant(scores=partial(table.read_scores, protocol=name), aggregate=aggregate)
+        for name, aggregate in {"corrected": table.CORRECTED, "paper": table.PAPER}.items()
     },
-    lower=LOWER,
-    further_rows=ratio_to_truth,
+    lower=measures.LOWER,
+    further_rows=measures.ratio_to_truth,
     reporting=Reporting(
-        published=published,
-        faults=partial(read_faults, "refbench.benchmarks.multiref"),
+        published=table.published,
+        faults=lambda: read_faults(__package__),
         conditions=(Condition("SF", "IF", 0.8),),
     ),
 )

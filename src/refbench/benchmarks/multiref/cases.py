@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from refbench.benchmarks.kit.definition import Dataset, check_subset, ordered_counts
-from refbench.benchmarks.kit.rows import json_file
+from refbench.benchmarks.kit.anomalies import Oddity, Release
+from refbench.benchmarks.kit.definition import Dataset, check_subset, group_counts, ordered_counts
+from refbench.benchmarks.kit.rows import json_file, toml_data
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
 
@@ -22,18 +23,7 @@ SPLITS: Mapping[Split, int] = {"synthetic": 990, "real-world": 1000}
 """With the number of cases that the paper has."""
 
 Type = Literal["bbox", "semantic_map", "mask", "depth", "canny", "sketch", "caption", "pose", "subject", "style"]
-TYPES: tuple[Type, ...] = (
-    "bbox",
-    "semantic_map",
-    "mask",
-    "depth",
-    "canny",
-    "sketch",
-    "caption",
-    "pose",
-    "subject",
-    "style",
-)
+TYPES: tuple[Type, ...] = get_args(Type)
 """In the order of the columns of the paper's Table 6."""
 
 ERRORS: frozenset[Type] = frozenset({"depth", "canny", "sketch"})
@@ -42,28 +32,14 @@ ERRORS: frozenset[Type] = frozenset({"depth", "canny", "sketch"})
 MAPS: frozenset[Type] = frozenset({"bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose"})
 """Extracted from the original picture, so that their pixels mean something; the others are photographs or text."""
 
-WORDS: Mapping[Type, str] = {
-    "bbox": "bounding box",
-    "semantic_map": "semantic map",
-    "mask": "mask",
-    "depth": "depth map",
-    "canny": "Canny edges",
-    "sketch": "sketch",
-    "caption": "caption",
-    "pose": "pose",
-    "subject": "subject",
-    "style": "art style",
-}
+_NAMES = toml_data(__package__, "names.toml")
+WORDS: Mapping[Type, str] = _NAMES["types"]
 
 Category = Literal[
     "element_replacement", "element_addition", "style_appearance", "spatial_environment", "attribute_transfer"
 ]
 CATEGORIES: Mapping[Category, tuple[int, str, int]] = {
-    "element_replacement": (1, "Element Replacement", 529),
-    "element_addition": (2, "Element Addition", 246),
-    "style_appearance": (3, "Style and Appearance", 41),
-    "spatial_environment": (4, "Spatial/Environment", 111),
-    "attribute_transfer": (5, "Attribute Transfer", 73),
+    name: (number, title, count) for name, (number, title, count, _) in _NAMES["categories"].items()
 }
 """The real-world taxonomy: number in the files, name in the tables, cases in the paper."""
 UNKNOWN = "unknown"
@@ -125,42 +101,12 @@ MultiRefCase: TypeAlias = Case[MultiRefDetails]
 # Several releases exist (combined1990.json, benchmark990v2.json and v3, final_1000_prompts_taxonomy.json) and the form
 # of an entry is documented for none of them in full. What cannot be understood is told, not guessed.
 
-Oddity = tuple[str, str, str]
-"""Kind, place (a case, an entry or a file), detail."""
-
-# Spellings of each field, best first. The first of each is the one of the specification.
-_ID = ("id", "row_id", "index")
-_PROMPT = ("original_prompts", "original_prompt", "prompt", "instruction")
-_ENHANCED = ("enhance_prompts", "enhanced_prompts", "enhance_prompt", "enhanced_prompt")
-_MAPPING = ("image_path_mapping", "image_paths", "images")
-_ORIGINAL = ("original_image_path", "original_image")
-_GOLDEN = (
-    *("output_image_path", "output_image", "output_path", "golden_image_path", "golden_image", "golden_path"),
-    *("golden", "ground_truth", "target_image_path", "target_image", "output"),
-)
-_CATEGORY = ("category", "taxonomy", "category_id")
-_PATHS: Mapping[Type, tuple[str, ...]] = {
-    name: (f"{name}_path", f"{name}_paths", f"single_{name}_path") for name in TYPES if name != "caption"
+_FIELDS: Mapping[str, Sequence[str]] = {
+    **_NAMES["fields"],
+    **{name: (f"{name}_path", f"{name}_paths", f"single_{name}_path") for name in TYPES if name != "caption"},
 }
-_ALIASES: Mapping[str, Type] = {
-    **{name: name for name in TYPES},
-    "bounding_box": "bbox",
-    "box": "bbox",
-    "semantic": "semantic_map",
-    "segmentation": "semantic_map",
-    "depth_map": "depth",
-    "canny_edge": "canny",
-    "edge": "canny",
-    "art_style": "style",
-    "text": "caption",
-}
-_CATEGORY_STARTS = {
-    "elementrepl": "element_replacement",
-    "elementadd": "element_addition",
-    "style": "style_appearance",
-    "spatial": "spatial_environment",
-    "attribute": "attribute_transfer",
-}
+"""Spellings of each field, best first."""
+_ALIASES: Mapping[str, Type] = {**{name: name for name in TYPES}, **_NAMES["aliases"]}
 CAPTION_MARK = "caption:"
 """What a structured prompt has before its caption, which is always last."""
 
@@ -173,18 +119,18 @@ class Entry:
     number: int
     id: str | None
     prompt: str
-    enhanced: tuple[str, ...]
-    types: tuple[Type, ...]
     mapping: Mapping[str, str]
     """Token of the prompt to the picture that the model is shown, in the order of the file."""
-    paths: Mapping[Type, tuple[str, ...]]
-    """Type to the pictures that `conditions` names, the first of which the released code takes."""
-    listed: frozenset[Type]
-    """Types whose path is a list where the released code wants a text."""
-    boxes: tuple[Box, ...]
-    caption: str | None
     target: str | None
-    category: str
+    category: str = ""
+    enhanced: tuple[str, ...] = ()
+    types: tuple[Type, ...] = ()
+    paths: Mapping[Type, tuple[str, ...]] = field(default_factory=dict)
+    """Type to the pictures that `conditions` names, the first of which the released code takes."""
+    listed: frozenset[Type] = frozenset()
+    """Types whose path is a list where the released code wants a text."""
+    boxes: tuple[Box, ...] = ()
+    caption: str | None = None
     unknown_types: tuple[str, ...] = ()
     extractors: Mapping[str, str] = field(default_factory=dict)
     """What drew the references of a type; datasets made by RefBlend say so."""
@@ -196,11 +142,11 @@ def read_entry(item: Any, number: int) -> Entry | str:
         return f"it is no object but {type(item).__name__}"
     inside = item.get("instructions")
     told: Mapping[str, Any] = inside if isinstance(inside, Mapping) else item
-    raw_mapping = _first(told, _MAPPING) or _first(item, _MAPPING) or {}
+    raw_mapping = _first(told, "mapping") or _first(item, "mapping") or {}
     if not isinstance(raw_mapping, Mapping):
         return f"its image_path_mapping is no object but {type(raw_mapping).__name__}"
     mapping = {str(key).strip("<>"): path for key, value in raw_mapping.items() for path in _texts(value)[:1]}
-    prompt = _first(told, _PROMPT) or _first(item, _PROMPT)
+    prompt = _first(told, "prompt") or _first(item, "prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         return "it has no prompt"
     pictured = [key for key in mapping if picture_number(key) is not None]
@@ -212,21 +158,15 @@ def read_entry(item: Any, number: int) -> Entry | str:
 def _real_world(item: Mapping[str, Any], number: int, prompt: str, mapping: Mapping[str, str]) -> Entry:
     inputs = {key: path for key, path in mapping.items() if picture_number(key) is not None}
     others = {key: path for key, path in mapping.items() if key not in inputs}
-    golden = _texts(_first(item, _GOLDEN)) or _texts(_first(others, _GOLDEN))
+    golden = _texts(_first(item, "golden")) or _texts(_first(others, "golden"))
     return Entry(
         split="real-world",
         number=number,
         id=_id(item),
         prompt=prompt.strip(),
-        enhanced=(),
-        types=(),
         mapping=dict(sorted(inputs.items(), key=lambda pair: picture_number(pair[0]) or 0)),
-        paths={},
-        listed=frozenset(),
-        boxes=(),
-        caption=None,
         target=golden[0] if golden else None,
-        category=_category(_first(item, _CATEGORY)),
+        category=_category(_first(item, "category")),
     )
 
 
@@ -246,9 +186,9 @@ def _synthetic(
     read = [(str(name), type_of(str(name))) for name in named]
     types = tuple(dict.fromkeys(kind for _, kind in read if kind is not None))
     paths: dict[Type, tuple[str, ...]] = {
-        kind: tuple(_texts(_first(conditions, _PATHS[kind]))) for kind in types if kind != "caption"
+        kind: tuple(_texts(_first(conditions, kind))) for kind in types if kind != "caption"
     }
-    original = _texts(_first(item, _ORIGINAL))
+    original = _texts(_first(item, "original"))
     drawn_by = item.get("extractors")
     said: Mapping[Any, Any] = drawn_by if isinstance(drawn_by, Mapping) else {}
     return Entry(
@@ -256,15 +196,14 @@ def _synthetic(
         number=number,
         id=_id(item),
         prompt=prompt.strip(),
-        enhanced=tuple(text.strip() for text in _texts(_first(told, _ENHANCED)) if text.strip()),
+        enhanced=tuple(text.strip() for text in _texts(_first(told, "enhanced")) if text.strip()),
         types=types,
         mapping=mapping,
         paths=paths,
-        listed=frozenset(k for k in types if k in ("mask", "pose") and isinstance(_first(conditions, _PATHS[k]), list)),
+        listed=frozenset(k for k in types if k in ("mask", "pose") and isinstance(_first(conditions, k), list)),
         boxes=tuple(_boxes(conditions.get("bbox_value"))),
         caption=_caption(conditions, prompt) if "caption" in types else None,
         target=original[0] if original else None,
-        category="",
         unknown_types=tuple(name for name, kind in read if kind is None),
         extractors={str(kind): name for kind, name in said.items() if isinstance(name, str)},
     )
@@ -306,7 +245,8 @@ def _category(said: Any) -> str:
         if not isinstance(said, bool) and (said == number or str(said).strip() in (str(number), name)):
             return name
     letters = "".join(c for c in str(said).casefold() if c.isalpha())
-    return next((name for start, name in _CATEGORY_STARTS.items() if letters.startswith(start)), UNKNOWN)
+    starts = _NAMES["categories"].items()
+    return next((name for name, (*_, start) in starts if letters.startswith(start)), UNKNOWN)
 
 
 def _boxes(said: Any) -> Iterator[Box]:
@@ -322,12 +262,13 @@ def _boxes(said: Any) -> Iterator[Box]:
 
 
 def _id(item: Mapping[str, Any]) -> str | None:
-    said = _first(item, _ID)
+    said = _first(item, "id")
     return str(said).strip() or None if isinstance(said, int | str) and not isinstance(said, bool) else None
 
 
-def _first(item: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((item[name] for name in names if item.get(name) is not None), None)
+def _first(item: Mapping[str, Any], field: str) -> Any:
+    """What an entry has under the best of the spellings of a field."""
+    return next((item[name] for name in _FIELDS[field] if item.get(name) is not None), None)
 
 
 def _texts(value: Any) -> list[str]:
@@ -342,14 +283,6 @@ _SPLIT_FILES = ("benchmark*.json", "final_*prompts*.json")
 """Names of the released files; of several for the same split the last by name is the newest (v2, v3)."""
 
 
-@dataclass(frozen=True)
-class Release:
-    """The cases of a checkout and what is odd about its files and entries."""
-
-    cases: tuple[MultiRefCase, ...]
-    oddities: tuple[Oddity, ...]
-
-
 def load(root: Path, subset: str | None = None) -> Dataset:
     """Both splits, or the one that `subset` names."""
     check_subset("MultiRef-Bench", subset, SPLITS)
@@ -362,13 +295,9 @@ def load(root: Path, subset: str | None = None) -> Dataset:
     return Dataset(benchmark="multiref", root=root, picture_root=root, cases=cases, subset=subset, outside=outside)
 
 
-def is_checkout(root: Path) -> bool:
-    return bool(_files(root))
-
-
 def read_release(root: Path) -> Release:
     """Every entry that can be understood, file by file, and the oddities of those that cannot."""
-    files = _files(root)
+    files = released_files(root)
     if not files:
         raise RefBenchError(f"{root} holds none of {', '.join((*_COMBINED, *_SPLIT_FILES))}: give --data the folder")
     oddities: list[Oddity] = []
@@ -398,10 +327,10 @@ def read_release(root: Path) -> Release:
         found, odd = _cases(root, path.parent, entries)
         cases += found
         oddities += odd
-    return Release(tuple(cases), tuple(oddities))
+    return Release(root, tuple(cases), tuple(oddities))
 
 
-def _files(root: Path) -> list[Path]:
+def released_files(root: Path) -> list[Path]:
     """A combined file if there is one, else those of the splits, here or one folder below; newest first."""
     for patterns in (_COMBINED, _SPLIT_FILES):
         found = {path for pattern in patterns for place in ("", "*/") for path in root.glob(place + pattern)}
@@ -561,10 +490,7 @@ def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many cases there are, by split, category, combination, number of references and reference type."""
     order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
-    counts = {
-        group: ordered_counts((case.groups[group] for case in dataset.cases if group in case.groups), names)
-        for group, names in order.items()
-    }
+    counts = group_counts(dataset.cases, order)
     types = (kind for case in dataset.cases for kind in case.details.types)
     return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
 

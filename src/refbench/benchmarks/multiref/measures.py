@@ -5,10 +5,12 @@ name of its own, what a laptop's networks can say; and what follows from these f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, state_of
+from refbench.benchmarks.kit.definition import Derived, Measured, mean_of, mean_over, numbered, state_of
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.benchmarks.multiref.cases import ERRORS, TYPES, WORDS, MultiRefCase, Reference, Type
+from refbench.record import Record
 from refbench.score import Score
 from refbench.tables.table import Row
 
@@ -18,35 +20,18 @@ said; 1/50 puts plausible scores where the printed ones are (0.38 to 0.58)."""
 AESTHETIC_SCALE = 10.0
 
 
-class Way(NamedTuple):
+class Way(Record):
     """One part: which type it measures, by which metric in each protocol, on which range."""
 
     type: Type
     corrected: str
-    paper: str = ""
+    paper: str
     """Where the paper measures by another metric, not just by another variant of the same."""
-    low: float = 0.0
-    high: float = 1.0
+    low: float
+    high: float
 
 
-WAYS: Mapping[str, Way] = {
-    "bbox": Way("bbox", "bbox_iou@florence2_large"),
-    "semantic_map": Way("semantic_map", "semantic_iou@sam2_1_large"),
-    "mask": Way("mask", "mask_iou@sam2_1_large"),
-    "depth": Way("depth", "depth_mse@depth_anything_v2_base"),
-    "canny": Way("canny", "canny_mse"),
-    "sketch": Way("sketch", "sketch_mse@informative_drawings"),
-    "caption": Way("caption", "clip_score@clip_b16", high=100.0),
-    "pose": Way("pose", "pose_f1@higherhrnet_w32", paper="pose_pixel@higherhrnet_w32"),
-    "subject": Way("subject", "image_match@clip_b16", low=-1.0),
-    "style": Way("style", "image_match@clip_b16", low=-1.0),
-    "sketch@sketch_dodge": Way("sketch", "dodge_mse"),
-    "bbox@yolov4_tiny": Way("bbox", "bbox_iou@yolov4_tiny"),
-    "mask@u2netp": Way("mask", "mask_iou@u2netp"),
-    "pose@blazepose": Way("pose", "pose_f1@blazepose", paper="pose_pixel@blazepose"),
-    "subject@mobilenet_v2": Way("subject", "image_match@mobilenet_v2", low=-1.0),
-    "style@mobilenet_v2": Way("style", "image_match@mobilenet_v2", low=-1.0),
-}
+WAYS: Mapping[str, Way] = {row.pop("part"): Way.model_validate(row) for row in csv_rows(__package__, "ways.csv")}
 """Parts by name. Lines drawn by a rule differ from those of the paper's network even for the same picture, and the
 number would be about the extractors: a sketch is measured by whatever drew it, in a column of its own."""
 
@@ -71,7 +56,7 @@ SEVERAL: tuple[Type, ...] = ("subject", "pose")
 MOST = 4
 
 FURTHER: Mapping[str, tuple[str, int]] = {
-    f"{part}#{number}": (part, number)
+    numbered(part, number): (part, number)
     for part, way in WAYS.items()
     if way.type in SEVERAL
     for number in range(2, MOST + 1)
@@ -95,12 +80,8 @@ def measuring(case: MultiRefCase) -> list[Measured]:
     for part, way in WAYS.items():
         if part not in away:
             for number, reference in enumerate(case.details.of_type(way.type), 1):
-                found += _ways(_part(part, number), way, reference, caption)
+                found += _ways(numbered(part, number), way, reference, caption)
     return found
-
-
-def _part(part: str, number: int) -> str:
-    return part if number == 1 else f"{part}#{number}"
 
 
 def _ways(name: str, way: Way, reference: Reference, caption: str | None) -> Iterator[Measured]:
@@ -191,7 +172,7 @@ def _fidelity(means: Mapping[str, Derived], parts: Sequence[str]) -> Derived:
 def _of_type(case: MultiRefCase, part: str, scores: Mapping[str, Score]) -> Derived:
     """The mean over the references of the part's type."""
     count = len(case.details.of_type(WAYS[part].type)) or 1
-    return mean_of([state_of(scores, _part(part, number)) for number in range(1, min(count, MOST) + 1)])
+    return mean_over(scores, part, min(count, MOST))
 
 
 def goodness(part: str, value: float) -> float:

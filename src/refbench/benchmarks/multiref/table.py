@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from refbench.benchmarks.kit.published import PublishedValue, published_values
+from refbench.benchmarks.multiref import replies
 from refbench.benchmarks.multiref.cases import (
     AXES,
     CATEGORIES,
@@ -26,31 +27,24 @@ from refbench.benchmarks.multiref.cases import (
     Type,
 )
 from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE, JUDGEABLE, WAYS, judged
-from refbench.benchmarks.multiref.replies import (
-    OVERALL_PART,
-    REFERENCES_PART,
-    asked_types,
-    read_overall,
-    read_references,
-)
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.score import Score
 from refbench.stats import Array, mean_of_those_there
-from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, slice_mean
+from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, left_out, slice_mean
 
 
 def read_scores(case: MultiRefCase, purpose: Purpose, evidence: Evidence, *, protocol: str) -> list[Score]:
     """A score for every mark that the reply was asked for."""
     found: dict[str, float | Failure | str]
     lost = evidence.failure or Failure(kind="missing_reply")
-    if purpose.part == OVERALL_PART:
-        found = {**(dict.fromkeys(AXES, lost) if evidence.reply is None else read_overall(evidence.reply))}
-    elif purpose.part == REFERENCES_PART:
+    if purpose.part == replies.OVERALL_PART:
+        found = {**(dict.fromkeys(AXES, lost) if evidence.reply is None else replies.read_overall(evidence.reply))}
+    elif purpose.part == replies.REFERENCES_PART:
         usable = [kind for kind in JUDGEABLE if any(r.usable for r in case.details.of_type(kind))]
-        asked = asked_types(evidence.request, usable)
-        marks = read_references(evidence.reply, asked) if evidence.reply is not None and asked else {}
+        asked = replies.asked_types(evidence.request, usable)
+        marks = replies.read_references(evidence.reply, asked) if evidence.reply is not None and asked else {}
         found = {judged(kind): marks.get(judged(kind), lost) for kind in asked}
         found |= {judged(kind): "the judge was not asked about it" for kind in usable if kind not in asked}
     else:
@@ -83,8 +77,7 @@ _COMMON = (
     # No bounds: of its parts some are better when higher, some when lower.
     Measure("avg", TYPES, None, None),
 )
-CORRECTED_MEASURES = _COMMON
-PAPER_MEASURES = (*_COMMON[: len(AXES)], Measure("fid", ("fid",), None, None), *_COMMON[len(AXES) :])
+_PAPER = (*_COMMON[: len(AXES)], Measure("fid", ("fid",), None, None), *_COMMON[len(AXES) :])
 
 
 @dataclass(frozen=True)
@@ -96,10 +89,7 @@ class ReferenceSlice(Slice):
 
 def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     """Overall, the splits, categories, combinations, and numbers of references within each split."""
-    categories = [
-        *_by(cases, "category", "real-world", tuple(CATEGORIES)),
-        *_by(cases, "category", "real-world", (UNKNOWN,)),
-    ]
+    categories = list(_by(cases, "category", "real-world", (*CATEGORIES, UNKNOWN)))
     splits = []
     for split in SPLITS:
         found = _slice(cases, "split", {"split": split})
@@ -161,8 +151,7 @@ def _counts(cases: Sequence[AnyCase]) -> list[str]:
 def gaps(has: Has, measure: Measure, where: Slice) -> str | None:
     """What a row has to do without: parts of a mean over splits or categories, types of an average over types."""
     if measure.name in AXES:
-        empty = [list(part.names.values())[-1] for part in where.parts if not has(measure.name, part.members)]
-        return f"nothing scored in {', '.join(empty)}" if empty else None
+        return left_out(has, measure, where)
     if measure.name == "avg" and isinstance(where, ReferenceSlice):
         absent = [WORDS[kind] for kind in where.types if not has(kind, where.members)]
         return f"no average without a value for {', '.join(absent)}" if absent else None
@@ -173,13 +162,10 @@ def _aggregate(measures: tuple[Measure, ...]) -> Aggregate:
     return Aggregate(measures, slices, lambda mean, where: summarise(mean, where, measures), imputed={}, gaps=gaps)
 
 
-CORRECTED = _aggregate(CORRECTED_MEASURES)
-PAPER = _aggregate(PAPER_MEASURES)
-
-
-_NAMES = {"split": ("split",), "category": ("split", "category")}
+CORRECTED = _aggregate(_COMMON)
+PAPER = _aggregate(_PAPER)
 
 
 def published() -> list[PublishedValue]:
     """All cells of both tables. No model's files were released, so none has a `model`."""
-    return published_values("refbench.benchmarks.multiref", _NAMES)
+    return published_values(__package__, {"split": ("split",), "category": ("split", "category")})

@@ -10,7 +10,7 @@ from typing import Any
 from refbench.benchmarks.kit.aggregate import Total
 from refbench.benchmarks.kit.asks import Call
 from refbench.benchmarks.kit.constructor import benchmark
-from refbench.benchmarks.kit.definition import Benchmark, Dataset, Derived, Measured, ShownQuestion, mean_of, state_of
+from refbench.benchmarks.kit.definition import Benchmark, Dataset, Derived, Measured, ShownQuestion, mean_over, numbered
 from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
@@ -56,7 +56,7 @@ def own_benchmark(
 
     def measuring(case: OwnCase) -> list[Measured]:
         return [
-            Measured(_part(metric, number), metric.id, pictures)
+            Measured(numbered(metric.id, number), metric.id, pictures)
             for metric in most
             for number, pictures in enumerate(_ways(metric, case), 1)
         ]
@@ -64,13 +64,9 @@ def own_benchmark(
     def derived(case: OwnCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
         """A metric that compares with references has the mean over them, where there are several."""
         counts = {metric: len(_ways(metric, case)) for metric in most}
-        return {
-            metric.id: mean_of([state_of(scores, _part(metric, number)) for number in range(1, count + 1)])
-            for metric, count in counts.items()
-            if count > 1
-        }
+        return {metric.id: mean_over(scores, metric.id, count) for metric, count in counts.items() if count > 1}
 
-    further = [_part(metric, number) for metric, count in most.items() for number in range(2, count + 1)]
+    further = [numbered(metric.id, number) for metric, count in most.items() for number in range(2, count + 1)]
     asking = replace(
         made.asking,
         questions=lambda case: _questions(rubric, case) if rubric is not None else [],
@@ -113,16 +109,12 @@ def _ways(metric: Metric, case: OwnCase) -> list[dict[str, Picture]]:
     return [{**given, _REFERENCE: p} for p in case.request.pictures if p.role not in _NO_REFERENCES]
 
 
-def _part(metric: Metric, number: int) -> str:
-    return metric.id if number == 1 else f"{metric.id}#{number}"
-
-
 def _not_applicable(most: Mapping[Metric, int], case: OwnCase) -> dict[str, str]:
     away: dict[str, str] = {}
     for metric, count in most.items():
         there = len(_ways(metric, case))
         reason = f"it has {there} references" if there else f"it has no {' and '.join(sorted(metric.needs()))}"
-        away |= {_part(metric, number): reason for number in range(there + 1, count + 1)}
+        away |= {numbered(metric.id, number): reason for number in range(there + 1, count + 1)}
     return away
 
 
