@@ -1,4 +1,5 @@
-"""Functions that users write: found by name, made once, and called with a request, with or without a number."""
+"""Functions that users write: found by name, made once, and called with a request, with or without a number; and what
+it means when they raise."""
 
 from __future__ import annotations
 
@@ -10,16 +11,18 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from refbench.failure import redact
+from refbench.failure import Failure, FailureKind, redact
 from refbench.record import RefBenchError
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 """From a request and a number (a seed, a repeat), or from lists of them."""
+R = TypeVar("R")
+T = TypeVar("T")
 
 _WHOLE = 1 << 20  # bytes: larger files are weights, of which samples tell
 _SAMPLE = 1 << 16
@@ -140,6 +143,36 @@ def error_text(error: BaseException) -> str:
     """Type and message of an error in one line, without what looks like a key."""
     message = redact(" ".join(str(error).split()))
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
+
+
+def failure_of(error: BaseException, kind: FailureKind, what: str = "") -> Failure:
+    """What an error means, in words that begin with `what`. One after which every call on the GPU fails in this process
+    is raised again: innocent rows would be blamed one by one."""
+    if "CUDA error" in str(error) or "HIP error" in str(error):
+        raise error
+    # Whether the exception or the kernel comes first is chance, so both are one kind, and another run may succeed.
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, on a GPU
+    return Failure(kind="worker_died" if full else kind, detail=what + error_text(error))
+
+
+def in_halves(
+    rows: Sequence[R], together: Callable[[Sequence[R]], list[T]], failed: Callable[[BaseException], T]
+) -> list[T]:
+    """One result for each row, in order; rows that raise together are halved until those that raise stand alone.
+
+    RefBenchError is the user's to mend and is raised, and so is whatever `failed` raises.
+    """
+    try:
+        return together(rows)
+    except (RefBenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a library's sys.exit and a panic in Rust are no Exception
+        failure = failed(error)
+    # Out of the except clause, whose error would keep the rows' arrays alive: halves may have to fit in memory.
+    if len(rows) == 1:
+        return [failure]
+    half = len(rows) // 2
+    return in_halves(rows[:half], together, failed) + in_halves(rows[half:], together, failed)
 
 
 def finished(value: Any) -> Any:
