@@ -21,6 +21,7 @@ from refbench.engine.progress import Progress
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.wrappers.wrapper import whole_cost
 from refbench.output import Output, StoredPicture
 from refbench.pictures import PictureFacts, facts_of
 from refbench.record import RefBenchError, canonical_json
@@ -110,7 +111,7 @@ class GeneratingRun:
                 painted = await model.generate(commission, seed)
             finally:
                 await self.budget.release(worst)
-        self.budget.pay(_cost(painted))
+        self.budget.pay(whole_cost(painted))
         output = await asyncio.to_thread(self._kept, case, model, seed, painted)
         for number, step in enumerate(painted.steps):
             await self.recorder.record(self._step(case, model, seed, number, step))
@@ -185,11 +186,6 @@ class GeneratingRun:
             self.run.blobs.put(data, facts.format)
             stored.append(StoredPicture.of(facts))
         return tuple(stored)
-
-
-def _cost(painted: Painted) -> float | None:
-    costs = [painted.cost_usd, *(step.cost_usd for step in painted.steps)]
-    return None if all(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs)
 
 
 ItemT = TypeVar("ItemT")

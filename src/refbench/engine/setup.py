@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.definition import Judging, measured_by
@@ -26,7 +26,7 @@ from refbench.failure import Failure
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import ModelSetup, make_model
 from refbench.output import Output, StoredPicture
-from refbench.pictures import facts_of
+from refbench.pictures import facts_of, picture_bytes
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Blobs, LedgerWriter, Run
 from refbench.runs.ledger import KnownPicture, file_state
@@ -36,24 +36,7 @@ from refbench.tables.scoring import noted_metrics
 
 if TYPE_CHECKING:
     from refbench.engine.options import Judges, Models
-
-
-class Place(Protocol):
-    """Where models and judges run: each is made from its spec, with what would make it on this machine."""
-
-    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel: ...
-
-    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM: ...
-
-
-class Here:
-    """On this machine."""
-
-    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel:
-        return make(spec)
-
-    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM:
-        return make(spec)
+    from refbench.engine.ray.models import Cluster
 
 
 @dataclass(frozen=True)
@@ -122,14 +105,19 @@ def prepare_run(
     transport: Transport,
     *,
     scored: bool = True,
-    place: Place | None = None,
+    place: Cluster | None = None,
     scratch: Path | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make models and judges, and complete the settings.
 
-    Without `scored`, pictures are only made. `scratch` is where models keep what lasts a moment.
+    Without `scored`, pictures are only made. `place` is where models and judges run, None for this machine, and
+    `scratch` where models keep what lasts a moment.
     """
-    place = place or Here()
+
+    def vlm(spec: Spec) -> VLM:
+        return place.vlm(spec, here) if place is not None else here(spec)
+
+    here = partial(make_vlm, transport=transport)
     bench, dataset = find_cases(options, _metrics(options) if scored else ())
     if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
@@ -139,7 +127,6 @@ def prepare_run(
     if scored and not judges and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
-    vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
     making = ModelSetup(
         transport=transport,
         make_vlm=vlm,
@@ -147,7 +134,7 @@ def prepare_run(
         cases=dataset.cases,
         names=bench.data.output_names,
         path=dataset.path,
-        placed=place.model,
+        placed=place.model if place is not None else lambda spec, make: make(spec),
     )
     models: list[AnyModel] = [spec if isinstance(spec, ImageModel) else make_model(spec, making) for spec in specs]
     if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
@@ -160,7 +147,9 @@ def prepare_run(
         cases=_chosen_cases(dataset, options),
         models=models,
         judges=[vlm(judge) if isinstance(judge, Spec) else judge for judge in judges],
-        judging=_judging(bench, dataset, settings),
+        judging=bench.asking.judging(dataset.root, settings)
+        if bench.asking.judging
+        else Judging(lambda case, material: [], settings),
         settings=settings,
         policy=policy,
         parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
@@ -281,14 +270,6 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
 _PICTURE_SETTINGS = ("max_side", "quality")
 
 
-def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Judging:
-    return (
-        bench.asking.judging(dataset.root, settings)
-        if bench.asking.judging
-        else Judging(lambda case, material: [], settings)
-    )
-
-
 # What changed since it was recorded: pictures, judges or prompts. Refused before anything is paid for, because the run
 # would take new money and show old numbers, or mix both.
 
@@ -380,10 +361,9 @@ def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ..
         return Output(**place, failure=paths)
     stored = []
     for path in paths:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            return Output(**place, failure=Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}"))
+        data = picture_bytes(path)
+        if isinstance(data, Failure):
+            return Output(**place, failure=data)
         facts = facts_of(data)
         if isinstance(facts, Failure):
             return Output(**place, failure=Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}"))

@@ -24,7 +24,7 @@ from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
 from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission
-from refbench.models.wrappers.shared import whole_cost
+from refbench.models.wrappers.wrapper import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key
