@@ -12,9 +12,8 @@ import numpy as np
 
 from refbench.benchmarks import Benchmark, Dataset
 from refbench.benchmarks.kit.definition import Material
-from refbench.calls import Transport
 from refbench.calls.prices import FREE
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare, store_in
 from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures, make_vlm
 from refbench.engine.judging import pictures_of

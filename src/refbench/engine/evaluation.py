@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refbench.calls import Budget, Transport
+from refbench.calls.prices import Budget
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.engine.generating import GeneratingRun, RunPictures
 from refbench.engine.judging import JudgingRun, first_error, repairer, replies_read_as

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refbench.benchmarks import Dataset
-from refbench.calls import Budget, BudgetSpentError
+from refbench.calls.prices import Budget, BudgetSpentError
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.progress import Progress

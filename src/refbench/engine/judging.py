@@ -10,7 +10,8 @@ from pathlib import Path
 
 from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.definition import Asked, Material
-from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures

@@ -15,7 +15,8 @@ from refbench.analysis.compare import paired_gap
 from refbench.analysis.compare.draws import gain_of, panel_of
 from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.definition import Asked, Material
-from refbench.calls import Budget, Transport
+from refbench.calls.prices import Budget
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures

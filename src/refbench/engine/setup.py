@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.definition import Judging, measured_by
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM, make_vlm

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase, Picture
 from refbench.chat.vlm import VLM
 from refbench.models import AnyModel, GivenOutputs, ImageModel

@@ -17,7 +17,8 @@ from refbench.builders.kit.folder import write_file
 from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, no_pictures, plain_picture
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
-from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
