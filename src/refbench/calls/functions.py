@@ -4,6 +4,7 @@ it means when they raise."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import importlib
 import importlib.machinery
@@ -11,7 +12,7 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -59,12 +60,8 @@ def make_object(what: str, options: Mapping[str, str]) -> Any:
         raise RefBenchError(
             f"{what}{signature or ''} cannot be called with {dict(options) or 'nothing'}: {error}"
         ) from error
-    try:
+    with told_as(f"{what} cannot be made"):
         return finished(thing(**arguments))
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{what} cannot be made: {error_text(error)}") from error
 
 
 def how_to_call(thing: Any, what: str, method: str = "generate") -> tuple[Call, bool]:
@@ -143,6 +140,17 @@ def error_text(error: BaseException) -> str:
     """Type and message of an error in one line, without what looks like a key."""
     message = redact(" ".join(str(error).split()))
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
+
+
+@contextlib.contextmanager
+def told_as(what: str) -> Iterator[None]:
+    """Whatever is raised inside becomes the RefBenchError that says so; one that is raised there stays as it is."""
+    try:
+        yield
+    except (RefBenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise RefBenchError(f"{what}: {error_text(error)}") from error
 
 
 def failure_of(error: BaseException, kind: FailureKind, what: str = "") -> Failure:
@@ -241,12 +249,8 @@ def _module(place: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:  # as `python -m` has it
         sys.path.insert(0, here)
-    try:
+    with told_as(f"{place} cannot be imported"):
         return importlib.import_module(place)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{place} cannot be imported: {error_text(error)}") from error
 
 
 def _file_module(path: Path) -> Any:
@@ -259,11 +263,7 @@ def _file_module(path: Path) -> Any:
         raise RefBenchError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles look there
-    try:
+    with told_as(f"{path} cannot be imported"):
         # Not the loader's: it may take bytecode of an older file that has the same size and second.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{path} cannot be imported: {error_text(error)}") from error
     return module

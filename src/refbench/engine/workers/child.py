@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, BinaryIO, TypeAlias
 
-from refbench.calls.functions import error_text, failure_of, in_halves
+from refbench.calls.functions import error_text, failure_of, in_halves, told_as
 from refbench.calls.process import as_worker
 from refbench.engine.workers.task import Task
 from refbench.failure import Failure
@@ -24,13 +24,9 @@ def make(task: Task) -> Call:
     """The object that is called with rows; RefBenchError when it cannot be made, which no other row would change."""
     compute_with(task.threads)  # before libraries are loaded that look at it once
     module, _, name = task.factory.partition(":")
-    try:
+    with told_as(f"task {task.name}: {task.factory} cannot be made"):
         factory = attrgetter(name)(importlib.import_module(module))
         made: Call = factory(**task.args)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"task {task.name}: {task.factory} cannot be made: {error_text(error)}") from error
     return made
 
 

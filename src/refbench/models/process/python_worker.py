@@ -53,13 +53,15 @@ def _say(replies: BinaryIO, message: dict[str, Any]) -> None:
 
 def paint(call: Call, rows: Sequence[tuple[Commission, int]], *, batch: bool) -> list[Painted]:
     """One answer for each row; a batch that raises is halved until those that raise stand alone."""
-    if not batch:
-        return [_one(call, *row) for row in rows]
     start = 0.0
 
     def together(rows: Sequence[tuple[Commission, int]]) -> list[Painted]:
         nonlocal start
         start = time.perf_counter()
+        if not batch:
+            ((commission, seed),) = rows
+            value = finished(call(commission, seed))
+            return [painted(value, commission.n_pictures, seconds=time.perf_counter() - start)]
         values = finished(call([row[0] for row in rows], [row[1] for row in rows]))
         if not hasattr(values, "__len__") or isinstance(values, str | bytes | Mapping):
             raise TypeError(f"a {type(values).__name__} came back for {len(rows)} requests, not a list")
@@ -68,20 +70,13 @@ def paint(call: Call, rows: Sequence[tuple[Commission, int]], *, batch: bool) ->
         seconds = (time.perf_counter() - start) / len(rows)
         return [painted(v, row[0].n_pictures, seconds=seconds) for v, row in zip(values, rows, strict=True)]
 
-    return in_halves(rows, together, lambda error: Painted(failure=failed(error), seconds=time.perf_counter() - start))
+    def alone(error: BaseException) -> Painted:
+        return Painted(failure=failed(error), seconds=time.perf_counter() - start)
+
+    chunks = [rows] if batch else [[row] for row in rows]
+    return [one for chunk in chunks for one in in_halves(chunk, together, alone)]
 
 
 def failed(error: BaseException) -> Failure:
     """What an error in the user's function means."""
     return failure_of(error, "missing_output", "the function raised ")
-
-
-def _one(call: Call, commission: Commission, seed: int) -> Painted:
-    start = time.perf_counter()
-    try:
-        value = finished(call(commission, seed))
-        return painted(value, commission.n_pictures, seconds=time.perf_counter() - start)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # noqa: BLE001
-        return Painted(failure=failed(error), seconds=time.perf_counter() - start)
