@@ -113,7 +113,7 @@ class Process:
                     return "gone"
                 if drained:
                     return "ended"
-                if self._exited():
+                if self.dead:
                     for pipe_end in self._open:
                         self._read(pipe_end)  # once: a child that it has left behind may print for ever
                     self._flush()
@@ -135,18 +135,14 @@ class Process:
                         if not unsent:
                             ready.unregister(requests)
 
-    @property
-    def dead(self) -> bool:
-        return self._exited()
-
     def end(self, grace: float = 0.0) -> Exit:
         """End the process, by itself within `grace` seconds or else killed, and all that it has started."""
         if self._popen.stdin:
             self._popen.stdin.close()
         until = time.monotonic() + grace
-        while not self._exited() and time.monotonic() < until:
+        while not self.dead and time.monotonic() < until:
             time.sleep(0.01)
-        by_itself = self._exited()
+        by_itself = self.dead
         # Before it is reaped: until then its number, which is its group's, cannot be anybody else's.
         try:
             os.killpg(self._popen.pid, signal.SIGKILL)
@@ -166,7 +162,8 @@ class Process:
         text = " ".join(redact(self._tail.decode("utf-8", "replace")).split())
         return f"; its last words: {text[-_TOLD:]}" if text else ""
 
-    def _exited(self) -> bool:
+    @property
+    def dead(self) -> bool:
         if sys.platform == "darwin":
             return self._popen.poll() is not None
         if self._popen.returncode is not None:

@@ -204,16 +204,14 @@ async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Tra
         place = Path(folder)
         try:
             model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), place / "work"))
-        except RefBenchError as error:
-            return ModelReport(model=spec.name, usable=False, findings={"reachable": f"no: {error}"})
-        assert isinstance(model, ImageModel)
-        try:
-            return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
+            assert isinstance(model, ImageModel)
+            try:
+                return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
+            finally:
+                await model.close()
         except RefBenchError as error:
             # What no request would succeed with: a wrong key, a model or an address that is not there.
-            return ModelReport(model=model.name, usable=False, findings={"reachable": f"no: {error}", **findings})
-        finally:
-            await model.close()
+            return ModelReport(model=spec.name, usable=False, findings={"reachable": f"no: {error}", **findings})
 
 
 async def _try_model(model: ImageModel, pictures: list[Shown], n_back: int, findings: dict[str, str]) -> ModelReport:

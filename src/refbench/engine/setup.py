@@ -140,11 +140,12 @@ def prepare_run(
     if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
         reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
         raise RefBenchError(f"--seeds {options.seeds}: {reasons[0]}")
+    ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
     return Setup(
         options=options,
         bench=bench,
         dataset=dataset,
-        cases=_chosen_cases(dataset, options),
+        cases=ordered if shard is None else ordered[shard.index - 1 :: shard.count],
         models=models,
         judges=[vlm(judge) if isinstance(judge, Spec) else judge for judge in judges],
         judging=bench.asking.judging(dataset.root, settings)
@@ -228,11 +229,6 @@ def _specs(
     if twice:
         raise RefBenchError(f"{option} {twice[0]} is given twice: name them apart, for example a=... and b=...")
     return specs
-
-
-def _chosen_cases(dataset: Dataset, options: RunOptions) -> list[AnyCase]:
-    ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
-    return ordered if shard is None else ordered[shard.index - 1 :: shard.count]
 
 
 def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchmark, Dataset]:
