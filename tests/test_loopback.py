@@ -7,8 +7,7 @@ import socket
 
 import pytest
 
-from refbench.calls import Call, Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import Call, RetryPolicy, Transport
 
 
 def test_a_connection_elsewhere_is_an_error() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import VLM
 from refbench.models.build import ModelSetup, make_painter
 from refbench.models.model import Commission, ImageModel, Traits

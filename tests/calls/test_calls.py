@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import pytest
 
-from refbench.calls import Budget, BudgetSpentError, Call, CallFailedError, Limiter, Transport, price_of
-from refbench.calls.transport import ByteLimiter, RetryPolicy, retry_after
+from refbench.calls.prices import Budget, BudgetSpentError, price_of
+from refbench.calls.transport import ByteLimiter, Call, CallFailedError, Limiter, RetryPolicy, Transport, retry_after
 from refbench.record import RefBenchError
 from support.judge_server import Faults, JudgeServer
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.calls import Transport
 from refbench.calls.prices import picture_tokens
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.replay import read_replies

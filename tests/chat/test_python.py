@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import refbench
-from refbench.calls import FREE, Transport
+from refbench.calls.prices import FREE
+from refbench.calls.transport import Transport
 from refbench.chat import ChatRequest, ChatText
 from refbench.chat.python import FunctionVLM, Prompt, python_vlm
 from refbench.chat.vlm import VLM, Pictures, Reply, make_vlm

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from refbench.benchmarks import Dataset
-from refbench.calls import Budget
+from refbench.calls.prices import Budget
 from refbench.case import Case, Picture, Request
 from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async

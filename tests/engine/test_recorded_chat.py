@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from refbench.builders.kit.recorded_chat import Interviews
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.pictures import encode

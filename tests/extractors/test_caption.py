@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import make_vlm
 from refbench.extractors.caption import caption, caption_request, read_caption
 from refbench.failure import Failure

@@ -324,7 +324,7 @@ def test_a_question_of_unclosed_brackets_is_read_in_no_time() -> None:
 
 def test_a_reply_that_was_cut_off_is_no_prompt(tmp_path: Path) -> None:
     from refbench.evidence import Evidence
-    from refbench.models.wrappers.vlm import reply_of
+    from refbench.models.wrappers.wrapper import reply_of
 
     cut = Evidence(kind="chat", request={}, reply="A dog and", provenance="cut off at the limit of tokens")
     found = reply_of(cut)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from refbench.calls import Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat.gemini import GEMINI
 from refbench.failure import Failure
 from refbench.models.api import gemini as gemini_images_module

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from refbench.calls import Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.failure import Failure
 from refbench.models.api.http import KINDS, http_model
 from refbench.models.model import Commission, Painted, Shown

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from refbench.calls import Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat.openai import OPENAI
 from refbench.failure import Failure
 from refbench.models.api import openai as openai_images_module

@@ -22,10 +22,9 @@ from typing import Any
 
 from aiohttp import web
 
-from refbench.calls import Transport
 from refbench.calls.batch import BatchLimits
 from refbench.calls.prices import Budget
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
 from refbench.engine.generating import RunPictures

@@ -7,8 +7,7 @@ import base64
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from refbench.calls import Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat.vlm import VLM, make_vlm
 from refbench.specs import Spec
 from support.judge_server import JudgeServer, Seen

@@ -1,8 +1,10 @@
-"""Functions that users write: found by name, made once, and called with a request, with or without a number."""
+"""Functions that users write: found by name, made once, and called with a request, with or without a number; and what
+it means when they raise."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import importlib
 import importlib.machinery
@@ -10,16 +12,18 @@ import importlib.util
 import inspect
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from refbench.failure import redact
+from refbench.failure import Failure, FailureKind, redact
 from refbench.record import RefBenchError
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 """From a request and a number (a seed, a repeat), or from lists of them."""
+R = TypeVar("R")
+T = TypeVar("T")
 
 _WHOLE = 1 << 20  # bytes: larger files are weights, of which samples tell
 _SAMPLE = 1 << 16
@@ -56,12 +60,8 @@ def make_object(what: str, options: Mapping[str, str]) -> Any:
         raise RefBenchError(
             f"{what}{signature or ''} cannot be called with {dict(options) or 'nothing'}: {error}"
         ) from error
-    try:
+    with told_as(f"{what} cannot be made"):
         return finished(thing(**arguments))
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{what} cannot be made: {error_text(error)}") from error
 
 
 def how_to_call(thing: Any, what: str, method: str = "generate") -> tuple[Call, bool]:
@@ -142,6 +142,47 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
 
 
+@contextlib.contextmanager
+def told_as(what: str) -> Iterator[None]:
+    """Whatever is raised inside becomes the RefBenchError that says so; one that is raised there stays as it is."""
+    try:
+        yield
+    except (RefBenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise RefBenchError(f"{what}: {error_text(error)}") from error
+
+
+def failure_of(error: BaseException, kind: FailureKind, what: str = "") -> Failure:
+    """What an error means, in words that begin with `what`. One after which every call on the GPU fails in this process
+    is raised again: innocent rows would be blamed one by one."""
+    if "CUDA error" in str(error) or "HIP error" in str(error):
+        raise error
+    # Whether the exception or the kernel comes first is chance, so both are one kind, and another run may succeed.
+    full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, on a GPU
+    return Failure(kind="worker_died" if full else kind, detail=what + error_text(error))
+
+
+def in_halves(
+    rows: Sequence[R], together: Callable[[Sequence[R]], list[T]], failed: Callable[[BaseException], T]
+) -> list[T]:
+    """One result for each row, in order; rows that raise together are halved until those that raise stand alone.
+
+    RefBenchError is the user's to mend and is raised, and so is whatever `failed` raises.
+    """
+    try:
+        return together(rows)
+    except (RefBenchError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a library's sys.exit and a panic in Rust are no Exception
+        failure = failed(error)
+    # Out of the except clause, whose error would keep the rows' arrays alive: halves may have to fit in memory.
+    if len(rows) == 1:
+        return [failure]
+    half = len(rows) // 2
+    return in_halves(rows[:half], together, failed) + in_halves(rows[half:], together, failed)
+
+
 def finished(value: Any) -> Any:
     """The value itself, or what comes of it, in this thread's own event loop: clients stay bound to the one loop."""
     if not inspect.isawaitable(value):
@@ -208,12 +249,8 @@ def _module(place: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:  # as `python -m` has it
         sys.path.insert(0, here)
-    try:
+    with told_as(f"{place} cannot be imported"):
         return importlib.import_module(place)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{place} cannot be imported: {error_text(error)}") from error
 
 
 def _file_module(path: Path) -> Any:
@@ -226,11 +263,7 @@ def _file_module(path: Path) -> Any:
         raise RefBenchError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickles look there
-    try:
+    with told_as(f"{path} cannot be imported"):
         # Not the loader's: it may take bytecode of an older file that has the same size and second.
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
-    except (RefBenchError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise RefBenchError(f"{path} cannot be imported: {error_text(error)}") from error
     return module

@@ -1,7 +1,9 @@
-"""A process of somebody else's making: its own group, its lines read, its end seen, and nothing of it left behind."""
+"""A process of somebody else's making: its own group, its lines read, its end seen, and nothing of it left behind; and
+workers of our own making, on both sides of the pipes."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import selectors
@@ -9,11 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from refbench.failure import redact
 
@@ -110,7 +113,7 @@ class Process:
                     return "gone"
                 if drained:
                     return "ended"
-                if self._exited():
+                if self.dead:
                     for pipe_end in self._open:
                         self._read(pipe_end)  # once: a child that it has left behind may print for ever
                     self._flush()
@@ -132,18 +135,14 @@ class Process:
                         if not unsent:
                             ready.unregister(requests)
 
-    @property
-    def dead(self) -> bool:
-        return self._exited()
-
     def end(self, grace: float = 0.0) -> Exit:
         """End the process, by itself within `grace` seconds or else killed, and all that it has started."""
         if self._popen.stdin:
             self._popen.stdin.close()
         until = time.monotonic() + grace
-        while not self._exited() and time.monotonic() < until:
+        while not self.dead and time.monotonic() < until:
             time.sleep(0.01)
-        by_itself = self._exited()
+        by_itself = self.dead
         # Before it is reaped: until then its number, which is its group's, cannot be anybody else's.
         try:
             os.killpg(self._popen.pid, signal.SIGKILL)
@@ -163,7 +162,8 @@ class Process:
         text = " ".join(redact(self._tail.decode("utf-8", "replace")).split())
         return f"; its last words: {text[-_TOLD:]}" if text else ""
 
-    def _exited(self) -> bool:
+    @property
+    def dead(self) -> bool:
         if sys.platform == "darwin":
             return self._popen.poll() is not None
         if self._popen.returncode is not None:
@@ -213,3 +213,30 @@ def _watch(pid: int) -> tuple[int, ...]:
         except OSError:
             pass
     return ()
+
+
+def interpreter(code: str, *arguments: str) -> list[str]:
+    """The command that runs code in a fresh interpreter, its arguments from `sys.argv[2]` on. It finds what this one
+    finds, also in notebooks and in scripts without an `if __name__` guard."""
+    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+    same = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    return [sys.executable, "-u", "-c", same + code, path, *arguments]
+
+
+def as_worker(serve: Callable[[BinaryIO, BinaryIO], None]) -> None:
+    """What a worker process runs: `serve` with the pipes of requests and replies, out of everyone's way. What else is
+    printed goes to stderr, what else is read is empty."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    try:
+        serve(requests, replies)
+    except BrokenPipeError:
+        return
+    except BaseException:  # noqa: BLE001 - a device that is gone: no exit handlers, which would hang on it
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)

@@ -200,7 +200,8 @@ class HalvedBatches(Generic[R, T]):
             try:
                 return self._together(list(rows))
             except Exception as error:  # noqa: BLE001 - any trouble of one row is told as that row's failure
-                full = self._is_full(error)
+                words, torch = str(error).casefold(), self._library.load("torch")
+                full = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in words
                 why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             # Only here, outside the handler, has the traceback let go of the tensors of the failed try.
             if full:
@@ -211,7 +212,3 @@ class HalvedBatches(Generic[R, T]):
                 self._most = len(rows) // 2
         half = (len(rows) + 1) // 2
         return self.run(rows[:half]) + self.run(rows[half:])
-
-    def _is_full(self, error: Exception) -> bool:
-        words, torch = str(error).casefold(), self._library.load("torch")
-        return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in words

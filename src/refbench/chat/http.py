@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import orjson
 import pybase64
 
-from refbench.calls import Call, CallFailedError, Transport, price_of
 from refbench.calls.errors import read_error
-from refbench.calls.prices import request_tokens
+from refbench.calls.prices import price_of, request_tokens
+from refbench.calls.transport import Call, CallFailedError, Transport
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures, Reply
 from refbench.evidence import Attempt, Evidence

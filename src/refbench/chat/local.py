@@ -14,7 +14,6 @@ from typing import Any
 
 from PIL import Image
 
-from refbench.calls.pool import Job
 from refbench.calls.prices import FREE
 from refbench.calls.weights import DTYPES, HalvedBatches, Library, LoadedWeights, Remedies, content_of, default_dtype
 from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply
@@ -26,8 +25,6 @@ from refbench.record import RefBenchError, canonical_json
 from refbench.specs import Spec, family_of, judge_options
 
 _SMALLER = "send smaller pictures (--max-side 1024)"
-
-
 _TRANSFORMERS = Library("local", "neural", ("torch", "transformers"))
 
 
@@ -256,7 +253,10 @@ class LocalVLM(VLM):
         dtype = options["dtype"] or default_dtype(device)
         self._source = Source(where, revision, device, dtype, options["temperature"])
         self._loaded: LoadedWeights[Weights, Question, Reply] = LoadedWeights(
-            f"local judge {self.name}", lambda: load(self._source), _answer, batch=self.batch
+            f"local judge {self.name}",
+            lambda: load(self._source),
+            lambda weights, jobs: weights.answer([replace(job.request, gone=job.abandoned.is_set) for job in jobs]),
+            batch=self.batch,
         )
 
     def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
@@ -298,10 +298,6 @@ class LocalVLM(VLM):
 
     def _limit(self, request: ChatRequest) -> int:
         return self.max_tokens or request.max_tokens or 1024
-
-
-def _answer(weights: Weights, jobs: list[Job[Question, Reply]]) -> list[Reply]:
-    return weights.answer([replace(job.request, gone=job.abandoned.is_set) for job in jobs])
 
 
 def load(source: Source) -> Weights:

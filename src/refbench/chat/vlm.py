@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from refbench.calls import Transport
 from refbench.calls.prices import Price
+from refbench.calls.transport import Transport
 from refbench.chat.pictures import SentPicture
 from refbench.evidence import Attempt, Evidence
 from refbench.failure import Failure

@@ -95,7 +95,7 @@ def _draw(extractor: Extractor, targets: dict[Path, Path], seed: int, device: st
 def _write_captions(targets: dict[Path, Path], vlm: str | None, subject: str | None) -> list[dict[str, Any]]:
     import asyncio
 
-    from refbench.calls import Transport
+    from refbench.calls.transport import Transport
     from refbench.chat.vlm import make_vlm
     from refbench.extractors.caption import caption
     from refbench.failure import Failure

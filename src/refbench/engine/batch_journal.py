@@ -90,9 +90,7 @@ class BatchJournal:
 
     def asked(self, batch: OpenBatch) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
         """What a batch asks and what for, by act; read again, because it may be much and wait for a day."""
-        with self.path.open("rb") as file:
-            file.seek(batch.offset)
-            acts = orjson.loads(file.readline())["acts"]
+        acts = self._intended(batch)["acts"]
         return {act: (entry["request"], tuple(Purpose(**p) for p in entry["for"])) for act, entry in acts.items()}
 
     def all_asked(self) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
@@ -101,9 +99,13 @@ class BatchJournal:
 
     def again(self, batch: OpenBatch) -> frozenset[str]:
         """Those of its acts that were asked for once more: their results retire what is on record."""
+        return frozenset(self._intended(batch).get("again", ()))
+
+    def _intended(self, batch: OpenBatch) -> dict[str, Any]:
         with self.path.open("rb") as file:
             file.seek(batch.offset)
-            return frozenset(orjson.loads(file.readline()).get("again", ()))
+            entry: dict[str, Any] = orjson.loads(file.readline())
+        return entry
 
     def _append(self, tag: str, event: str, **more: Any) -> None:
         entry = {"batch": tag, "event": event, "time": round(time.time(), 3), **more}

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from refbench.calls import CallFailedError, Transport
 from refbench.calls.batch import (
     HALF_PRICE,
     BatchEndpoint,
@@ -22,7 +21,7 @@ from refbench.calls.batch import (
     hand_in,
     outcome,
 )
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import CallFailedError, RetryPolicy, Transport
 from refbench.case import AnyCase
 from refbench.chat.vlm import VLM, BatchCalls, Reply
 from refbench.engine.batch_journal import BatchJournal, OpenBatch, place_of

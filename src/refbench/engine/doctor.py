@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,16 +12,17 @@ import numpy as np
 
 from refbench.benchmarks import Benchmark, Dataset
 from refbench.benchmarks.kit.definition import Material
-from refbench.calls import Transport
 from refbench.calls.prices import FREE
-from refbench.calls.transport import RetryPolicy
-from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
+from refbench.calls.transport import RetryPolicy, Transport
+from refbench.chat.pictures import PicturePolicy, SentPicture, prepare, store_in
 from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures, make_vlm
+from refbench.engine.judging import pictures_of
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models import ImageModel
 from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission, Painted, Shown
+from refbench.models.wrappers.wrapper import whole_cost
 from refbench.pictures import encode, facts_of
 from refbench.record import Record, RefBenchError
 from refbench.specs import Spec, family_of
@@ -60,29 +60,18 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
     if bench.asking.judging is None:
         return None
     case = max(dataset.cases, key=lambda case: len(case.request.pictures) + len(case.targets))
-
-    def store(data: bytes, picture_format: str) -> Path:
-        path = folder / f"{hashlib.sha256(data).hexdigest()}.{picture_format}"
-        path.write_bytes(data)
-        return path
-
-    inputs, targets = (
-        [prepare(dataset.path(p), PicturePolicy(), store) for p in group]
-        for group in (case.request.pictures, case.targets)
-    )
-    ready = [picture for picture in (*inputs, *targets) if isinstance(picture, SentPicture)]
-    if not ready or len(ready) < len(inputs) + len(targets):
+    store, pictures = store_in(folder), (*case.request.pictures, *case.targets)
+    sent = [prepare(dataset.path(picture), PicturePolicy(), store) for picture in pictures]
+    ready = [picture for picture in sent if isinstance(picture, SentPicture)]
+    if not ready or len(ready) < len(sent):
         return None
-    settings = bench.asking.chosen({}, bench.title)
-    material = Material(tuple(ready[: len(inputs)]), (ready[0],), tuple(ready[len(inputs) :]))
-    judging = bench.asking.judging(dataset.root, settings)
+    inputs = len(case.request.pictures)
+    material = Material(tuple(ready[:inputs]), (ready[0],), tuple(ready[inputs:]))
+    judging = bench.asking.judging(dataset.root, bench.asking.chosen({}, bench.title))
     if judging.compose is not None:
         material = judging.compose(case, material, store)
-    ready += [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
     asked = [item.request for item in judging.ask(case, material) if item.settled is None]
-    if not asked:
-        return None
-    return Largest(case.id, asked[0], {picture.sha256: picture for picture in ready})
+    return Largest(case.id, asked[0], pictures_of(material)) if asked else None
 
 
 async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | None = None) -> list[Report]:
@@ -113,18 +102,14 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
 
 async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]) -> bool:
     whole = await _count(judge, pictures, schema=False)
-    if whole.failure is None:
-        findings["reachable"] = "yes"
-        findings["pictures"] = f"takes {len(pictures)} in a request; it says: {(whole.reply or '').strip()[:60]}"
-    else:
+    if whole.failure is not None:
         findings["pictures"] = f"{len(pictures)} in a request failed ({whole.failure})"
         most = await _most(judge, pictures)
-        if most < 0:
-            findings["reachable"] = f"no: {whole.failure}"
-            return False
-        findings["reachable"] = "yes"
-        findings["pictures"] += f"; it takes {most}"
+        findings["pictures"] += f"; it takes {most}" if most >= 0 else ""
+        findings["reachable"] = "yes" if most >= 0 else f"no: {whole.failure}"
         return False
+    findings["reachable"] = "yes"
+    findings["pictures"] = f"takes {len(pictures)} in a request; it says: {(whole.reply or '').strip()[:60]}"
     formatted = await _count(judge, pictures, schema=True)
     kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
     findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
@@ -219,16 +204,14 @@ async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Tra
         place = Path(folder)
         try:
             model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), place / "work"))
-        except RefBenchError as error:
-            return ModelReport(model=spec.name, usable=False, findings={"reachable": f"no: {error}"})
-        assert isinstance(model, ImageModel)
-        try:
-            return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
+            assert isinstance(model, ImageModel)
+            try:
+                return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
+            finally:
+                await model.close()
         except RefBenchError as error:
             # What no request would succeed with: a wrong key, a model or an address that is not there.
-            return ModelReport(model=model.name, usable=False, findings={"reachable": f"no: {error}", **findings})
-        finally:
-            await model.close()
+            return ModelReport(model=spec.name, usable=False, findings={"reachable": f"no: {error}", **findings})
 
 
 async def _try_model(model: ImageModel, pictures: list[Shown], n_back: int, findings: dict[str, str]) -> ModelReport:
@@ -246,26 +229,20 @@ async def _try_model(model: ImageModel, pictures: list[Shown], n_back: int, find
         findings["reachable"] = "yes"
         if asked == pictures:
             findings["references"] = f"took {len(asked)} in a request" + (f", {most} at most" if most else "")
-    elif asked:
-        bare, _ = await _paint(model, [], n_back)
-        if bare.pictures:
-            findings["reachable"] = "yes"
-            findings["references"] = f"{len(asked)} in a request failed ({painted.failure}); without any it works"
-        else:
-            findings["reachable"] = _unreached(painted)
+        why = f" ({painted.failure})" if painted.failure else ""
+        findings["pictures back"] = f"{len(painted.pictures)} of {n_back} asked for{why}"
+        facts = [facts_of(data) for data in painted.pictures]
+        broken = [one.detail for one in facts if isinstance(one, Failure)]
+        sizes = [f"{one.width}x{one.height} {one.format}" for one in facts if not isinstance(one, Failure)]
+        findings["size"] = f"not to be told: {broken[0]}" if broken else ", ".join(dict.fromkeys(sizes))
+        usable = not broken and len(painted.pictures) >= n_back
+    elif asked and (await _paint(model, [], n_back))[0].pictures:
+        findings["reachable"] = "yes"
+        findings["references"] = f"{len(asked)} in a request failed ({painted.failure}); without any it works"
     else:
         findings["reachable"] = _unreached(painted)
-    if usable:
-        findings["pictures back"] = f"{len(painted.pictures)} of {n_back} asked for" + (
-            f" ({painted.failure})" if painted.failure else ""
-        )
-        sizes, broken = _sizes(painted)
-        findings["size"] = ", ".join(dict.fromkeys(sizes)) or "unknown"
-        if broken:
-            findings["size"] = f"not to be told: {broken}"
-        usable = broken is None and len(painted.pictures) >= n_back
     findings["seconds"] = f"{seconds:.1f}"
-    cost = _cost(painted)
+    cost = whole_cost(painted)
     if cost is not None:
         findings["cost"] = f"{cost:.4f} usd for this request"
     elif traits.price is not None:
@@ -290,22 +267,6 @@ def _unreached(painted: Painted) -> str:
     if failure.kind == "refused":
         return f"yes, but it declined a harmless request ({failure})"
     return f"no picture: {failure}"
-
-
-def _sizes(painted: Painted) -> tuple[list[str], str | None]:
-    sizes: list[str] = []
-    for data in painted.pictures:
-        facts = facts_of(data)
-        if isinstance(facts, Failure):
-            return sizes, facts.detail
-        sizes.append(f"{facts.width}x{facts.height} {facts.format}")
-    return sizes, None
-
-
-def _cost(painted: Painted) -> float | None:
-    costs = [painted.cost_usd, *(step.cost_usd for step in painted.steps)]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known else None
 
 
 def _pictures(folder: Path, count: int) -> list[Shown]:

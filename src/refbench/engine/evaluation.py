@@ -12,12 +12,13 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refbench.calls import Budget, Transport
+from refbench.calls.prices import Budget
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.engine.generating import GeneratingRun, RunPictures
 from refbench.engine.judging import JudgingRun, first_error, repairer, replies_read_as
@@ -182,22 +183,12 @@ def evaluate(
     """
     given = dict(locals())  # the arguments, whose names are those of the options
     show = given.pop("show")
-    return _in_its_own_thread(RunOptions.of({**given, "settings": settings or {}}), show)
-
-
-def _in_its_own_thread(options: RunOptions, show: bool) -> Evaluation:
-    done: Future[Evaluation] = Future()
-
-    def work() -> None:
-        try:
-            done.set_result(asyncio.run(evaluate_async(options, show=show)))
-        except BaseException as error:  # noqa: BLE001 - carried to the caller's thread
-            done.set_exception(error)
-
-    thread = threading.Thread(target=work, name="refbench-evaluate")
-    thread.start()
-    thread.join()
-    return done.result()
+    options = RunOptions.of({**given, "settings": settings or {}})
+    own = ThreadPoolExecutor(1, thread_name_prefix="refbench-evaluate")
+    try:
+        return own.submit(asyncio.run, evaluate_async(options, show=show)).result()
+    finally:
+        own.shutdown(wait=False)
 
 
 async def generate_async(options: RunOptions, *, show: bool = False) -> Generation:
@@ -293,30 +284,26 @@ class _Work:
     def judging(self, transport: Transport, on_record: OnRecord) -> JudgingRun:
         setup, retry = self.setup, self.setup.options.retry
         return JudgingRun(
-            setup=setup,
+            **self._shared(on_record),
             run=self.run,
             transport=transport,
             budget=self.budget,
-            recorder=self.recorder,
-            pictures=self.pictures,
-            on_record=on_record,
             repair=repairer(setup.bench) if setup.options.repair else None,
-            progress=self.progress,
             failed_replies=replies_read_as(retry, setup, self.run) if retry else frozenset(),
         )
 
     def measuring(self, engine: StartedEngine, on_record: OnRecord) -> MeasuringRun:
         from refbench.engine.measuring import MeasuringRun
+        from refbench.engine.workers.executor import EmbeddedExecutor
 
-        return MeasuringRun(
-            setup=self.setup,
-            pictures=self.pictures,
-            recorder=self.recorder,
-            executor=engine.executor(),
-            on_record=on_record,
-            cluster=engine.cluster.layout() if engine.cluster is not None else None,
-            progress=self.progress,
-        )
+        shared, cluster = self._shared(on_record), engine.cluster
+        if cluster is None:
+            return MeasuringRun(**shared, executor=EmbeddedExecutor())
+        return MeasuringRun(**shared, executor=cluster.executor, cluster=cluster.layout())
+
+    def _shared(self, on_record: OnRecord) -> dict[str, Any]:
+        shared = {"setup": self.setup, "recorder": self.recorder, "pictures": self.pictures}
+        return {**shared, "on_record": on_record, "progress": self.progress}
 
     def note(self, *, measured: bool = True) -> None:
         """Write down what the run was asked for."""

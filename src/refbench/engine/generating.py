@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from refbench.benchmarks import Dataset
-from refbench.calls import Budget, BudgetSpentError
+from refbench.calls.prices import Budget, BudgetSpentError
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.progress import Progress
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.wrappers.wrapper import whole_cost
 from refbench.output import Output, StoredPicture
-from refbench.pictures import PictureFacts, facts_of
+from refbench.pictures import facts_of
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Blobs, Run
 from refbench.runs.ledger import KnownPicture, Recorder, file_state
@@ -45,13 +46,14 @@ class GeneratingRun:
     stopped: str = ""
     """Why no more is made, "" while it is."""
     _places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    _known: dict[tuple[str, str, int], Output] = field(default_factory=dict)
+    known: dict[tuple[str, str, int], Output] = field(default_factory=dict)
+    """What is on record of each case, model and seed."""
     _noted: set[Path] = field(default_factory=set)
     _who: dict[str, str] = field(default_factory=dict)
 
     def open(self, models: Iterable[AnyModel]) -> None:
         """Read what earlier commands have made, and refuse to mix it with pictures of other settings."""
-        self._known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
+        self.known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
         before = self.run.notes(_NOTE)
         for model in models:
             now = canonical_json(dict(model.canonical()) if isinstance(model, ImageModel) else _FOUND).decode()
@@ -67,22 +69,15 @@ class GeneratingRun:
         for name, now in self._who.items():
             self.recorder.writer.note(_NOTE + name, now)
 
-    def known(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
-        """What is on record of a case after `outputs` has given its pictures."""
-        return self._known[case.id, model.name, seed]
-
     async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The pictures of a case in order: those on record, else new ones."""
-        known = self._known.get((case.id, model.name, seed))
-        if known is None or (known.failure is not None and self._try_again(known.failure)):
+        known = self.known.get((case.id, model.name, seed))
+        if known is None or (known.failure is not None and known.failure.kind in TRANSIENT | self.retry):
             known = await self._make(case, model, seed)
-            self._known[case.id, model.name, seed] = known
+            self.known[case.id, model.name, seed] = known
         if known.failure is not None:
             return known.failure
         return tuple(self.run.blobs.path(picture.sha256, picture.format) for picture in known.pictures)
-
-    def _try_again(self, failure: Failure) -> bool:
-        return failure.kind in TRANSIENT or failure.kind in self.retry
 
     async def _make(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
         place = self._places.setdefault(model.name, asyncio.Semaphore(self.concurrency))
@@ -110,7 +105,7 @@ class GeneratingRun:
                 painted = await model.generate(commission, seed)
             finally:
                 await self.budget.release(worst)
-        self.budget.pay(_cost(painted))
+        self.budget.pay(whole_cost(painted))
         output = await asyncio.to_thread(self._kept, case, model, seed, painted)
         for number, step in enumerate(painted.steps):
             await self.recorder.record(self._step(case, model, seed, number, step))
@@ -137,11 +132,9 @@ class GeneratingRun:
         Of several pictures for one the first is taken, and noted. A set stays as it came: whether it has the number
         that was asked for is for the judge to say.
         """
-        nothing = Failure(kind="missing_output", detail=f"{model.name} gave no picture")
         wanted, came = case.request.n_pictures, len(painted.pictures)
-        kept = self._stored(painted.pictures if wanted > 1 else painted.pictures[:1])
-        failure = kept if isinstance(kept, Failure) else painted.failure or (None if kept else nothing)
-        stored = () if isinstance(kept, Failure) else kept
+        pictures = painted.pictures if wanted > 1 else painted.pictures[:1]
+        stored, failure = self._stored(pictures, painted.failure, model.name)
         provenance = {"family": model.traits.family, **painted.provenance}
         if stored and came != wanted:
             which = "partial" if came < wanted else "surplus"
@@ -160,36 +153,33 @@ class GeneratingRun:
         )
 
     def _step(self, case: AnyCase, model: ImageModel, seed: int, number: int, step: Step) -> Output:
-        stored = self._stored(step.pictures)
-        nothing = Failure(kind="missing_output", detail="the step gave no picture")
-        why = stored if isinstance(stored, Failure) else step.failure or nothing
-        there = () if isinstance(stored, Failure) else stored
+        stored, failure = self._stored(step.pictures, step.failure, "the step")
         return Output(
             case=case.id,
             model=model.name,
             seed=seed,
             step=number,
-            pictures=there,
-            failure=None if there else why,
+            pictures=stored,
+            failure=None if stored else failure,
             seconds=step.seconds,
             cost_usd=step.cost_usd,
             provenance={"instruction": step.instruction, **step.provenance},
         )
 
-    def _stored(self, pictures: Sequence[bytes]) -> tuple[StoredPicture, ...] | Failure:
+    def _stored(
+        self, pictures: Sequence[bytes], failure: Failure | None, who: str
+    ) -> tuple[tuple[StoredPicture, ...], Failure | None]:
+        """The pictures, put into the run, and what is wrong: with one of them, with what came, or that none did."""
         stored = []
         for data in pictures:
-            facts: PictureFacts | Failure = facts_of(data)
+            facts = facts_of(data)
             if isinstance(facts, Failure):
-                return facts
+                return (), facts
             self.run.blobs.put(data, facts.format)
             stored.append(StoredPicture.of(facts))
-        return tuple(stored)
-
-
-def _cost(painted: Painted) -> float | None:
-    costs = [painted.cost_usd, *(step.cost_usd for step in painted.steps)]
-    return None if all(cost is None for cost in costs) else sum(cost or 0.0 for cost in costs)
+        if not stored:
+            failure = failure or Failure(kind="missing_output", detail=f"{who} gave no picture")
+        return tuple(stored), failure
 
 
 ItemT = TypeVar("ItemT")
@@ -210,10 +200,12 @@ class RunPictures:
     recorder: Recorder
     policy: PicturePolicy
     generating: GeneratingRun | None = None
-    _sent: dict[Path, SentPicture | Failure] = field(default_factory=dict)
-    _shown: dict[Path, SentPicture | Failure] = field(default_factory=dict)
-    """Outputs apart from pictures of cases: golden ones are both."""
-    _copies: dict[Path, Path] = field(default_factory=dict)
+    inputs: dict[Path, SentPicture | Failure] = field(default_factory=dict)
+    """The pictures of cases that were gathered."""
+    outputs: dict[Path, SentPicture | Failure] = field(default_factory=dict)
+    """The outputs that were gathered, apart from pictures of cases: golden ones are both."""
+    copies: dict[Path, Path] = field(default_factory=dict)
+    """The run's own copies of outputs."""
     _recorded: dict[_Place, Output] | None = None
     _absent: set[_Place] = field(default_factory=set)
     _turn: defaultdict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
@@ -232,17 +224,19 @@ class RunPictures:
         async with self._turn[place]:
             outputs = await self._outputs(case, model, seed)
             paths = () if isinstance(outputs, Failure) else outputs
-            inputs = {path: name for path, name in names.items() if path not in self._sent}
-            new = [path for path in paths if path not in self._shown]
+            inputs = {path: name for path, name in names.items() if path not in self.inputs}
+            new = [path for path in paths if path not in self.outputs]
             if inputs or new:
                 copies = dict(zip(paths, _files(self.run, self._recorded.get(place)), strict=False))
                 await asyncio.to_thread(self._open, inputs, new, copies)
-            shown = [self._shown[path] for path in paths]
+            shown = [self.outputs[path] for path in paths]
             wrong = (
                 outputs if isinstance(outputs, Failure) else next((p for p in shown if isinstance(p, Failure)), None)
             )
             if wrong is not None:
-                await self._nothing(place, wrong)
+                if place not in self._absent:
+                    self._absent.add(place)
+                    await self.recorder.record(Output(case=case.id, model=model.name, seed=seed, failure=wrong))
                 return None
             if place not in self._recorded:
                 self._recorded[place] = await self._record(
@@ -259,7 +253,7 @@ class RunPictures:
             if isinstance(made, Failure):
                 self._absent.add(place)  # generating has recorded what became of it
             elif place not in self._recorded:
-                self._recorded[place] = self.generating.known(case, model, seed)
+                self._recorded[place] = self.generating.known[place]
             return made
         paths = model.find(case, seed)
         known = self._recorded.get(place)
@@ -283,41 +277,24 @@ class RunPictures:
         blobs = Blobs(self.run.path / "sent")
         return blobs.path(blobs.put(data, picture_format), picture_format)
 
-    def picture(self, path: Path) -> SentPicture | Failure:
-        """A picture of a case that was gathered before."""
-        return self._sent[path]
-
-    def output(self, path: Path) -> SentPicture | Failure:
-        """An output that was gathered before."""
-        return self._shown[path]
-
-    def copy(self, path: Path) -> Path:
-        """The run's own copy of an output that was gathered before."""
-        return self._copies[path]
-
-    async def _nothing(self, place: _Place, failure: Failure) -> None:
-        if place not in self._absent:
-            self._absent.add(place)
-            await self.recorder.record(Output(case=place[0], model=place[1], seed=place[2], failure=failure))
-
     def _open(self, inputs: dict[Path, str], outputs: Sequence[Path], copies: dict[Path, Path]) -> None:
         """Open, check and hash pictures, and put copies of outputs into the run; in a thread of its own."""
         for path, name in inputs.items():
-            self._sent[path], _ = self._read(path, name)
+            self.inputs[path], _ = self._read(path, name)
         for path in outputs:
-            self._shown[path] = self._taken(path, copies.get(path))
+            self.outputs[path] = self._taken(path, copies.get(path))
 
     def _taken(self, path: Path, copy: Path | None) -> SentPicture | Failure:
         """An output, out of the run where it is there already."""
         if copy is not None and copy.exists():
-            self._copies[path] = copy
+            self.copies[path] = copy
             sent = prepare(copy, self.policy, self.store)
             return sent if isinstance(sent, Failure) else replace(sent, name=path.name)
         sent, data = self._read(path)
         if isinstance(sent, Failure):
             return sent
-        self._copies[path] = self.run.blobs.put_copy(data, sent.original.sha256, sent.original.format)
-        return replace(sent, path=sent.path if sent.changed else self._copies[path], name=path.name)
+        self.copies[path] = self.run.blobs.put_copy(data, sent.original.sha256, sent.original.format)
+        return replace(sent, path=sent.path if sent.changed else self.copies[path], name=path.name)
 
     def _read(self, path: Path, name: str = "") -> tuple[SentPicture | Failure, bytes]:
         """A file as it is now, noted so that a later command sees whether it still is."""

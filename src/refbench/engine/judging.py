@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.definition import Asked, Material
-from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
@@ -55,20 +55,34 @@ class Planned:
     """The act on record that the new reply is to retire, where it is asked for once more."""
 
 
-@dataclass
-class JudgingRun:
-    """The judging of one run. `stopped` says why it ended early, "" if it did not."""
+@dataclass(kw_only=True)
+class ScoringRun:
+    """What judging and measuring share. `stopped` says why it ended early, "" if it did not."""
 
     setup: Setup
-    run: Run
-    transport: Transport
-    budget: Budget
     recorder: Recorder
     pictures: RunPictures
     on_record: OnRecord
-    repair: Repair | None = None
     progress: Progress = field(default_factory=Progress)
     stopped: str = ""
+
+    def is_settled(self, act: str, purpose: Purpose) -> bool:
+        """Whether an act is on record, done or failed in a way that does not pass; it then serves the purpose too."""
+        failed = self.recorder.writer.failed(act)
+        settled = self.recorder.writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)
+        if settled:
+            self.recorder.link(act, purpose)
+        return settled
+
+
+@dataclass(kw_only=True)
+class JudgingRun(ScoringRun):
+    """The judging of one run."""
+
+    run: Run
+    transport: Transport
+    budget: Budget
+    repair: Repair | None = None
     failed_replies: frozenset[str] = frozenset()
     """Acts whose replies a reader takes for a failure that is to be tried again."""
     _retried: set[str] = field(default_factory=set)
@@ -171,18 +185,16 @@ class JudgingRun:
     async def _planned(self, purpose: Purpose, judge: VLM, item: Asked, pictures: Pictures) -> Planned | None:
         number = purpose.repeat + item.draw * _MOST_REPEATS
         act = self.on_record.known_as(purpose, judge.canonical(item.request, number))
-        writer = self.recorder.writer
         self.progress.expected += 1
-        failed = writer.failed(act)
         unread = self._unread.pop(act, None)
         if unread is not None:
             self.sharing[act] = []
             worst = judge.worst_cost(item.request, pictures) or 0.0
             return Planned(purpose, judge, item.request, pictures, act, number, worst, unread)
+        failed = self.recorder.writer.failed(act)
         again = act not in self._retried and (act in self.failed_replies or failed in self.setup.options.retry)
-        if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
+        if not again and self.is_settled(act, purpose):
             self.progress.known += 1
-            self.recorder.link(act, purpose)
             return None
         if act in self.sharing:  # the same request is on its way for another purpose
             self.sharing[act].append(purpose)
@@ -212,32 +224,21 @@ class JudgingRun:
     async def _material(self, case: AnyCase, model: AnyModel, seed: int = 0) -> Material | None:
         """The pictures that judges will see, or None when there is nothing to judge; either way it is recorded."""
         golden = case.targets if self.setup.judging.shows_targets else ()
-        outputs = await self.pictures.gather(case, model, (*case.request.pictures, *golden), seed)
-        inputs = [self.setup.dataset.path(picture) for picture in case.request.pictures]
-        targets = [self.setup.dataset.path(picture) for picture in golden]
-        if outputs is None:
+        paths = await self.pictures.gather(case, model, (*case.request.pictures, *golden), seed)
+        if paths is None:
             return None
-        unreadable = [s for s in map(self.pictures.picture, (*inputs, *targets)) if isinstance(s, Failure)]
+        opened, place = self.pictures.inputs, self.setup.dataset.path
+        inputs, targets = ([opened[place(one)] for one in pictures] for pictures in (case.request.pictures, golden))
+        unreadable = [picture for picture in (*inputs, *targets) if isinstance(picture, Failure)]
         if unreadable:
-            await self._record_unsendable(case, model.name, seed, unreadable[0])
+            # A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing.
+            for judge in self.setup.judges:
+                request = {"unsendable": case.id, "judge": judge.name}
+                purpose = Purpose(case=case.id, model=model.name, judge=judge.name, part="*", seed=seed)
+                await self.recorder.record((Evidence(kind="chat", request=request, failure=unreadable[0]), (purpose,)))
             return None
-        return Material(
-            inputs=tuple(self._ready(p) for p in inputs),
-            outputs=tuple(self._ready(p, output=True) for p in outputs),
-            targets=tuple(self._ready(p) for p in targets),
-        )
-
-    async def _record_unsendable(self, case: AnyCase, model: str, seed: int, failure: Failure) -> None:
-        """A case whose own pictures cannot be read is a failure of every judge on it, and costs nothing."""
-        for judge in self.setup.judges:
-            act = Evidence(kind="chat", request={"unsendable": case.id, "judge": judge.name}, failure=failure)
-            purpose = Purpose(case=case.id, model=model, judge=judge.name, part="*", seed=seed)
-            await self.recorder.record((act, (purpose,)))
-
-    def _ready(self, path: Path, *, output: bool = False) -> SentPicture:
-        picture = self.pictures.output(path) if output else self.pictures.picture(path)
-        assert isinstance(picture, SentPicture)
-        return picture
+        outputs = [self.pictures.outputs[path] for path in paths]
+        return Material(_sent(inputs), _sent(outputs), _sent(targets))
 
     async def _call(self, planned: Planned) -> None:
         """Make one call (and, at most once, ask again for a readable reply) and record it before letting go."""
@@ -314,8 +315,12 @@ def replies_read_as(kinds: Sequence[str], setup: Setup, run: Run) -> frozenset[s
 
 
 def pictures_of(material: Material) -> Pictures:
-    made = [picture for picture in material.composed.values() if isinstance(picture, SentPicture)]
+    made = _sent([*material.composed.values()])
     return {p.sha256: p for p in (*material.inputs, *material.outputs, *material.targets, *made)}
+
+
+def _sent(pictures: Sequence[SentPicture | Failure]) -> tuple[SentPicture, ...]:
+    return tuple(picture for picture in pictures if isinstance(picture, SentPicture))
 
 
 def purpose_of(case: AnyCase, model: str, seed: int, judge: VLM, repeat: int, item: Asked, output: str) -> Purpose:

@@ -14,21 +14,19 @@ import orjson
 from refbench.benchmarks.kit.definition import Measured
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture
-from refbench.engine.generating import RunPictures, ahead
-from refbench.engine.progress import Progress
-from refbench.engine.setup import OnRecord, Setup
-from refbench.engine.workers.measure_worker import Layout, MeasureRow, devices_of, spread
+from refbench.engine.generating import ahead
+from refbench.engine.judging import ScoringRun
+from refbench.engine.workers.measure_worker import Layout, MeasureRow, any_large, devices_of, spread
 from refbench.engine.workers.task import Executor, Outcome, Task
 from refbench.evidence import Evidence, Purpose
-from refbench.failure import TRANSIENT, Failure
+from refbench.failure import Failure
 from refbench.metrics import Metric, find_metric, home_of
 from refbench.metrics.measure import Job, Measurement, decodes_alike, why_not_measured
 from refbench.models import AnyModel
-from refbench.networks import dtype_of, network_info
+from refbench.networks import dtype_of
 from refbench.networks.cache import weights_key
 from refbench.output import content_of
 from refbench.record import content_key
-from refbench.runs.ledger import Recorder
 
 _AHEAD = 256
 """Cases whose pictures are found, hashed and recorded before they are measured: no row waits for the disk alone."""
@@ -46,19 +44,13 @@ class _Planned:
     """The act on record that it retires, where it is measured once more."""
 
 
-@dataclass
-class MeasuringRun:
+@dataclass(kw_only=True)
+class MeasuringRun(ScoringRun):
     """The measuring of one run. `left_out` says which parts cannot be measured here, and why."""
 
-    setup: Setup
-    pictures: RunPictures
-    recorder: Recorder
     executor: Executor
-    on_record: OnRecord
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
-    progress: Progress = field(default_factory=Progress)
-    stopped: str = ""
     left_out: dict[str, str] = field(default_factory=dict)
     _metrics: dict[tuple[str, str], Metric | None] = field(default_factory=dict)
     _waiting: dict[str, list[_Planned]] = field(default_factory=dict)
@@ -75,7 +67,7 @@ class MeasuringRun:
         metrics = self._usable(cases)
         homes = sorted({home for metric in metrics if (home := home_of(metric)) is not None})
         needed = sorted({name for metric in metrics for name in metric.networks})
-        large = any("torch" in network_info(name).needs for name in needed)
+        large = any_large(needed)
         if self.cluster is not None:
             devices = ["cuda" if large and self.setup.options.device != "cpu" else "cpu"]
             layout = self.cluster(devices[0], needed, bool(homes))
@@ -102,7 +94,6 @@ class MeasuringRun:
 
     def _usable(self, cases: Sequence[AnyCase]) -> list[Metric]:
         """The metrics that will run; those that cannot are noted in `left_out`."""
-        assert self.setup.bench.asking.measuring is not None
         usable: dict[tuple[str, str], Metric] = {}
         for case in cases:
             for measured in self._wanted(case):
@@ -128,7 +119,8 @@ class MeasuringRun:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
         rows = []
         for model, seed in self.setup.models_and_seeds():
-            planned = [] if self.stopped else await self._plan(case, model, seed)
+            measurable = [] if self.stopped else await self._measurable(case, model, seed)
+            planned = [one for each in measurable if (one := self._planned(*each)) is not None]
             if planned:
                 key = f"{case.id}\n{model.name}\n{seed}"
                 self._waiting[key] = planned
@@ -142,11 +134,6 @@ class MeasuringRun:
             for purpose, measured, metric, pictures in await self._measurable(case, model, seed):
                 self.on_record.check_measured(purpose, self._request(purpose, measured, metric, pictures))
 
-    async def _plan(self, case: AnyCase, model: AnyModel, seed: int) -> list[_Planned]:
-        """The measurements that an output still needs."""
-        planned = [self._planned(*one) for one in await self._measurable(case, model, seed)]
-        return [one for one in planned if one is not None]
-
     async def _measurable(
         self, case: AnyCase, model: AnyModel, seed: int
     ) -> list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]]:
@@ -156,7 +143,7 @@ class MeasuringRun:
         outputs = await self.pictures.gather(case, model, [p for m in wanted for p in m.pictures.values()], seed)
         if outputs is None:
             return []
-        shown = [picture for path in outputs if isinstance(picture := self.pictures.output(path), SentPicture)]
+        shown = [picture for path in outputs if isinstance(picture := self.pictures.outputs[path], SentPicture)]
         place = {"case": case.id, "model": model.name, "judge": "", "seed": seed}
         place["output"] = content_of(picture.original.sha256 for picture in shown)
         measurable: list[tuple[Purpose, Measured, Metric, Mapping[str, Path]]] = []
@@ -190,8 +177,8 @@ class MeasuringRun:
         return self._metrics[place]
 
     def _opened(self, pictures: Mapping[str, Path]) -> dict[str, SentPicture | Failure]:
-        opened = self.pictures
-        return {n: opened.output(path) if n == "output" else opened.picture(path) for n, path in pictures.items()}
+        inputs, outputs = self.pictures.inputs, self.pictures.outputs
+        return {name: (outputs if name == "output" else inputs)[path] for name, path in pictures.items()}
 
     def _request(
         self, purpose: Purpose, measured: Measured, metric: Metric, pictures: Mapping[str, Path]
@@ -212,14 +199,11 @@ class MeasuringRun:
     ) -> _Planned | None:
         request = self._request(purpose, measured, metric, pictures)
         self.on_record.check_measured(purpose, request)
-        writer = self.recorder.writer
         self.progress.to_measure += 1
         act = content_key({"kind": "measure", **request})
-        failed = writer.failed(act)
-        again = failed in self.setup.options.retry
-        if not again and (writer.succeeded(act) or (failed is not None and failed not in TRANSIENT)):
+        again = self.recorder.writer.failed(act) in self.setup.options.retry
+        if not again and self.is_settled(act, purpose):
             self.progress.measured += 1
-            self.recorder.link(act, purpose)
             return None
         if act in self._sharing:
             self._sharing[act].purposes.append(purpose)
@@ -230,7 +214,7 @@ class MeasuringRun:
             decoding=purpose.protocol,
             # Absolute, because a worker on another node may have another working directory.
             pictures={
-                name: str((self.pictures.copy(path) if name == "output" else path).absolute())
+                name: str((self.pictures.copies[path] if name == "output" else path).absolute())
                 for name, path in pictures.items()
             },
             facts=measured.facts,

@@ -71,10 +71,6 @@ def _budget(value: str | None) -> str | None:
     return value
 
 
-def _shard(value: Any) -> Any:
-    return Shard.parse(value) if isinstance(value, str) else value
-
-
 def _settings(value: Any) -> Any:
     """TOML's true is yes, numbers are written out."""
     if not isinstance(value, Mapping):
@@ -138,7 +134,7 @@ class RunOptions(Record):
     limit: Annotated[int | None, Field(ge=0), Flag(LIMITS, "Only the first N cases of the fair order")] = None
     shard: Annotated[
         Shard | None,
-        BeforeValidator(_shard),
+        BeforeValidator(lambda value: Shard.parse(value) if isinstance(value, str) else value),
         Flag(LIMITS, "The i-th of n parts, as i/n; from SLURM's array variables by default", typed=str),
     ] = None
     budget: Annotated[

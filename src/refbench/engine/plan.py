@@ -15,7 +15,8 @@ from refbench.analysis.compare import paired_gap
 from refbench.analysis.compare.draws import gain_of, panel_of
 from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.definition import Asked, Material
-from refbench.calls import Budget, Transport
+from refbench.calls.prices import Budget
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
@@ -221,7 +222,7 @@ class _Layout:
                 continue
             output = content_of(picture.original.sha256 for picture in material.outputs) if made else ""
             if judging.compose is not None:
-                material = judging.compose(case, material, self._store)
+                material = judging.compose(case, material, lambda data, name: Path(name))
             for item in judging.ask(case, material):
                 if item.settled is None:
                     yield model, seed, item, output, pictures_of(material)
@@ -263,10 +264,6 @@ class _Layout:
         first, last = len(outputs), len(outputs) + len(case.request.pictures)
         return Material(tuple(ready[first:last]), tuple(ready[:first]), tuple(ready[last:]))
 
-    @staticmethod
-    def _store(data: bytes, name: str) -> Path:
-        return Path(name)
-
 
 def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
     judges = layout.setup.judges
@@ -296,9 +293,7 @@ def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
 
 
 def _cost(judge: VLM, tally: _Tally, reply_tokens: int) -> float | None:
-    if judge.price is not None:
-        return judge.price.cost(tally.input_tokens, tally.new * reply_tokens)
-    return None
+    return judge.price.cost(tally.input_tokens, tally.new * reply_tokens) if judge.price is not None else None
 
 
 def _judge_plan(judge: VLM, tallies: Sequence[_Tally], scale: float, reply_tokens: int) -> JudgePlan:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.definition import Judging, measured_by
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM, make_vlm
@@ -26,7 +26,7 @@ from refbench.failure import Failure
 from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import ModelSetup, make_model
 from refbench.output import Output, StoredPicture
-from refbench.pictures import facts_of
+from refbench.pictures import facts_of, picture_bytes
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Blobs, LedgerWriter, Run
 from refbench.runs.ledger import KnownPicture, file_state
@@ -36,24 +36,7 @@ from refbench.tables.scoring import noted_metrics
 
 if TYPE_CHECKING:
     from refbench.engine.options import Judges, Models
-
-
-class Place(Protocol):
-    """Where models and judges run: each is made from its spec, with what would make it on this machine."""
-
-    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel: ...
-
-    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM: ...
-
-
-class Here:
-    """On this machine."""
-
-    def model(self, spec: Spec, make: Callable[[Spec], ImageModel]) -> ImageModel:
-        return make(spec)
-
-    def vlm(self, spec: Spec, make: Callable[[Spec], VLM]) -> VLM:
-        return make(spec)
+    from refbench.engine.ray.models import Cluster
 
 
 @dataclass(frozen=True)
@@ -122,14 +105,19 @@ def prepare_run(
     transport: Transport,
     *,
     scored: bool = True,
-    place: Place | None = None,
+    place: Cluster | None = None,
     scratch: Path | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make models and judges, and complete the settings.
 
-    Without `scored`, pictures are only made. `scratch` is where models keep what lasts a moment.
+    Without `scored`, pictures are only made. `place` is where models and judges run, None for this machine, and
+    `scratch` where models keep what lasts a moment.
     """
-    place = place or Here()
+
+    def vlm(spec: Spec) -> VLM:
+        return place.vlm(spec, here) if place is not None else here(spec)
+
+    here = partial(make_vlm, transport=transport)
     bench, dataset = find_cases(options, _metrics(options) if scored else ())
     if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
@@ -139,7 +127,6 @@ def prepare_run(
     if scored and not judges and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
     policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
-    vlm = partial(place.vlm, make=lambda spec: make_vlm(spec, transport))
     making = ModelSetup(
         transport=transport,
         make_vlm=vlm,
@@ -147,20 +134,23 @@ def prepare_run(
         cases=dataset.cases,
         names=bench.data.output_names,
         path=dataset.path,
-        placed=place.model,
+        placed=place.model if place is not None else lambda spec, make: make(spec),
     )
     models: list[AnyModel] = [spec if isinstance(spec, ImageModel) else make_model(spec, making) for spec in specs]
     if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
         reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
         raise RefBenchError(f"--seeds {options.seeds}: {reasons[0]}")
+    ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
     return Setup(
         options=options,
         bench=bench,
         dataset=dataset,
-        cases=_chosen_cases(dataset, options),
+        cases=ordered if shard is None else ordered[shard.index - 1 :: shard.count],
         models=models,
         judges=[vlm(judge) if isinstance(judge, Spec) else judge for judge in judges],
-        judging=_judging(bench, dataset, settings),
+        judging=bench.asking.judging(dataset.root, settings)
+        if bench.asking.judging
+        else Judging(lambda case, material: [], settings),
         settings=settings,
         policy=policy,
         parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
@@ -241,11 +231,6 @@ def _specs(
     return specs
 
 
-def _chosen_cases(dataset: Dataset, options: RunOptions) -> list[AnyCase]:
-    ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
-    return ordered if shard is None else ordered[shard.index - 1 :: shard.count]
-
-
 def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchmark, Dataset]:
     """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
 
@@ -279,14 +264,6 @@ def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
 
 
 _PICTURE_SETTINGS = ("max_side", "quality")
-
-
-def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Judging:
-    return (
-        bench.asking.judging(dataset.root, settings)
-        if bench.asking.judging
-        else Judging(lambda case, material: [], settings)
-    )
 
 
 # What changed since it was recorded: pictures, judges or prompts. Refused before anything is paid for, because the run
@@ -380,10 +357,9 @@ def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ..
         return Output(**place, failure=paths)
     stored = []
     for path in paths:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            return Output(**place, failure=Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}"))
+        data = picture_bytes(path)
+        if isinstance(data, Failure):
+            return Output(**place, failure=data)
         facts = facts_of(data)
         if isinstance(facts, Failure):
             return Output(**place, failure=Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}"))

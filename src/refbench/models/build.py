@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.case import AnyCase, Picture
 from refbench.chat.vlm import VLM
 from refbench.models import AnyModel, GivenOutputs, ImageModel
@@ -60,20 +60,16 @@ class ModelSetup:
 
 def make_model(spec: Spec, setup: ModelSetup) -> AnyModel:
     """The model that a spec describes: pictures that are there, or whoever paints them."""
-    if is_given(spec):
-        return _given(spec, setup)
-    return make_painter(spec, setup)
+    if not is_given(spec):
+        return make_painter(spec, setup)
+    kind = "truth" if spec.kind == "baseline" else spec.kind
+    outputs: GivenOutputs = _made(kind, spec, cases=setup.cases, names=setup.names, path=setup.path)
+    return outputs
 
 
 def is_given(spec: Spec) -> bool:
     """Whether a spec means pictures that are there already, so that nothing is painted."""
     return spec.kind in ("folder", "steps") or (spec.kind, spec.what) == ("baseline", "truth")
-
-
-def _given(spec: Spec, setup: ModelSetup) -> GivenOutputs:
-    kind = "truth" if spec.kind == "baseline" else spec.kind
-    outputs: GivenOutputs = _made(kind, spec, cases=setup.cases, names=setup.names, path=setup.path)
-    return outputs
 
 
 def make_painter(spec: Spec, setup: ModelSetup) -> ImageModel:

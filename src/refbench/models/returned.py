@@ -70,7 +70,7 @@ def encoded(value: Any, who: str = "the function") -> bytes | Failure:
         return _read(value, who)
     if isinstance(value, Image.Image):
         return _pillow(value)
-    if _is_tensor(value):
+    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach"):
         return _pixels(_numbers(value), f"a tensor of shape {_shape(value)} and {value.dtype}", channels_first=True)
     if hasattr(value, "__array__"):
         array = np.asarray(value)
@@ -179,10 +179,6 @@ def _png(array: Array) -> bytes | Failure:
     except cv2.error as error:
         return _no_picture(f"{_shape(array)} cannot be written as PNG: {error.err}")
     return _file(data.tobytes(), "") if done else _no_picture(f"{_shape(array)} cannot be written as PNG")
-
-
-def _is_tensor(value: Any) -> bool:
-    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def _numbers(tensor: Any) -> Array:

@@ -11,7 +11,7 @@ import pytest
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.refblend.screening import Marks, axis_name, marks_of, rubric, too_low
 from refbench.builders.refblend.types import Type
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.pictures import encode

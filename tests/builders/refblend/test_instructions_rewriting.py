@@ -15,8 +15,7 @@ from refbench.builders.refblend.plan import PlannedSample
 from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rewriting import fault, read_rewriting, rewrite
 from refbench.builders.refblend.samples import Sample
-from refbench.calls import Transport
-from refbench.calls.transport import RetryPolicy
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from support.judge_server import JudgeServer

@@ -28,7 +28,7 @@ from refbench.builders.kit.replies import (
     words,
 )
 from refbench.failure import Failure
-from refbench.models.wrappers.vlm import is_refusal
+from refbench.models.wrappers.wrapper import is_refusal
 from refbench.record import Record
 
 SHORTEST, LONGEST = 8, 250

@@ -26,8 +26,7 @@ from refbench.builders.kit.replies import (
     unusable,
 )
 from refbench.failure import Failure
-from refbench.models.wrappers.shared import wording
-from refbench.models.wrappers.vlm import is_refusal
+from refbench.models.wrappers.wrapper import is_refusal, wording
 
 WRITTEN = (40, 400)
 """Words of a brief that the writer writes; those of the release have 139 on average."""

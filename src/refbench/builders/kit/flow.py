@@ -22,8 +22,7 @@ from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.kit.replies import Prompts, reason_of
 from refbench.builders.kit.review import Decision, Review, offer_review
 from refbench.builders.kit.settings import SPLITS, BuildSettings
-from refbench.calls import Transport
-from refbench.calls.transport import check_options
+from refbench.calls.transport import Transport, check_options
 from refbench.chat import ChatRequest
 from refbench.chat.vlm import VLM, make_vlm
 from refbench.failure import Failure

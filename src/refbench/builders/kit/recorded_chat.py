@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from refbench.calls import Budget, Transport
-from refbench.calls.prices import BudgetSpentError
+from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import Transport
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.chat.vlm import VLM

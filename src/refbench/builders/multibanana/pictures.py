@@ -17,14 +17,15 @@ from refbench.builders.kit.folder import write_file
 from refbench.builders.kit.pictures import SourcePicture, distinct_pictures, no_pictures, plain_picture
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
-from refbench.calls import Budget, BudgetSpentError, Transport
+from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
 from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission
-from refbench.models.wrappers.shared import whole_cost
+from refbench.models.wrappers.wrapper import whole_cost
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key

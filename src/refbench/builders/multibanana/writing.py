@@ -13,7 +13,7 @@ from refbench.builders.multibanana.filters import Filters
 from refbench.builders.multibanana.tasks import Candidate, Member, recipe_of
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
-from refbench.models.wrappers.vlm import is_refusal
+from refbench.models.wrappers.wrapper import is_refusal
 from refbench.record import Record
 
 MOST_WORDS = 120

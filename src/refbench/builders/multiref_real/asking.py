@@ -14,7 +14,7 @@ from refbench.builders.kit.pictures import SourcePicture
 from refbench.builders.kit.replies import Prompts, line, numbered, read_object, reads, text_fault, unusable
 from refbench.builders.multiref_real.item import EditRequest, Item
 from refbench.failure import Failure
-from refbench.models.wrappers.vlm import is_refusal
+from refbench.models.wrappers.wrapper import is_refusal
 
 LIMITS = (7, 300)
 """Words of an instruction, tokens among them."""

@@ -29,7 +29,7 @@ from refbench.builders.refblend.sources import LabelledPicture, Sources, gather
 from refbench.builders.refblend.split import sides
 from refbench.builders.refblend.types import Type
 from refbench.builders.refblend.writing import owned_directory
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.vlm import VLM, make_vlm
 from refbench.engine.workers.engines import make_executor, need_engine
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK

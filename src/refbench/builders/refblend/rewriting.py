@@ -21,8 +21,7 @@ from refbench.builders.refblend.instructions import TOKEN
 from refbench.builders.refblend.samples import Sample
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
-from refbench.models.wrappers.shared import wording
-from refbench.models.wrappers.vlm import is_refusal, unfenced
+from refbench.models.wrappers.wrapper import is_refusal, unfenced, wording
 from refbench.record import RefBenchError, clean_text
 
 _SHIPPED = Path(__file__).with_name("data") / "personas.txt"

@@ -13,7 +13,7 @@ from refbench.builders.refblend.plan import instances_of
 from refbench.builders.refblend.presets import chosen_rules
 from refbench.builders.refblend.rules import Rules, allowed_sets
 from refbench.builders.refblend.types import TYPES, Type, read_type
-from refbench.calls import Budget
+from refbench.calls.prices import Budget
 from refbench.record import RefBenchError
 
 FORMATS = ("json", "parquet", "webdataset")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +30,14 @@ from refbench.runs.disk import Blobs
 from refbench.specs import Spec, model_options
 
 
+@dataclass(frozen=True)
+class Question:
+    """The arguments of one call of a model or a judge, on their way to a node."""
+
+    key: str
+    arguments: tuple[Any, ...]
+
+
 class Service:
     """A task that is asked row by row, by anybody on the loop: one run of it, from the first row until it is closed."""
 
@@ -40,8 +48,9 @@ class Service:
         self._asked: dict[str, asyncio.Future[Outcome]] = {}
         self._serving: asyncio.Task[None] | None = None
 
-    async def ask(self, row: Row) -> Outcome:
-        """What came of the row; raises what ended the run (a task that cannot be made)."""
+    async def ask(self, *arguments: Any) -> Outcome:
+        """What came of a call with these arguments; raises what ended the run (a task that cannot be made)."""
+        row = Question(uuid.uuid4().hex, arguments)
         if self._serving is None:
             self._serving = asyncio.create_task(self._serve())
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -80,21 +89,6 @@ class Service:
 
 
 _PLACES = ("gpus", "workers")  # options that say where workers are, which is Ray's to decide
-
-
-@dataclass(frozen=True)
-class PaintRow:
-    key: str
-    commission: Commission
-    seed: int
-
-
-@dataclass(frozen=True)
-class AskRow:
-    key: str
-    request: ChatRequest
-    pictures: Pictures
-    repeat: int
 
 
 class Cluster:
@@ -183,7 +177,7 @@ class RemoteModel:
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         shown = tuple(replace(one, path=one.path.absolute()) for one in commission.pictures)
-        outcome = await self._service.ask(PaintRow(uuid.uuid4().hex, replace(commission, pictures=shown), seed))
+        outcome = await self._service.ask(replace(commission, pictures=shown), seed)
         if outcome.failure is not None:
             return Painted(failure=outcome.failure)
         painted: Painted = outcome.value[0]
@@ -221,11 +215,9 @@ class PaintWorker:
         self._blobs = Blobs(Path(blobs))
         self._loop = asyncio.Runner()
 
-    def __call__(self, rows: Sequence[PaintRow]) -> list[tuple[Painted, list[tuple[str, str] | bytes]]]:
-        return [(replace(p, pictures=()), self._stored(p.pictures)) for p in self._loop.run(self._painted(rows))]
-
-    async def _painted(self, rows: Sequence[PaintRow]) -> list[Painted]:
-        return await asyncio.gather(*(self._model.generate(row.commission, row.seed) for row in rows))
+    def __call__(self, rows: Sequence[Question]) -> list[tuple[Painted, list[tuple[str, str] | bytes]]]:
+        painted: list[Painted] = self._loop.run(_all(self._model.generate, rows))
+        return [(replace(one, pictures=()), self._stored(one.pictures)) for one in painted]
 
     def _stored(self, pictures: Sequence[bytes]) -> list[tuple[str, str] | bytes]:
         """Hash and format of each; what is no picture goes as it is, for the driver to say so."""
@@ -260,7 +252,7 @@ class RemoteVLM(VLM):
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         there = {sha: replace(one, path=one.path.absolute()) for sha, one in pictures.items()}
-        outcome = await self._service.ask(AskRow(uuid.uuid4().hex, request, there, repeat))
+        outcome = await self._service.ask(request, there, repeat)
         canonical = self.canonical(request, repeat)
         if outcome.failure is not None:
             return Evidence(kind="chat", request=canonical, failure=outcome.failure, cost_usd=0.0)
@@ -290,11 +282,12 @@ class AskWorker:
         self._vlm = LocalVLM(Spec.model_validate(spec))
         self._loop = asyncio.Runner()
 
-    def __call__(self, rows: Sequence[AskRow]) -> list[Evidence]:
-        return self._loop.run(self._answered(rows))
+    def __call__(self, rows: Sequence[Question]) -> list[Evidence]:
+        return self._loop.run(_all(self._vlm.ask, rows))
 
-    async def _answered(self, rows: Sequence[AskRow]) -> list[Evidence]:
-        return await asyncio.gather(*(self._vlm.ask(row.request, row.pictures, row.repeat) for row in rows))
+
+async def _all(call: Callable[..., Awaitable[Any]], rows: Sequence[Question]) -> list[Any]:
+    return await asyncio.gather(*(call(*row.arguments) for row in rows))
 
 
 def _maker(kind: str) -> Callable[[Spec], ImageModel]:

@@ -50,10 +50,6 @@ class StartedEngine:
     scratch: Path
     cluster: Cluster | None = None
 
-    def executor(self) -> Executor:
-        """What metrics are measured by."""
-        return self.cluster.executor if self.cluster is not None else make_executor("embedded", None, self.scratch)
-
 
 @asynccontextmanager
 async def started(engine: str, address: str | None, out: Path) -> AsyncIterator[StartedEngine]:

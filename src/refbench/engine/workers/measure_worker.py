@@ -35,6 +35,10 @@ class MeasureRow:
     jobs: tuple[Job, ...]
 
 
+def any_large(networks: Sequence[str]) -> bool:
+    return any("torch" in network_info(name).needs for name in networks)
+
+
 def spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) -> dict[str, Any]:
     """How the work is laid out.
 
@@ -43,20 +47,11 @@ def spread(devices: Sequence[str], networks: Sequence[str], *, foreign: bool) ->
     one where they are large and use all cores anyway.
     """
     if devices != ["cpu"]:
-        return {
-            "chunk": _GPU_CHUNK,
-            "flush": _FLUSH,
-            "isolated": False,
-            "resources": Resources(workers=_AT_A_GPU * len(devices)),
-        }
-    large = any("torch" in network_info(name).needs for name in networks)
-    workers = 1 if large else min(_MOST_PROCESSES, cores())
-    return {
-        "chunk": _CHUNK,
-        "flush": _FLUSH,
-        "isolated": foreign or bool(networks),
-        "resources": Resources(workers=workers),
-    }
+        resources = Resources(workers=_AT_A_GPU * len(devices))
+        return {"chunk": _GPU_CHUNK, "flush": _FLUSH, "resources": resources}
+    workers = 1 if any_large(networks) else min(_MOST_PROCESSES, cores())
+    resources = Resources(workers=workers)
+    return {"chunk": _CHUNK, "flush": _FLUSH, "isolated": foreign or bool(networks), "resources": resources}
 
 
 def spread_over(nodes: int, gpus: Resources) -> Layout:
@@ -65,8 +60,7 @@ def spread_over(nodes: int, gpus: Resources) -> Layout:
     def layout(device: str, networks: Sequence[str], foreign: bool) -> dict[str, Any]:
         if device != "cpu":
             return {"chunk": _GPU_CHUNK, "flush": _FLUSH, "resources": gpus}
-        large = any("torch" in network_info(name).needs for name in networks)
-        resources = Resources(workers=nodes) if large else Resources()
+        resources = Resources(workers=nodes) if any_large(networks) else Resources()
         return {"chunk": _CHUNK, "flush": _FLUSH, "isolated": foreign or bool(networks), "resources": resources}
 
     return layout

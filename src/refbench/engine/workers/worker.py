@@ -6,24 +6,19 @@ Both block and are called from a thread, one call at a time; `stop` alone may co
 from __future__ import annotations
 
 import base64
-import json
 import math
 import pickle
-import sys
 import threading
 from typing import Any, Protocol
 
-from refbench.calls.process import Exit, Process
-from refbench.engine.workers.child import Call, in_one_line, make, measure
+from refbench.calls.functions import error_text
+from refbench.calls.process import Exit, Process, interpreter
+from refbench.engine.workers.child import Call, make, measure
 from refbench.engine.workers.task import Row, Task
 from refbench.failure import Failure
 from refbench.machine import THREADS
 from refbench.record import RefBenchError
 
-# A fresh interpreter finds what this one finds, also in notebooks and in scripts without an `if __name__` guard.
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from refbench.engine.workers.child import main; main()"
-)
 _GRACE_S = 5.0  # for exit handlers, when all is done
 
 
@@ -51,7 +46,7 @@ def message_of(task: Task, content: Any) -> bytes:
     try:
         return pickle.dumps(content)
     except Exception as error:
-        raise RefBenchError(f"task {task.name}: a row cannot be sent to a process: {in_one_line(error)}") from error
+        raise RefBenchError(f"task {task.name}: a row cannot be sent to a process: {error_text(error)}") from error
 
 
 def answer_in(reply: bytes) -> Any:
@@ -83,7 +78,7 @@ class ThreadWorker:
         except (RefBenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - what would end a process; a thread cannot be started afresh
-            return Failure(kind="worker_died", detail=in_one_line(error))
+            return Failure(kind="worker_died", detail=error_text(error))
 
     def stop(self) -> None:
         self._stopped = True
@@ -115,14 +110,12 @@ class ProcessWorker:
 
     def _load(self) -> None:
         how = ""
-        path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+        argv = interpreter("from refbench.engine.workers.child import main; main()")
         for _ in range(2):  # a death while loading may be another's fault too, but only once
             if self._stopped.is_set():
                 raise RefBenchError(f"task {self._task.name} was stopped")
             try:
-                self._process = Process(
-                    [sys.executable, "-u", "-c", _START, path], {THREADS: str(self._task.threads)}, asked=True
-                )
+                self._process = Process(argv, {THREADS: str(self._task.threads)}, asked=True)
             except OSError as error:
                 raise RefBenchError(f"task {self._task.name}: no worker process can be started: {error}") from error
             answer = self._ask(self._task, None)

@@ -18,19 +18,26 @@ from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, Traits, takes_role
-from refbench.models.wrappers.shared import (
+from refbench.models.wrappers.wrapper import (
+    REPEATS,
     Wrapper,
+    ask,
     asked_of,
     broken_off,
     inside,
+    is_refusal,
+    json_objects,
+    keep,
     known_sum,
     noted,
+    reply_of,
+    seconds_of,
+    unfenced,
     whole_cost,
     whole_seconds,
     wording,
     wording_key,
 )
-from refbench.models.wrappers.vlm import REPEATS, ask, is_refusal, json_objects, keep, reply_of, seconds_of, unfenced
 from refbench.specs import Spec, model_options
 
 PACKAGE = "refbench.models.agents"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from refbench.calls import Transport
 from refbench.calls.prices import PictureUsage
+from refbench.calls.transport import Transport
 from refbench.chat.gemini import GEMINI, REFUSALS
 from refbench.chat.http import json_body
 from refbench.chat.pictures import SentPicture

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from refbench.calls import Transport
+from refbench.calls.transport import Transport
 from refbench.chat.http import json_body, key_of
 from refbench.chat.pictures import SentPicture
 from refbench.failure import Failure, FailureKind

@@ -13,9 +13,9 @@ from urllib.parse import urljoin, urlsplit
 
 import orjson
 
-from refbench.calls import Answer, Call, CallFailedError, Transport, price_of
 from refbench.calls.errors import ProviderError, read_error
-from refbench.calls.prices import PictureUsage, picture_call_cost
+from refbench.calls.prices import PictureUsage, picture_call_cost, price_of
+from refbench.calls.transport import Answer, Call, CallFailedError, Transport
 from refbench.chat.http import Provider, base_url_of, key_of, parameters_of
 from refbench.chat.pictures import PicturePolicy, SentPicture, store_in
 from refbench.failure import Failure

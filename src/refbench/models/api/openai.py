@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import orjson
 
-from refbench.calls import Transport
 from refbench.calls.prices import PictureUsage
+from refbench.calls.transport import Transport
 from refbench.chat.http import json_body
 from refbench.chat.openai import OPENAI
 from refbench.chat.pictures import SentPicture

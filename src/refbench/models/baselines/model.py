@@ -15,7 +15,7 @@ from refbench.machine import cores
 from refbench.models.collage import all_pixels, covering, grid
 from refbench.models.model import Commission, Painted, Shown, Traits, unsupported
 from refbench.networks import network_info, why_not
-from refbench.pictures import decode, encode, facts_of
+from refbench.pictures import decode, encode, facts_of, picture_bytes
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options
 
@@ -90,10 +90,9 @@ class BaselineModel:
 def _copy(shown: Sequence[Shown], size: tuple[int, int] | None) -> Given | Failure:
     """The first source, else the first reference: the file itself, unless another size is asked for."""
     chosen = next((picture for picture in shown if picture.role == "source"), shown[0])
-    try:
-        data = chosen.path.read_bytes()
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{chosen.path.name}: {error.strerror}")
+    data = picture_bytes(chosen.path)
+    if isinstance(data, Failure):
+        return data
     facts = facts_of(data)
     if isinstance(facts, Failure):
         return Failure(kind="unreadable_picture", detail=f"{chosen.path.name}: {facts.detail}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from refbench.calls.pool import Job
 from refbench.calls.weights import LoadedWeights, default_dtype
 from refbench.models.diffusers.loading import DIFFUSERS, Source, find
 from refbench.models.diffusers.painting import Manner, Order, Painter
@@ -50,13 +49,12 @@ class DiffusersModel:
             price=0.0,
         )
         self._loaded: LoadedWeights[Painter, Order, Painted] = LoadedWeights(
-            where, lambda: Painter(self._found, self._manner), _paint, batch=self._batch
+            where,
+            lambda: Painter(self._found, self._manner),
+            # A pipeline stops at its next step when nobody waits for what it paints.
+            lambda painter, jobs: painter.paint([replace(job.request, gone=job.abandoned.is_set) for job in jobs]),
+            batch=self._batch,
         )
-
-    @property
-    def tested(self) -> bool:
-        """Whether our tests run a pipeline of this class."""
-        return self._found.shape.entry.tested
 
     def canonical(self) -> Mapping[str, str]:
         source = self._found.source
@@ -83,11 +81,6 @@ class DiffusersModel:
         await self._loaded.close()
         if was_loaded:
             DIFFUSERS.free_memory(self._found.source.device)
-
-
-def _paint(painter: Painter, jobs: list[Job[Order, Painted]]) -> list[Painted]:
-    # A pipeline stops at its next step when nobody waits for what it paints.
-    return painter.paint([replace(job.request, gone=job.abandoned.is_set) for job in jobs])
 
 
 def _source(repository: str, options: Options, where: str) -> Source:

@@ -181,11 +181,12 @@ class Painter:
         self._pipeline: Any = load(found)
         self._began = 0.0
         self._batches = HalvedBatches(DIFFUSERS, self._device, self._together, self._failed)
+        on_gpu = self._device.startswith("cuda")
         provenance = {
             "pipeline": self.shape.name if self.shape.entry.tested else f"{self.shape.name} (untested)",
             "diffusers": str(DIFFUSERS.load("diffusers").__version__),
             "torch": str(self._torch.__version__),
-            "device": self._device_name(),
+            "device": str(self._torch.cuda.get_device_name(self._device)) if on_gpu else self._device,
             "dtype": self._dtype,
             "threads": str(self._torch.get_num_threads()) if self._device == "cpu" else "",
             "revision": found.commit,
@@ -194,7 +195,8 @@ class Painter:
 
     def paint(self, orders: Sequence[Order]) -> list[Painted]:
         """What becomes of each order, in their order; whatever is wrong with one stays with that one."""
-        step = self._step()
+        config = getattr(getattr(self._pipeline, "image_processor", None), "config", None)
+        step = int(getattr(config, "vae_scale_factor", 0) or getattr(self._pipeline, "vae_scale_factor", 8))
         readied: dict[int, list[Ready] | Failure] = {
             place: ready(self.shape, self._manner, order, step) for place, order in enumerate(orders)
         }
@@ -233,10 +235,6 @@ class Painter:
             cost_usd=0.0,
             provenance=self.provenance | ({"batch": str(together)} if together > 1 else {}),
         )
-
-    def _step(self) -> int:
-        config = getattr(getattr(self._pipeline, "image_processor", None), "config", None)
-        return int(getattr(config, "vae_scale_factor", 0) or getattr(self._pipeline, "vae_scale_factor", 8))
 
     def _together(self, units: list[Ready]) -> list[_Made]:
         self._began = time.perf_counter()
@@ -298,11 +296,6 @@ class Painter:
             detail = f"not a picture: numbers overflowed in {self._dtype}, write dtype=fp32 or dtype=bf16"
             return None, Failure(kind="unreadable_picture", detail=detail)
         return encode(pixels), None
-
-    def _device_name(self) -> str:
-        if self._device.startswith("cuda"):
-            return str(self._torch.cuda.get_device_name(self._device))
-        return self._device
 
 
 def _stopper(units: list[Ready]) -> Callable[..., dict[str, Any]]:

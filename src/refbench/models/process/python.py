@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from refbench.calls.functions import digest, end_loop, error_text, how_to_call, identity_of, source_file
 from refbench.calls.pool import LateError, Pool
+from refbench.calls.process import interpreter
 from refbench.failure import Failure
 from refbench.machine import THREADS, scratch_folder, threads
 from refbench.models.model import Commission, Painted, Traits, priced
@@ -29,9 +29,7 @@ from refbench.models.returned import painted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of, model_options
 
-# A fresh interpreter finds what this one finds, also in notebooks and in scripts without an `if __name__` guard.
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from refbench.models.process.python_worker import main; given = json.loads(sys.argv[2]); "
     "main(given['what'], given['options'], batch=given['batch'])"
 )
@@ -104,11 +102,10 @@ class PythonModel(PooledModel):
         source = source_file(spec.what, f"--model {spec.name}")
         batch = options["batch"]
         given = json.dumps({"what": spec.what, "options": options.others, "batch": batch is not None})
-        path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
         version = {"version": options["version"]} if options["version"] else {"source": digest(source)}
         self._identity = {"kind": "python", "what": spec.what, **settings(spec), **version}
         self._pool = Pool(
-            lines_workers(spec, [sys.executable, "-u", "-c", _START, path, given], {THREADS: str(threads())}),
+            lines_workers(spec, interpreter(_START, given), {THREADS: str(threads())}),
             lambda worker, jobs: _in_process(worker, jobs, self.scratch),
             end=LinesWorker.close,
             batch=batch or 1,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from refbench.models.model import Commission, ImageModel, Painted, unsupported
-from refbench.models.wrappers.shared import Wrapper, inside, is_reference, noted
+from refbench.models.wrappers.wrapper import Wrapper, inside, is_reference, noted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options
 

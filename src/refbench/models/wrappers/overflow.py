@@ -20,7 +20,7 @@ from refbench.models.model import (
     takes_role,
     unsupported,
 )
-from refbench.models.wrappers.shared import BASES, Wrapper, inside, noted, wording, wording_key
+from refbench.models.wrappers.wrapper import BASES, Wrapper, inside, noted, wording, wording_key
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.specs import Spec, model_options

@@ -15,8 +15,21 @@ from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.machine import scratch_folder
 from refbench.models.model import Commission, ImageModel, Painted, Step, not_native, pictures_too_many
-from refbench.models.wrappers.shared import Wrapper, asked_of, inside, known_sum, noted, wording, wording_key
-from refbench.models.wrappers.vlm import REPEATS, ask, is_refusal, json_objects, reply_of, seconds_of
+from refbench.models.wrappers.wrapper import (
+    REPEATS,
+    Wrapper,
+    ask,
+    asked_of,
+    inside,
+    is_refusal,
+    json_objects,
+    known_sum,
+    noted,
+    reply_of,
+    seconds_of,
+    wording,
+    wording_key,
+)
 from refbench.record import canonical_json
 from refbench.specs import Spec, model_options
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from refbench.machine import scratch_folder
 from refbench.models.model import Commission, ImageModel, Painted, Shown, Step, takes_role
-from refbench.models.wrappers.shared import (
+from refbench.models.wrappers.wrapper import (
     Wrapper,
     broken_off,
     inside,
     is_reference,
+    keep,
     noted,
     whole_cost,
     whole_seconds,
     wording,
     wording_key,
 )
-from refbench.models.wrappers.vlm import keep
 from refbench.record import RefBenchError
 from refbench.specs import Spec
 
