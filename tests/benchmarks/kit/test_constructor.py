@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,32 @@ def test_what_is_for_scorers_is_not_in_the_request() -> None:
     ]
     assert "secret" not in one.request.model_dump_json() and "gold" not in one.request.model_dump_json()
     assert (one.details, one.cluster) == ({"answer": "secret"}, "a")
+
+
+@pytest.mark.parametrize(
+    ("total", "said"),
+    [
+        ("product", "there is no rule 'product': there are mean, weighted_mean, geometric_mean, minimum"),
+        ("geometricmean", "there is no rule 'geometricmean': did you mean geometric_mean?"),
+        ("weighted_mean", "the total has no weight for edit, look: give weights="),
+        (Total("weighted_mean", weights={"edit": 1, "lok": 3}), "weights of the total: no 'lok'; did you mean look?"),
+        (Total("weighted_mean", weights={"edit": 1}), "the total has no weight for look"),
+        (Total("weighted_mean", ("edit",), {"edit": 1, "look": 1}), "a weight for look, which is not in its over="),
+        (Total("minimum", weights={"edit": 1, "look": 3}), "is a minimum, in which weights do not count"),
+        (Total(over=("edit", "lok")), "over of the total: no 'lok'; did you mean look?"),
+        (Total(over="edit"), "over='edit' of the total is one word"),  # type: ignore[arg-type]
+        (Total(lambda means: 0, over=("lok",), of_means=True), "over of the total: no 'lok'"),
+    ],
+)
+def test_a_total_that_is_none_is_refused_when_it_is_declared(total: Any, said: str) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(total=total)
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(total="mean", protocols={"paper": Variant(total=total)})
+
+
+def test_criteria_are_not_combined_by_a_rule_that_is_none() -> None:
+    with pytest.raises(RefBenchError, match="edit: combined: there is no rule 'min': did you mean minimum"):
+        asks("edit", reads=last_mark("Score", 0, 10), combined="min")  # type: ignore[arg-type]
+    with pytest.raises(RefBenchError, match="has no weights here"):
+        asks("edit", reads=last_mark("Score", 0, 10), combined="weighted_mean")
