@@ -200,3 +200,9 @@ def test_criteria_are_not_combined_by_a_rule_that_is_none() -> None:
         asks("edit", reads=last_mark("Score", 0, 10), combined="min")  # type: ignore[arg-type]
     with pytest.raises(RefBenchError, match="has no weights here"):
         asks("edit", reads=last_mark("Score", 0, 10), combined="weighted_mean")
+
+
+def test_cases_of_one_id_are_refused_when_they_are_loaded(tmp_path: Path) -> None:
+    bench = benchmark(name="mine", load=lambda root: [*CASES, *CASES[:2]], judge=[edit])
+    with pytest.raises(RefBenchError, match="mine: more than one case has the id a1, a2: give each its own"):
+        bench.data.load(tmp_path, None)

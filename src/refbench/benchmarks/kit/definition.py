@@ -50,6 +50,15 @@ class Dataset:
     outside: frozenset[str] = frozenset()
     """Ids of cases that are in the data but not in the subset."""
 
+    def __post_init__(self) -> None:
+        """Raises where two cases have one id: outputs, replies and scores go by it, and would be paid for and lost."""
+        twice = [name for name, times in Counter(case.id for case in self.cases).items() if times > 1]
+        if twice:
+            more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
+            raise RefBenchError(
+                f"{self.benchmark}: more than one case has the id {', '.join(twice[:3])}{more}: give each its own"
+            )
+
     def path(self, picture: Picture) -> Path:
         return self.picture_root / picture.name
 
