@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,19 @@ from typing import Any
 
 import pytest
 
-from refbench.benchmarks.kit import Benchmark, Call, Derive, Total, Variant, asks, benchmark, case, last_mark, rows
+from refbench.benchmarks.kit import (
+    Benchmark,
+    Call,
+    Derive,
+    Measured,
+    Total,
+    Variant,
+    asks,
+    benchmark,
+    case,
+    last_mark,
+    rows,
+)
 from refbench.case import AnyCase
 from refbench.chat import ChatText
 from refbench.evidence import Evidence, Purpose
@@ -184,7 +197,7 @@ def test_what_is_for_scorers_is_not_in_the_request() -> None:
         (Total("weighted_mean", ("edit",), {"edit": 1, "look": 1}), "a weight for look, which is not in its over="),
         (Total("minimum", weights={"edit": 1, "look": 3}), "is a minimum, in which weights do not count"),
         (Total(over=("edit", "lok")), "over of the total: no 'lok'; did you mean look?"),
-        (Total(over="edit"), "over='edit' of the total is one word"),  # type: ignore[arg-type]
+        (Total(over="edit"), "over of the total is one word: write ('edit',)"),  # type: ignore[arg-type]
         (Total(lambda means: 0, over=("lok",), of_means=True), "over of the total: no 'lok'"),
     ],
 )
@@ -205,4 +218,75 @@ def test_criteria_are_not_combined_by_a_rule_that_is_none() -> None:
 def test_cases_of_one_id_are_refused_when_they_are_loaded(tmp_path: Path) -> None:
     bench = benchmark(name="mine", load=lambda root: [*CASES, *CASES[:2]], judge=[edit])
     with pytest.raises(RefBenchError, match="mine: more than one case has the id a1, a2: give each its own"):
+        bench.data.load(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        (lambda marks: marks["edit"] * marks["lok"], "there is no mark 'lok'; did you mean look?"),
+        (lambda marks: None, "returned None: it must return a number"),
+        (lambda marks: marks["edit"] + "1", "raised TypeError: unsupported operand"),
+        (lambda marks: {0: 1.0}[marks["edit"]], "raised KeyError: 10.0"),
+    ],
+)
+def test_a_formula_that_is_wrong_is_refused_when_it_is_declared(formula: Any, said: str) -> None:
+    for further in ({"derived": {"both": formula}}, {"total": formula}, {"derived": {"both": Derive(formula, (0, 1))}}):
+        with pytest.raises(RefBenchError, match=f"mine: the formula of (both|total):? {re.escape(said)}"):
+            declared(**further)
+
+
+def test_a_formula_over_means_is_tried_with_arrays() -> None:
+    for formula, said in (
+        (lambda means: means["edit"] * means["lok"], "no mark 'lok'; did you mean look?"),
+        (lambda means: min(means["edit"], means["look"]), "cannot take arrays of means"),
+    ):
+        with pytest.raises(RefBenchError, match=re.escape(said)):
+            declared(total=Total(formula, of_means=True))
+        with pytest.raises(RefBenchError, match=re.escape(said)):
+            declared(protocols={"paper": Variant(total=Total(formula, of_means=True))})
+
+
+@pytest.mark.parametrize("formula", [lambda marks: 1 / marks["edit"], lambda marks: math.log(marks["edit"])])
+def test_a_formula_that_some_marks_leave_undefined_is_no_mistake(formula: Any) -> None:
+    assert declared(derived={"both": formula})
+    assert declared(total=Total(lambda means: means["edit"] / means["look"], of_means=True))
+
+
+@pytest.mark.parametrize(
+    ("further", "said"),
+    [
+        ({"macro": "category"}, "macro='category' is one word: write ('category',)"),
+        ({"groups": "task"}, "groups='task' is one word"),
+        ({"lower": "edit"}, "lower='edit' is one word"),
+    ],
+)
+def test_one_word_is_not_taken_letter_by_letter(further: dict[str, Any], said: str) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(**further)
+
+
+@pytest.mark.parametrize(
+    ("further", "said"),
+    [
+        ({"macro": ("categori",)}, "a mean over categori, and a1 is in no categori: did you mean category?"),
+        ({"protocols": {"paper": Variant(macro=("tsk",))}}, "a mean over tsk, and a1 is in no tsk: did you mean task?"),
+        ({"groups": ("tusk",)}, "groups: no case has a 'tusk'; did you mean task?"),
+    ],
+)
+def test_groups_that_no_case_has_are_refused_when_cases_are_loaded(
+    further: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(f"mine: {said}" if "groups" in further else said)):
+        declared(**further).data.load(tmp_path, None)
+
+
+def test_a_metric_is_given_pictures_of_the_case_not_their_names(tmp_path: Path) -> None:
+    bench = benchmark(
+        name="mine",
+        load=lambda root: CASES,
+        measure=lambda case: [Measured("likeness", "lpips", {"source": "a.png"})],  # type: ignore[dict-item]
+        measured={"likeness": "lpips"},
+    )
+    with pytest.raises(RefBenchError, match=r"likeness gives lpips.* 'a.png' as .*: give a picture of the case"):
         bench.data.load(tmp_path, None)

@@ -72,8 +72,7 @@ class TableRules:
         total = self.total
         if total is None:
             return self
-        if total.over and isinstance(total.over, str):
-            raise RefBenchError(f"{name}: over={total.over!r} of the total is one word: write ({total.over!r},)")
+        one_word(f"{name}: over of the total", total.over)
         for what, measures in (("over", total.over), ("weights", total.weights)):
             for measure in measures:
                 if measure not in self.ranges:
@@ -131,6 +130,12 @@ class TableRules:
         return summarise
 
 
+def one_word(what: str, names: object) -> None:
+    """Raises where a string stands for several names: it would be taken letter by letter."""
+    if isinstance(names, str):
+        raise RefBenchError(f"{what} is one word: write ({names!r},)")
+
+
 def _check_weights(name: str, total: Total, over: Sequence[str]) -> None:
     """Raises where the rule of a total is none, or weights are missing, left over, or would not count."""
     try:
@@ -173,7 +178,8 @@ def _macro_parts(
         return ()
     level, *inner = levels
     if absent := [case.id for case in cases if level not in case.groups]:
-        raise RefBenchError(f"the number of all cases is a mean over {level}, and {absent[0]} is in no {level}")
+        near = nearest(level, dict.fromkeys(group for case in cases for group in case.groups))
+        raise RefBenchError(f"the number of all cases is a mean over {level}, and {absent[0]} is in no {level}: {near}")
     found = []
     for value, members in _values(cases, level):
         here = members & among

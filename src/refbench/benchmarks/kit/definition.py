@@ -454,3 +454,9 @@ def _check_arguments(bench: Benchmark, measured: Measured, metric: Metric) -> No
             raise RefBenchError(
                 f"{bench.title}: {measured.part} gives {metric.id} the {kind} {unknown[0]!r}, but it takes {ways}"
             )
+    for name, picture in measured.pictures.items():
+        if not isinstance(picture, Picture):
+            raise RefBenchError(
+                f"{bench.title}: {measured.part} gives {metric.id} {picture!r} as {name}: give a picture of the case, "
+                "one of case.request.pictures or case.targets"
+            )
