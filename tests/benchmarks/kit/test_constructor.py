@@ -290,3 +290,23 @@ def test_a_metric_is_given_pictures_of_the_case_not_their_names(tmp_path: Path) 
     )
     with pytest.raises(RefBenchError, match=r"likeness gives lpips.* 'a.png' as .*: give a picture of the case"):
         bench.data.load(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ("Is it good?", "edit is a text alone: return a list"),
+        (None, "edit is a NoneType: return a list"),
+        (["Is it?", CASES[0]], r"edit has a Case.* among its parts: only texts and the pictures of `shown`"),
+    ],
+)
+def test_a_judge_is_sent_texts_and_pictures_and_nothing_letter_by_letter(parts: Any, said: str) -> None:
+    call = asks("edit", reads=last_mark("Score", 0, 10))(lambda case, shown: parts)
+    with pytest.raises(RefBenchError, match=said):
+        call.request(CASES[0], None)  # type: ignore[arg-type]
+
+
+def test_targets_may_have_roles_as_pictures_have() -> None:
+    for targets, role in ({"truth": "gold.png"}, "truth"), (["gold.png"], "target"), ("gold.png", "target"):
+        one = case("a", "do", {}, targets=targets)  # type: ignore[arg-type]
+        assert [(picture.name, picture.role) for picture in one.targets] == [("gold.png", role)]
