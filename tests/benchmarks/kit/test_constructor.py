@@ -310,3 +310,15 @@ def test_targets_may_have_roles_as_pictures_have() -> None:
     for targets, role in ({"truth": "gold.png"}, "truth"), (["gold.png"], "target"), ("gold.png", "target"):
         one = case("a", "do", {}, targets=targets)  # type: ignore[arg-type]
         assert [(picture.name, picture.role) for picture in one.targets] == [("gold.png", role)]
+
+
+def test_a_part_is_measured_once_of_each_output(tmp_path: Path) -> None:
+    pictures = {"subject": ["a.png", "b.png"]}
+    bench = benchmark(
+        name="mine",
+        load=lambda root: [case("a1", "do", pictures)],
+        measure=lambda case: [Measured("likeness", "lpips", {"source": picture}) for picture in case.request.pictures],
+        measured={"likeness": "lpips"},
+    )
+    with pytest.raises(RefBenchError, match="a1 is measured 2 times as likeness: give each a part of its own"):
+        bench.data.load(tmp_path, None)

@@ -411,7 +411,14 @@ def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, M
     if bench.asking.measuring is None:
         return []
     for case in cases:
-        for measured in bench.asking.measuring(case):
+        wanted = bench.asking.measuring(case)
+        for (part, _), times in Counter((measured.part, measured.protocol) for measured in wanted).items():
+            if times > 1:  # one of them would stand, and nobody could say which
+                raise RefBenchError(
+                    f"{bench.title}: {case.id} is measured {times} times as {part}: give each a part of its own, and "
+                    "take their mean by derived="
+                )
+        for measured in wanted:
             for metric in _variants(bench, measured):
                 _check_arguments(bench, measured, metric)
                 found[measured.part, metric.id, metric.protocol] = metric
