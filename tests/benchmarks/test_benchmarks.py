@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from refbench.benchmarks import Benchmark, benchmark, names
 from refbench.benchmarks.kit.definition import measured_by
 from refbench.case import AnyCase
 from refbench.failure import KINDS, Failure
+from refbench.metrics import find_metric, home_of
 from refbench.score import Score
 from support import icebench, ideabench, multiref
 
@@ -120,3 +122,14 @@ def test_lower_names_only_what_the_benchmark_has(name: str) -> None:
     scores = {metric for of_part in bench.asking.parts.values() for metric in of_part}
     columns = {measure.name for protocol in bench.scoring.protocols.values() for measure in protocol.aggregate.measures}
     assert bench.scoring.lower <= scores | columns
+
+
+def test_another_process_learns_where_the_metric_of_a_benchmark_lives() -> None:
+    def glow() -> float:
+        return 1.0
+
+    shipped = find_metric("ssim")
+    assert home_of(shipped) is None
+    glow.__module__ = "refbench.benchmarks.mine.benchmark"
+    found = home_of(replace(shipped, function=glow))
+    assert found is not None and found[0] == "refbench.benchmarks.mine.benchmark"
