@@ -266,6 +266,29 @@ def test_a_fault_of_ours_is_said_without_a_traceback(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("load", "measure", "says"),
+    [
+        ("[case({}['id'], 'do', {})]", "[]", "line 4, in load: it raised KeyError: 'id'"),
+        ("[case('a', 'do', {})]", "case.request.pictures[1]", "line 5, in <lambda>: it raised IndexError"),
+    ],
+)
+def test_a_fault_of_a_benchmark_of_the_users_is_said_to_be_its_own(
+    run_cli: Refbench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, load: str, measure: str, says: str
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from refbench.benchmarks.kit import benchmark, case\n\n"
+        f"def load(root):\n    return {load}\n"
+        f"BENCHMARK = benchmark(name='mine', load=load, measure=lambda case: {measure}, measured={{'likeness': 'lpips'}})"
+    )
+    code, _, err = run_cli("check", file, "--data", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"refbench: {file}, {says}" in err and "fault in RefBench" not in err
+    monkeypatch.setenv("REFBENCH_DEBUG", "")
+    assert "Traceback" in run_cli("check", file, "--data", tmp_path, "--debug")[2]
+
+
 def test_every_command_has_a_help_page(run_cli: Refbench) -> None:
     assert run_cli("--help")[0] == 0
     for name in COMMANDS:

@@ -197,7 +197,7 @@ def test_a_total_over_distances_is_a_distance() -> None:
 def test_measures_and_totals_name_what_is_there() -> None:
     with pytest.raises(RefBenchError, match="lower names 'distnce', but there are quality, distance"):
         two(lower=("distnce",))
-    with pytest.raises(RefBenchError, match="the total is over 'look', but there are quality, distance"):
+    with pytest.raises(RefBenchError, match="over of the total: no 'look'; there are quality, distance"):
         two(Total("mean", over=("look",)))
 
 

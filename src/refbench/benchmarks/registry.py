@@ -74,9 +74,24 @@ def _run_file(path: Path, source: bytes) -> Benchmark:
         where = f", line {lines[-1]}" if lines else ""
         said = error if isinstance(error, RefBenchError) else f"it raised {type(error).__name__}: {error}"
         raise RefBenchError(f"{path}{where}: {said}") from error
+    _FILES.add(str(path))
     found = _checked(getattr(module, "BENCHMARK", None), str(path))
     text = source.decode("utf-8", "surrogateescape")
     return replace(found, code=_digest(source), source={**found.source, "benchmark.py": text})
+
+
+_FILES: set[str] = set()
+"""The files that benchmarks which are not shipped were taken from."""
+
+
+def fault_of_benchmark(error: BaseException) -> str | None:
+    """What a function of a benchmark that is not shipped raised, and where; None for a fault that is not its own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _FILES]
+    if not frames:
+        return None
+    file, line, name = frames[-1].filename, frames[-1].lineno, frames[-1].name
+    inside = f", in {name}" if name != "<module>" else ""
+    return f"{file}, line {line}{inside}: it raised {type(error).__name__}: {error}"
 
 
 def _digest(*sources: bytes) -> str:
@@ -94,6 +109,7 @@ def _from_entry_point(point: EntryPoint) -> Benchmark:
     except Exception as error:
         raise RefBenchError(f"{where} cannot be loaded: it raised {type(error).__name__}: {error}") from error
     bench = _checked(getattr(found, "BENCHMARK", found), where)
+    _FILES.add(str(getattr(sys.modules[point.module], "__file__", None) or point.module))
     return replace(bench, code=f"{_distribution(point)} {_module_code(point.module)}".strip())
 
 

@@ -75,11 +75,18 @@ def main() -> None:
 
         if debug:
             traceback.print_exc()
-        ours = not isinstance(error, RefBenchError)
+        theirs = str(error) if isinstance(error, RefBenchError) else _fault_of_benchmark(error)
         fault = f"a fault in RefBench ({type(error).__name__}: {error}): please report it with the output of --debug"
-        _say(fault if ours else str(error))
-        code = 70 if ours else 2
+        _say(fault if theirs is None else theirs)
+        code = 70 if theirs is None else 2
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fault_of_benchmark(error: Exception) -> str | None:
+    """Where a benchmark of the user's raised it, if one did; those that were never imported have raised nothing."""
+    registry = sys.modules.get("refbench.benchmarks.registry")
+    said: str | None = registry.fault_of_benchmark(error) if registry is not None else None
+    return said
 
 
 def _say(sentence: str) -> None:

@@ -216,9 +216,9 @@ def _load_all() -> None:
 
 
 def home_of(metric: Metric) -> tuple[str, str] | None:
-    """Module and file of a metric that is not shipped, so that another process can register it too."""
+    """Module and file of a metric that does not live in `metrics/`, so that another process can register it too."""
     name = metric.function.__module__
-    if name.startswith("refbench."):
+    if name.startswith("refbench.metrics."):
         return None
     return name, str(getattr(sys.modules.get(name), "__file__", "") or "")
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refbench.benchmarks.kit import Benchmark, Call, Derive, Total, Variant, asks, benchmark, case, last_mark, rows
+from refbench.benchmarks.kit import (
+    Benchmark,
+    Call,
+    Derive,
+    Measured,
+    Total,
+    Variant,
+    asks,
+    benchmark,
+    case,
+    last_mark,
+    rows,
+)
 from refbench.case import AnyCase
 from refbench.chat import ChatText
 from refbench.evidence import Evidence, Purpose
@@ -170,3 +184,141 @@ def test_what_is_for_scorers_is_not_in_the_request() -> None:
     ]
     assert "secret" not in one.request.model_dump_json() and "gold" not in one.request.model_dump_json()
     assert (one.details, one.cluster) == ({"answer": "secret"}, "a")
+
+
+@pytest.mark.parametrize(
+    ("total", "said"),
+    [
+        ("product", "there is no rule 'product': there are mean, weighted_mean, geometric_mean, minimum"),
+        ("geometricmean", "there is no rule 'geometricmean': did you mean geometric_mean?"),
+        ("weighted_mean", "the total has no weight for edit, look: give weights="),
+        (Total("weighted_mean", weights={"edit": 1, "lok": 3}), "weights of the total: no 'lok'; did you mean look?"),
+        (Total("weighted_mean", weights={"edit": 1}), "the total has no weight for look"),
+        (Total("weighted_mean", ("edit",), {"edit": 1, "look": 1}), "a weight for look, which is not in its over="),
+        (Total("minimum", weights={"edit": 1, "look": 3}), "is a minimum, in which weights do not count"),
+        (Total(over=("edit", "lok")), "over of the total: no 'lok'; did you mean look?"),
+        (Total(over="edit"), "over of the total is one word: write ('edit',)"),  # type: ignore[arg-type]
+        (Total(lambda means: 0, over=("lok",), of_means=True), "over of the total: no 'lok'"),
+    ],
+)
+def test_a_total_that_is_none_is_refused_when_it_is_declared(total: Any, said: str) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(total=total)
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(total="mean", protocols={"paper": Variant(total=total)})
+
+
+def test_criteria_are_not_combined_by_a_rule_that_is_none() -> None:
+    with pytest.raises(RefBenchError, match="edit: combined: there is no rule 'min': did you mean minimum"):
+        asks("edit", reads=last_mark("Score", 0, 10), combined="min")  # type: ignore[arg-type]
+    with pytest.raises(RefBenchError, match="has no weights here"):
+        asks("edit", reads=last_mark("Score", 0, 10), combined="weighted_mean")
+
+
+def test_cases_of_one_id_are_refused_when_they_are_loaded(tmp_path: Path) -> None:
+    bench = benchmark(name="mine", load=lambda root: [*CASES, *CASES[:2]], judge=[edit])
+    with pytest.raises(RefBenchError, match="mine: more than one case has the id a1, a2: give each its own"):
+        bench.data.load(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        (lambda marks: marks["edit"] * marks["lok"], "there is no mark 'lok'; did you mean look?"),
+        (lambda marks: None, "returned None: it must return a number"),
+        (lambda marks: marks["edit"] + "1", "raised TypeError: unsupported operand"),
+        (lambda marks: {0: 1.0}[marks["edit"]], "raised KeyError: 10.0"),
+    ],
+)
+def test_a_formula_that_is_wrong_is_refused_when_it_is_declared(formula: Any, said: str) -> None:
+    for further in ({"derived": {"both": formula}}, {"total": formula}, {"derived": {"both": Derive(formula, (0, 1))}}):
+        with pytest.raises(RefBenchError, match=f"mine: the formula of (both|total):? {re.escape(said)}"):
+            declared(**further)
+
+
+def test_a_formula_over_means_is_tried_with_arrays() -> None:
+    for formula, said in (
+        (lambda means: means["edit"] * means["lok"], "no mark 'lok'; did you mean look?"),
+        (lambda means: min(means["edit"], means["look"]), "cannot take arrays of means"),
+    ):
+        with pytest.raises(RefBenchError, match=re.escape(said)):
+            declared(total=Total(formula, of_means=True))
+        with pytest.raises(RefBenchError, match=re.escape(said)):
+            declared(protocols={"paper": Variant(total=Total(formula, of_means=True))})
+
+
+@pytest.mark.parametrize("formula", [lambda marks: 1 / marks["edit"], lambda marks: math.log(marks["edit"])])
+def test_a_formula_that_some_marks_leave_undefined_is_no_mistake(formula: Any) -> None:
+    assert declared(derived={"both": formula})
+    assert declared(total=Total(lambda means: means["edit"] / means["look"], of_means=True))
+
+
+@pytest.mark.parametrize(
+    ("further", "said"),
+    [
+        ({"macro": "category"}, "macro='category' is one word: write ('category',)"),
+        ({"groups": "task"}, "groups='task' is one word"),
+        ({"lower": "edit"}, "lower='edit' is one word"),
+    ],
+)
+def test_one_word_is_not_taken_letter_by_letter(further: dict[str, Any], said: str) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        declared(**further)
+
+
+@pytest.mark.parametrize(
+    ("further", "said"),
+    [
+        ({"macro": ("categori",)}, "a mean over categori, and a1 is in no categori: did you mean category?"),
+        ({"protocols": {"paper": Variant(macro=("tsk",))}}, "a mean over tsk, and a1 is in no tsk: did you mean task?"),
+        ({"groups": ("tusk",)}, "groups: no case has a 'tusk'; did you mean task?"),
+    ],
+)
+def test_groups_that_no_case_has_are_refused_when_cases_are_loaded(
+    further: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RefBenchError, match=re.escape(f"mine: {said}" if "groups" in further else said)):
+        declared(**further).data.load(tmp_path, None)
+
+
+def test_a_metric_is_given_pictures_of_the_case_not_their_names(tmp_path: Path) -> None:
+    bench = benchmark(
+        name="mine",
+        load=lambda root: CASES,
+        measure=lambda case: [Measured("likeness", "lpips", {"source": "a.png"})],  # type: ignore[dict-item]
+        measured={"likeness": "lpips"},
+    )
+    with pytest.raises(RefBenchError, match=r"likeness gives lpips.* 'a.png' as .*: give a picture of the case"):
+        bench.data.load(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ("Is it good?", "edit is a text alone: return a list"),
+        (None, "edit is a NoneType: return a list"),
+        (["Is it?", CASES[0]], r"edit has a Case.* among its parts: only texts and the pictures of `shown`"),
+    ],
+)
+def test_a_judge_is_sent_texts_and_pictures_and_nothing_letter_by_letter(parts: Any, said: str) -> None:
+    call = asks("edit", reads=last_mark("Score", 0, 10))(lambda case, shown: parts)
+    with pytest.raises(RefBenchError, match=said):
+        call.request(CASES[0], None)  # type: ignore[arg-type]
+
+
+def test_targets_may_have_roles_as_pictures_have() -> None:
+    for targets, role in ({"truth": "gold.png"}, "truth"), (["gold.png"], "target"), ("gold.png", "target"):
+        one = case("a", "do", {}, targets=targets)  # type: ignore[arg-type]
+        assert [(picture.name, picture.role) for picture in one.targets] == [("gold.png", role)]
+
+
+def test_a_part_is_measured_once_of_each_output(tmp_path: Path) -> None:
+    pictures = {"subject": ["a.png", "b.png"]}
+    bench = benchmark(
+        name="mine",
+        load=lambda root: [case("a1", "do", pictures)],
+        measure=lambda case: [Measured("likeness", "lpips", {"source": picture}) for picture in case.request.pictures],
+        measured={"likeness": "lpips"},
+    )
+    with pytest.raises(RefBenchError, match="a1 is measured 2 times as likeness: give each a part of its own"):
+        bench.data.load(tmp_path, None)

@@ -16,6 +16,8 @@ from refbench.case import AnyCase
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import SentPicture
 from refbench.judges import Contract, Criterion, Rule, Scale, Text, combine
+from refbench.judges.panel import check_rule
+from refbench.record import RefBenchError
 
 MAX_TOKENS = 8192
 
@@ -53,6 +55,8 @@ def asks(
     example. A contract of a single criterion gives one of that name as well.
     """
     criteria = [criterion for criterion in reads.criteria if not isinstance(criterion.kind, Text)]
+    if combined is not None:
+        _check_combined(part, combined)
     names = {criterion.name: criterion.name if len(criteria) > 1 else part for criterion in criteria}
 
     def read(case: AnyCase, reply: str) -> dict[str, Any]:
@@ -66,11 +70,22 @@ def asks(
 
     def declared(ask: Callable[[AnyCase, Material], Parts]) -> Call:
         def request(case: AnyCase, shown: Material) -> ChatRequest:
-            return request_of(_with_format(ask(case, shown), reads), reads, max_tokens)
+            parts = ask(case, shown)
+            check_parts(parts, part)
+            return request_of(_with_format(parts, reads), reads, max_tokens)
 
         return Call(part, measures, request, read)
 
     return declared
+
+
+def _check_combined(part: str, rule: Rule) -> None:
+    try:
+        check_rule(rule)
+    except RefBenchError as error:
+        raise RefBenchError(f"{part}: combined: {error}") from error
+    if rule == "weighted_mean":
+        raise RefBenchError(f"{part}: combined={rule!r} has no weights here: give them to the Total of the benchmark")
 
 
 def last_mark(label: str, low: float, high: float, *, whole: bool = True) -> Contract:
@@ -80,9 +95,26 @@ def last_mark(label: str, low: float, high: float, *, whole: bool = True) -> Con
 
 def request_of(parts: Parts, contract: Contract | None = None, max_tokens: int = MAX_TOKENS) -> ChatRequest:
     """Texts and pictures as one request; with a contract, the form of the reply is enforced where the provider can."""
+    check_parts(parts)
     asked = [ChatText(text=p) if isinstance(p, str) else ChatPicture(sha256=p.sha256, detail="high") for p in parts]
     schema = contract.json_schema() if contract else None
     return ChatRequest(parts=tuple(asked), max_tokens=max_tokens, json_schema=schema)
+
+
+def check_parts(parts: object, part: str = "a request") -> None:
+    """Raises where these are no texts and pictures. A text alone would go letter by letter, and shows no output: who
+    means to show none writes a list of one text."""
+    if isinstance(parts, str) or not isinstance(parts, Sequence):
+        what = "a text alone" if isinstance(parts, str) else f"a {type(parts).__name__}"
+        raise RefBenchError(
+            f"{part} is {what}: return a list of texts and pictures, such as [shown.output, 'Is it ...?']"
+        )
+    for one in parts:
+        # A picture that is sent is known by the hash of its bytes; one of the case, which has only a name, is not sent.
+        if not isinstance(one, str) and not isinstance(getattr(one, "sha256", None), str):
+            raise RefBenchError(
+                f"{part} has a {type(one).__name__} among its parts: only texts and the pictures of `shown` can be sent"
+            )
 
 
 def _with_format(parts: Parts, contract: Contract) -> Parts:

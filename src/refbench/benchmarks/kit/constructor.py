@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total
+import numpy as np
+
+from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total, one_word
 from refbench.benchmarks.kit.asks import Call, Range
 from refbench.benchmarks.kit.definition import (
     Asked,
@@ -38,6 +41,7 @@ from refbench.judges import Rule
 from refbench.metrics import find_metric, metrics
 from refbench.record import RefBenchError
 from refbench.score import Score
+from refbench.specs import nearest
 from refbench.tables.table import Aggregate, Row
 
 Load: TypeAlias = Callable[[Path], Dataset | Iterable[AnyCase]]
@@ -109,6 +113,8 @@ def benchmark(
     One file gives `load`, and `judge`, or `measure` with `measured`, or all of them. A benchmark that says more about
     its files or asks in its own way gives `data` and `asking` as a whole. Bump `version` when the numbers change.
     """
+    for what, names in (("macro", macro), ("groups", groups), ("lower", lower)):
+        one_word(f"{name}: {what}={names!r}", names)
     formulas = _formulas(derived, total)
     rules = TableRules(
         ranges=_ranges(name, judge, measured or {}, formulas),
@@ -118,13 +124,15 @@ def benchmark(
         macro=tuple(macro),
         scale=scale,
     ).checked(name)
+    if asking is None:
+        _try_formulas(name, formulas, rules)
     asked = asking or _asking(name, judge, measure, measured or {}, not_applicable, recorded or {}, formulas)
     variants = {PROTOCOL: Variant(), **(protocols or {})}
     made = Benchmark(
         name=name,
         title=title or name,
         paper=paper,
-        data=data or Data(_loader(name, load, lambda: made, lower is None), case_type, layout=layout),
+        data=data or Data(_loader(name, load, lambda: made, lower is None, groups), case_type, layout=layout),
         asking=asked,
         scoring=Scoring(
             {p: _protocol(name, p, variant, rules, asked, judge, version) for p, variant in variants.items()},
@@ -169,6 +177,61 @@ def _follows(derive: Derive, marks: _States) -> Derived:
     except (ArithmeticError, ValueError) as error:
         return Failure(kind="undefined", detail=f"it cannot be computed: {error}")
     return _checked(value, derive.range) if math.isfinite(value) else Failure(kind="undefined", detail=str(value))
+
+
+def _try_formulas(name: str, formulas: Mapping[str, Derive], rules: TableRules) -> None:
+    """Try each formula with the lowest and the highest marks there can be: a mark that does not exist, or an error of
+    its own, should not wait until everything is paid. One that cannot be computed for some marks is no mistake."""
+    given = {measure: ends for measure, ends in rules.ranges.items() if measure not in formulas}
+    for end in (0, 1):
+        marks = _Tried({measure: _some_mark(ends, end) for measure, ends in given.items()})
+        for measure, derive in formulas.items():
+            with suppress(ArithmeticError, ValueError):
+                _try_formula(f"{name}: the formula of {measure}", derive.formula, marks)
+
+
+def _try_total_of_means(name: str, rules: TableRules) -> None:
+    """The same for a formula over means, which come as arrays of all models and draws."""
+    total = rules.total
+    if total is None or not callable(total.rule) or not total.of_means or not rules.ranges:
+        return
+    ends = {measure: [_some_mark(ends, end) for end in (0, 1)] for measure, ends in rules.ranges.items()}
+    means = _Tried({measure: rules.scale * np.array([both]) for measure, both in ends.items()})
+    with suppress(ArithmeticError), np.errstate(all="ignore"):
+        try:
+            _try_formula(f"{name}: the formula of {total.name}", total.rule, means)
+        except ValueError as error:
+            raise RefBenchError(f"{name}: the formula of {total.name} cannot take arrays of means: {error}") from error
+
+
+def _try_formula(what: str, formula: Formula, marks: Mapping[str, Any]) -> None:
+    try:
+        value = formula(marks)
+        if value is not None and not isinstance(value, np.ndarray):
+            value = float(value)
+    except (ArithmeticError, ValueError):
+        raise
+    except RefBenchError as error:
+        raise RefBenchError(f"{what}: {error}") from error
+    except Exception as error:
+        raise RefBenchError(f"{what} raised {type(error).__name__}: {error}") from error
+    if value is None:
+        raise RefBenchError(f"{what} returned None: it must return a number")
+
+
+def _some_mark(ends: Range, end: int) -> float:
+    """The lowest (0) or the highest (1) value of a range, or one inside where it has no such end."""
+    low, high = ends
+    if ends[end] is not None:
+        return float(ends[end] or 0)
+    return float(low + 1 if low is not None else high - 1 if high is not None else 1)
+
+
+class _Tried(dict[str, Any]):
+    """Marks for the trial of a formula."""
+
+    def __missing__(self, name: str) -> Any:
+        raise RefBenchError(f"there is no mark {name!r}; {nearest(name, self)}")
 
 
 class _NoValueError(Exception):
@@ -238,9 +301,9 @@ def _lower(measured: Mapping[str, str | Range]) -> frozenset[str]:
 
 
 def _loader(
-    name: str, load: Load | None, made: Callable[[], Benchmark], directions: bool
+    name: str, load: Load | None, made: Callable[[], Benchmark], directions: bool, groups: Sequence[str] | None
 ) -> Callable[[Path, str | None], Dataset]:
-    """`load` as the record has it; with `directions`, those of the metrics are checked."""
+    """`load` as the record has it; groups are checked, and with `directions` those of the metrics."""
     if load is None:
         raise RefBenchError(f"{name}: give load=, or data= with everything about the files")
 
@@ -249,6 +312,7 @@ def _loader(
         check_subset(bench.title, subset)
         found = load(root)
         dataset = found if isinstance(found, Dataset) else Dataset(bench.name, root, root, tuple(found))
+        _check_groups(bench, dataset.cases, groups or ())
         for part, metric in measured_by(bench, dataset.cases):
             if directions and (metric.better == "lower") != (part in bench.scoring.lower):
                 raise RefBenchError(
@@ -258,6 +322,18 @@ def _loader(
         return dataset
 
     return load_dataset
+
+
+def _check_groups(bench: Benchmark, cases: Sequence[AnyCase], groups: Sequence[str]) -> None:
+    """Raises where a table could not be made of the cases by their groups: before a judge is paid, not after."""
+    there = dict.fromkeys(group for case in cases for group in case.groups)
+    if absent := [group for group in groups if cases and group not in there]:
+        raise RefBenchError(f"{bench.name}: groups: no case has a {absent[0]!r}; {nearest(absent[0], there)}")
+    for protocol in bench.scoring.protocols.values() if cases else ():
+        try:
+            protocol.aggregate.slices(cases)
+        except RefBenchError as error:
+            raise RefBenchError(f"{bench.name}: {error}") from error
 
 
 def _asking(
@@ -309,6 +385,9 @@ def _protocol(
         total=rules.total if variant.total is None else _total(variant.total),
         macro=rules.macro if variant.macro is None else variant.macro,
     )
+    if variant.total is not None:
+        changed.checked(name)
+    _try_total_of_means(name, changed)
     return Protocol(
         protocol,
         read or partial(_read, name, calls, asking.not_applicable, protocol),

@@ -50,6 +50,15 @@ class Dataset:
     outside: frozenset[str] = frozenset()
     """Ids of cases that are in the data but not in the subset."""
 
+    def __post_init__(self) -> None:
+        """Raises where two cases have one id: outputs, replies and scores go by it, and would be paid for and lost."""
+        twice = [name for name, times in Counter(case.id for case in self.cases).items() if times > 1]
+        if twice:
+            more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
+            raise RefBenchError(
+                f"{self.benchmark}: more than one case has the id {', '.join(twice[:3])}{more}: give each its own"
+            )
+
     def path(self, picture: Picture) -> Path:
         return self.picture_root / picture.name
 
@@ -421,7 +430,14 @@ def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, M
     if bench.asking.measuring is None:
         return []
     for case in cases:
-        for measured in bench.asking.measuring(case):
+        wanted = bench.asking.measuring(case)
+        for (part, _), times in Counter((measured.part, measured.protocol) for measured in wanted).items():
+            if times > 1:  # one of them would stand, and nobody could say which
+                raise RefBenchError(
+                    f"{bench.title}: {case.id} is measured {times} times as {part}: give each a part of its own, and "
+                    "take their mean by derived="
+                )
+        for measured in wanted:
             for metric in _variants(bench, measured):
                 _check_arguments(bench, measured, metric)
                 found[measured.part, metric.id, metric.protocol] = metric
@@ -463,4 +479,10 @@ def _check_arguments(bench: Benchmark, measured: Measured, metric: Metric) -> No
             ways = ", ".join(sorted(known)) or f"no {kind}s"
             raise RefBenchError(
                 f"{bench.title}: {measured.part} gives {metric.id} the {kind} {unknown[0]!r}, but it takes {ways}"
+            )
+    for name, picture in measured.pictures.items():
+        if not isinstance(picture, Picture):
+            raise RefBenchError(
+                f"{bench.title}: {measured.part} gives {metric.id} {picture!r} as {name}: give a picture of the case, "
+                "one of case.request.pictures or case.targets"
             )

@@ -72,26 +72,30 @@ def case(
     *,
     groups: Mapping[str, str] | None = None,
     cluster: str = "",
-    targets: Sequence[str] = (),
+    targets: str | Sequence[str] | Mapping[str, str | Sequence[str]] = (),
     **details: Any,
 ) -> Case[dict[str, Any]]:
     """A case with this name. `pictures` are paths below the data's directory by role, in the order in which
-    the model gets them. `targets` and whatever else is given are for scorers alone: no model sees them.
+    the model gets them. `targets` (paths, or paths by role) and whatever else is given, which is in the case's
+    `details`, are for scorers alone: no model sees them.
 
     Cases of one `cluster` are resampled together: those about the same picture, for example. By default each is alone.
     """
-    shown = [
-        Picture(name=path, role=role)
-        for role, paths in pictures.items()
-        for path in ([paths] if isinstance(paths, str) else paths)
-    ]
     return Case(
         id=name,
-        request=Request(instruction=instruction, pictures=tuple(shown)),
-        targets=tuple(Picture(name=path, role="target") for path in targets),
+        request=Request(instruction=instruction, pictures=_by_role(pictures)),
+        targets=_by_role(targets if isinstance(targets, Mapping) else {"target": targets}),
         groups=dict(groups or {}),
         cluster=cluster or name,
         details=details,
+    )
+
+
+def _by_role(pictures: Mapping[str, str | Sequence[str]]) -> tuple[Picture, ...]:
+    return tuple(
+        Picture(name=path, role=role)
+        for role, paths in pictures.items()
+        for path in ([paths] if isinstance(paths, str) else paths)
     )
 
 
