@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,13 @@ import pytest
 from PIL import Image
 
 from refbench.calls.identity import UNTOLD, identity_of
+from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine import Evaluation, evaluate
+from refbench.evidence import Evidence
+from refbench.models.model import Painted, Traits
+from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.specs import JUDGE_PLUG_INS, MODEL_PLUG_INS, Option, Spec, declares, whole
 from support.five_criteria import FIVE
 
 
@@ -138,3 +144,104 @@ def test_state_that_cannot_be_told_is_said_and_a_version_decides(cases: Path) ->
     assert identity_of(model, "") == {"what": f"{__name__}:Grey", "version": "1"}
     with pytest.raises(RefBenchError, match="other settings"):
         painted(cases, model)
+
+
+# --- plug-ins -----------------------------------------------------------------------------------------------------
+
+
+class Shaded:
+    """A model that says nothing of its shade."""
+
+    traits = Traits()
+
+    def __init__(self, name: str, shade: int) -> None:
+        self.name, self.shade = name, shade
+
+    def canonical(self) -> dict[str, str]:
+        return {"kind": "shaded"}
+
+    async def generate(self, commission: Any, seed: int) -> Painted:
+        return Painted(pictures=(encode(np.full((16, 16, 3), self.shade, np.uint8)),))
+
+    async def close(self) -> None:
+        return
+
+
+class Const(VLM):
+    """A judge that says nothing of its mark in the form that a fingerprint is made of."""
+
+    def __init__(self, name: str, mark: int) -> None:
+        self.name, self.mark = name, mark
+
+    def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
+        return {"judge": "const", "request": request.model_dump(mode="json"), "repeat": repeat}
+
+    async def ask(self, request: ChatRequest, pictures: Any, repeat: int) -> Evidence:
+        reply = json.dumps(dict.fromkeys(FIVE, self.mark))
+        evidence = Evidence(kind="chat", request=self.canonical(request, repeat), reply=reply)
+        assert evidence.id  # known, as it is to a plug-in that keeps a log
+        return evidence
+
+
+@declares(Option("shade", "grey level", whole(0, 255), default="128"))
+def shaded(spec: Spec) -> Shaded:
+    return Shaded(spec.name, int(spec.options.get("shade", "128")))
+
+
+@declares(Option("mark", "the mark that it gives", whole(), default="4"))
+def const(spec: Spec) -> Const:
+    return Const(spec.name, int(spec.options.get("mark", "4")))
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("shaded", f"{__name__}:shaded", MODEL_PLUG_INS),
+        EntryPoint("bare", f"{__name__}:closure", MODEL_PLUG_INS),
+        EntryPoint("const", f"{__name__}:const", JUDGE_PLUG_INS),
+    ]
+    monkeypatch.setattr("refbench.specs.entry_points", lambda group: [one for one in points if one.group == group])
+
+
+@pytest.mark.usefixtures("plugged")
+def test_the_options_of_a_plug_in_model_are_part_of_it(cases: Path) -> None:
+    painted(cases, "shaded:x?shade=20")
+    painted(cases, "shaded:x?shade=20")
+    with pytest.raises(RefBenchError, match="other settings"):
+        painted(cases, "shaded:x?shade=90")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_a_plug_in_that_makes_no_model_is_told_so(cases: Path) -> None:
+    with pytest.raises(RefBenchError, match="the plug-in bare gave a function, which is no image model"):
+        painted(cases, "bare:x")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_options_of_a_plug_in_are_read_as_it_declares_them(cases: Path) -> None:
+    with pytest.raises(RefBenchError, match=r"shaded has no option 'shad': did you mean shade\?"):
+        painted(cases, "shaded:x?shad=20")
+    with pytest.raises(RefBenchError, match="shade=dark: write a whole number from 0 to 255"):
+        painted(cases, "shaded:x?shade=dark")
+    with pytest.raises(RefBenchError, match=r"const has no option 'mrak': did you mean mark\?"):
+        judged_by(cases, "const:x?mrak=8", "run")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_the_options_of_a_plug_in_judge_are_in_the_fingerprint(cases: Path) -> None:
+    four = judged_by(cases, "const:x?mark=4", "four").result
+    assert {row.value for row in four.rows(level="overall") if row.metric == "visual_quality"} == {4}
+    assert judged_by(cases, "const:x?mark=4", "four").result.table.fingerprint == four.table.fingerprint
+    assert judged_by(cases, "const:x?mark=8", "eight").result.table.fingerprint != four.table.fingerprint
+    with pytest.raises(RefBenchError, match="--judge j is asked otherwise"):
+        judged_by(cases, "const:x?mark=8", "four")
+
+
+def judged_by(cases: Path, judge: str, out: str) -> Evaluation:
+    return evaluate(
+        str(cases),
+        models={"B": "baseline:copy"},
+        judges={"j": judge},
+        rubric="five_criteria",
+        out=cases.parent / out,
+    )
