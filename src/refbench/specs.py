@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -416,7 +417,7 @@ def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:
 
 
 def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable[[F], F]:
-    """Decorates what an entry point names, a callable from a Spec: the options of its kind, for errors and lists."""
+    """Decorates what an entry point names, a callable from a Spec: its options, which are read so."""
 
     def declared(make: F) -> F:
         make.__refbench_kind__ = Kind("", "", what, options, others)  # type: ignore[attr-defined]
@@ -426,11 +427,20 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
 
 
 def plug_in(kind: str, group: str) -> Callable[[Spec], Any] | None:
-    """What an installed package makes models or judges of a kind with; None where no package names the kind."""
+    """What an installed package makes models or judges of a kind with; None where no package names the kind.
+
+    Options that it does not declare, or that are not written as it declares them, are refused before it is called.
+    """
     for point in entry_points(group=group):
         if point.name == kind:
-            return _loaded(point)
+            return partial(_made_by, point, "--model" if group == MODEL_PLUG_INS else "judge")
     return None
+
+
+def _made_by(point: EntryPoint, which: str, spec: Spec) -> Any:
+    make = _loaded(point)
+    read_options(spec, _plug_in_kind(point), f"{which} {spec.name}")
+    return make(spec)
 
 
 def plug_ins(group: str) -> list[str]:

@@ -110,19 +110,6 @@ def _by_hook(dotted: str, where: list[str] | None, *, first: bool) -> importlib.
     return None
 
 
-def identity_of(call: Any, version: str) -> dict[str, str]:
-    """What tells one state of a function from another: its name, and what its author says, else its source."""
-    thing = call if hasattr(call, "__qualname__") else type(call)
-    named = {"what": f"{getattr(thing, '__module__', '')}:{thing.__qualname__}"}
-    if version:
-        return {**named, "version": version}
-    try:
-        source = inspect.getsource(call if inspect.isroutine(call) else type(call))
-    except (OSError, TypeError):
-        return named
-    return {**named, "source": hashlib.sha256(source.encode()).hexdigest()[:16]}
-
-
 def digest(path: Path) -> str:
     """A hash of a file's content; of a large one its size and three samples."""
     with path.open("rb") as file:

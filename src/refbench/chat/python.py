@@ -13,10 +13,10 @@ from refbench.calls.functions import (
     error_text,
     finished,
     how_to_call,
-    identity_of,
     make_object,
     source_file,
 )
+from refbench.calls.identity import identity_of
 from refbench.calls.pool import Job, LateError, Pool
 from refbench.calls.prices import FREE, Price, price_of
 from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply

@@ -161,7 +161,8 @@ def make_vlm(spec: Spec, transport: Transport) -> VLM:
         return ReplayVLM(spec, read_replies(Path(spec.what)))
     make = plug_in(spec.kind, JUDGE_PLUG_INS)
     if make is not None:
-        vlm: VLM = make(spec)
-        return vlm
+        from refbench.chat.plug_in import PlugInVLM
+
+        return PlugInVLM(spec, make(spec))
     hint = nearest(spec.kind, [*JUDGES, *plug_ins(JUDGE_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"no judge is of the kind {spec.kind!r}: {hint}")

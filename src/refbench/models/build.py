@@ -92,8 +92,9 @@ def _unwrapped(spec: Spec, setup: ModelSetup) -> ImageModel:
         return model
     make = plug_in(spec.kind, MODEL_PLUG_INS)
     if make is not None:
-        model = make(spec)
-        return model
+        from refbench.models.plug_in import PlugInModel
+
+        return PlugInModel(spec, make(spec))
     hint = nearest(spec.kind, [*MODELS, "https", *plug_ins(MODEL_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
 from refbench.benchmarks.kit.definition import unjudged
+from refbench.calls.identity import UNTOLD
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import painting, seeds_of
@@ -170,6 +172,8 @@ def run_result(
     cases = _wanted(run, cases)
     facts = replace(facts_of(run, tabling.refusals), systems=systems, pictures=_pictures(run, cases))
     left_out = [*_unmeasured(bench, facts), *bench.reporting.notes(cases, facts.outputs), *painting(facts.outputs)]
+    painters = {name: json.loads(how) for name, how in sorted(run.notes("model ").items())}
+    left_out += _untold(painters)
     if len(set(facts.seeds.values())) > 1:
         counts = ", ".join(f"{count} of {model}" for model, count in sorted(facts.seeds.items()))
         left_out.append(f"not as many seeds of every model: {counts}")
@@ -274,9 +278,24 @@ def _result(
         seeds=seeds_of(facts.outputs),
         pictures=facts.pictures,
         changes=explain(cases, scores) if explain else (),
-        notes=[*origin.notes, *_lost_repeats(scores)],
+        notes=[
+            *origin.notes,
+            *_lost_repeats(scores),
+            *_untold({name: who["parameters"] for name, who in sorted(judges.items())}),
+        ],
     )
     return result_of(bench, cases, scores, origin, draws=tabling.draws, seed=tabling.seed, refusals=tabling.refusals)
+
+
+def _untold(identities: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Functions that carry values of which two cannot be told apart, so that a run would be continued with others."""
+    return [
+        f"{name}: {values} cannot be told from other values: give the function an attribute `version`, and change it "
+        "with them"
+        for name, how in identities.items()
+        for key, values in how.items()
+        if key.rpartition(".")[2] == UNTOLD  # wrappers tell of their model under `model.`
+    ]
 
 
 def _lost_repeats(scores: Sequence[Score]) -> list[str]:

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from refbench.calls.functions import digest, end_loop, error_text, how_to_call, identity_of, source_file
+from refbench.calls.functions import digest, end_loop, error_text, how_to_call, source_file
+from refbench.calls.identity import identity_of
 from refbench.calls.pool import LateError, Pool
 from refbench.calls.process import interpreter
 from refbench.failure import Failure

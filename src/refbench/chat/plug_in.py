@@ -1,0 +1,59 @@
+"""Judges of installed packages: whatever a plug-in returns, the spec that it was made from is part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from refbench.chat.vlm import VLM, BatchCalls, ChatRequest, Pictures
+from refbench.evidence import Evidence
+from refbench.record import RefBenchError
+from refbench.specs import Spec
+
+
+class PlugInVLM(VLM):
+    """A plug-in's judge, whose requests say the spec's options beside what it says of itself."""
+
+    def __init__(self, spec: Spec, vlm: VLM) -> None:
+        if not isinstance(vlm, VLM):
+            raise RefBenchError(
+                f"judge {spec.name}: the plug-in {spec.kind} gave a {type(vlm).__name__}, which is no judge: subclass "
+                "refbench.chat.vlm.VLM"
+            )
+        self.name = spec.name  # what the run's records are kept under, whatever the plug-in calls it
+        self.family, self.endpoint, self.price = vlm.family, vlm.endpoint, vlm.price
+        self._spec = spec
+        self._vlm = vlm
+
+    def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
+        said = self._vlm.canonical(request, repeat)
+        parameters = said.get("parameters", {})
+        if not isinstance(parameters, Mapping):
+            parameters = {"parameters": parameters}
+        return {
+            "endpoint": self._spec.kind,
+            "model": self._spec.what,
+            **said,
+            "parameters": {**parameters, "plug-in": f"{self._spec.kind}:{self._spec.what}", **self._options()},
+        }
+
+    def _options(self) -> dict[str, str]:
+        return {f"option {key}": value for key, value in sorted(self._spec.options.items())}
+
+    async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
+        evidence = await self._vlm.ask(request, pictures, repeat)
+        # Made anew: a copy would keep the key of the plug-in's own request.
+        said = {name: getattr(evidence, name) for name in Evidence.model_fields}
+        return Evidence(**{**said, "request": self.canonical(request, repeat)})
+
+    def input_tokens(self, request: ChatRequest, pictures: Pictures) -> int:
+        return self._vlm.input_tokens(request, pictures)
+
+    def worst_cost(self, request: ChatRequest, pictures: Pictures) -> float | None:
+        return self._vlm.worst_cost(request, pictures)
+
+    def batches(self) -> BatchCalls | None:
+        return self._vlm.batches()
+
+    async def close(self) -> None:
+        await self._vlm.close()

@@ -1,0 +1,247 @@
+"""A run is not continued by another state of what painted, judged or measured it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from refbench.calls.identity import UNTOLD, identity_of
+from refbench.chat.vlm import VLM, ChatRequest
+from refbench.engine import Evaluation, evaluate
+from refbench.evidence import Evidence
+from refbench.models.model import Painted, Traits
+from refbench.pictures import encode
+from refbench.record import RefBenchError
+from refbench.specs import JUDGE_PLUG_INS, MODEL_PLUG_INS, Option, Spec, declares, whole
+from support.five_criteria import FIVE
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> Path:
+    Image.new("RGB", (16, 16), (90, 90, 90)).save(tmp_path / "s.png")
+    row = {"id": "a", "instruction": "Paint.", "source": "s.png"}
+    (tmp_path / "cases.jsonl").write_text(json.dumps(row) + "\n")
+    return tmp_path / "cases.jsonl"
+
+
+def grey(request: Any, seed: int, n: int) -> Image.Image:
+    return Image.new("RGB", (16, 16), (n, n, n))
+
+
+def closure(n: int) -> Callable[..., Any]:
+    return lambda request, seed: grey(request, seed, n)
+
+
+def defaulted(n: int) -> Callable[..., Any]:
+    def paint(request: Any, seed: int, shade: int = n) -> Image.Image:
+        return grey(request, seed, shade)
+
+    return paint
+
+
+class Grey:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __call__(self, request: Any, seed: int) -> Image.Image:
+        return grey(request, seed, self.n)
+
+    def paint(self, request: Any, seed: int) -> Image.Image:
+        return grey(request, seed, self.n)
+
+
+WAYS: dict[str, Callable[[int], Any]] = {
+    "partial": lambda n: functools.partial(grey, n=n),
+    "closure": closure,
+    "default": defaulted,
+    "object": Grey,
+    "bound method": lambda n: Grey(n).paint,
+    "partial of a closure": lambda n: functools.partial(closure(n)),
+}
+
+
+def painted(cases: Path, model: Any) -> Evaluation:
+    return evaluate(str(cases), models={"G": model}, metrics="ssim", out=cases.parent / "run")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_in_another_state_does_not_continue_a_run(cases: Path, way: str) -> None:
+    painted(cases, WAYS[way](20))
+    painted(cases, WAYS[way](20))
+    with pytest.raises(RefBenchError, match="other settings"):
+        painted(cases, WAYS[way](200))
+
+
+@pytest.mark.parametrize("way", ["closure", "partial", "object"])
+def test_a_judge_in_another_state_does_not_continue_a_run(cases: Path, way: str) -> None:
+    def says(prompt: Any, n: int) -> str:
+        return json.dumps(dict.fromkeys(FIVE, n))
+
+    class Judge:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __call__(self, prompt: Any) -> str:
+            return says(prompt, self.n)
+
+    ways: dict[str, Callable[[int], Any]] = {
+        "closure": lambda n: lambda prompt: says(prompt, n),
+        "partial": lambda n: functools.partial(says, n=n),
+        "object": Judge,
+    }
+
+    def judged(n: int) -> str:
+        done = evaluate(
+            str(cases),
+            models={"B": "baseline:copy"},
+            judges={"j": ways[way](n)},
+            rubric="five_criteria",
+            out=cases.parent / "run",
+        )
+        return done.result.table.fingerprint
+
+    assert judged(3) == judged(3)
+    with pytest.raises(RefBenchError, match="--judge j is asked otherwise"):
+        judged(9)
+
+
+def test_what_a_function_reads_of_its_module_is_part_of_it() -> None:
+    def made(shade: int) -> Any:
+        there: dict[str, Any] = {"SHADE": shade}
+        exec("def paint(request, seed):\n    return SHADE", there)
+        return there["paint"]
+
+    assert identity_of(made(20), "") == identity_of(made(20), "")
+    assert identity_of(made(20), "") != identity_of(made(200), "")
+
+
+def test_large_arrays_are_told_apart_by_every_value() -> None:
+    one, other = np.zeros(5000), np.zeros(5000)
+    other[2500] = 1
+    first, second = (identity_of(functools.partial(grey, n=array), "") for array in (one, other))
+    assert first != second
+    assert UNTOLD not in first
+
+
+def test_state_that_cannot_be_told_is_said_and_a_version_decides(cases: Path) -> None:
+    class Weights:
+        pass
+
+    model = Grey(20)
+    model.weights = Weights()  # type: ignore[attr-defined]
+    assert identity_of(model, "")[UNTOLD] == "weights"
+    done = painted(cases, model)
+    assert any("G: weights cannot be told" in note for note in done.result.notes)
+    model.version = "1"  # type: ignore[attr-defined]
+    assert identity_of(model, "") == {"what": f"{__name__}:Grey", "version": "1"}
+    with pytest.raises(RefBenchError, match="other settings"):
+        painted(cases, model)
+
+
+# --- plug-ins -----------------------------------------------------------------------------------------------------
+
+
+class Shaded:
+    """A model that says nothing of its shade."""
+
+    traits = Traits()
+
+    def __init__(self, name: str, shade: int) -> None:
+        self.name, self.shade = name, shade
+
+    def canonical(self) -> dict[str, str]:
+        return {"kind": "shaded"}
+
+    async def generate(self, commission: Any, seed: int) -> Painted:
+        return Painted(pictures=(encode(np.full((16, 16, 3), self.shade, np.uint8)),))
+
+    async def close(self) -> None:
+        return
+
+
+class Const(VLM):
+    """A judge that says nothing of its mark in the form that a fingerprint is made of."""
+
+    def __init__(self, name: str, mark: int) -> None:
+        self.name, self.mark = name, mark
+
+    def canonical(self, request: ChatRequest, repeat: int) -> dict[str, Any]:
+        return {"judge": "const", "request": request.model_dump(mode="json"), "repeat": repeat}
+
+    async def ask(self, request: ChatRequest, pictures: Any, repeat: int) -> Evidence:
+        reply = json.dumps(dict.fromkeys(FIVE, self.mark))
+        evidence = Evidence(kind="chat", request=self.canonical(request, repeat), reply=reply)
+        assert evidence.id  # known, as it is to a plug-in that keeps a log
+        return evidence
+
+
+@declares(Option("shade", "grey level", whole(0, 255), default="128"))
+def shaded(spec: Spec) -> Shaded:
+    return Shaded(spec.name, int(spec.options.get("shade", "128")))
+
+
+@declares(Option("mark", "the mark that it gives", whole(), default="4"))
+def const(spec: Spec) -> Const:
+    return Const(spec.name, int(spec.options.get("mark", "4")))
+
+
+@pytest.fixture
+def plugged(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        EntryPoint("shaded", f"{__name__}:shaded", MODEL_PLUG_INS),
+        EntryPoint("bare", f"{__name__}:closure", MODEL_PLUG_INS),
+        EntryPoint("const", f"{__name__}:const", JUDGE_PLUG_INS),
+    ]
+    monkeypatch.setattr("refbench.specs.entry_points", lambda group: [one for one in points if one.group == group])
+
+
+@pytest.mark.usefixtures("plugged")
+def test_the_options_of_a_plug_in_model_are_part_of_it(cases: Path) -> None:
+    painted(cases, "shaded:x?shade=20")
+    painted(cases, "shaded:x?shade=20")
+    with pytest.raises(RefBenchError, match="other settings"):
+        painted(cases, "shaded:x?shade=90")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_a_plug_in_that_makes_no_model_is_told_so(cases: Path) -> None:
+    with pytest.raises(RefBenchError, match="the plug-in bare gave a function, which is no image model"):
+        painted(cases, "bare:x")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_options_of_a_plug_in_are_read_as_it_declares_them(cases: Path) -> None:
+    with pytest.raises(RefBenchError, match=r"shaded has no option 'shad': did you mean shade\?"):
+        painted(cases, "shaded:x?shad=20")
+    with pytest.raises(RefBenchError, match="shade=dark: write a whole number from 0 to 255"):
+        painted(cases, "shaded:x?shade=dark")
+    with pytest.raises(RefBenchError, match=r"const has no option 'mrak': did you mean mark\?"):
+        judged_by(cases, "const:x?mrak=8", "run")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_the_options_of_a_plug_in_judge_are_in_the_fingerprint(cases: Path) -> None:
+    four = judged_by(cases, "const:x?mark=4", "four").result
+    assert {row.value for row in four.rows(level="overall") if row.metric == "visual_quality"} == {4}
+    assert judged_by(cases, "const:x?mark=4", "four").result.table.fingerprint == four.table.fingerprint
+    assert judged_by(cases, "const:x?mark=8", "eight").result.table.fingerprint != four.table.fingerprint
+    with pytest.raises(RefBenchError, match="--judge j is asked otherwise"):
+        judged_by(cases, "const:x?mark=8", "four")
+
+
+def judged_by(cases: Path, judge: str, out: str) -> Evaluation:
+    return evaluate(
+        str(cases),
+        models={"B": "baseline:copy"},
+        judges={"j": judge},
+        rubric="five_criteria",
+        out=cases.parent / out,
+    )
