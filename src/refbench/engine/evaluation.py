@@ -28,7 +28,7 @@ from refbench.engine.workers.engines import StartedEngine, started
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.machine import threads
-from refbench.models import ImageModel, seeds_for
+from refbench.models import ImageModel, seeds_for, seeds_unused
 from refbench.record import RefBenchError
 from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.ledger import Recorder
@@ -90,7 +90,9 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
     tabling = Tabling(options.protocol, refusals=options.refusals)
-    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems)
+    unused = [seeds_unused(model, setup.cases, options.seeds) for model in setup.models]
+    notes = [sentence for sentence in unused if sentence]
+    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems, notes=notes)
     return Evaluation(result, judging.stopped or work.generating.stopped, work.progress, run, work.budget, batches)
 
 
