@@ -65,7 +65,7 @@ def _print_differences(found: list[Why], protocols: bool, out: Console) -> None:
     for line in lines:
         out.print(Text(f"not the same: {line}"))
     if not lines and not protocols:
-        same = "data, judge, settings, protocol, and how many seeds and repeats there are"
+        same = "data, judge, settings, protocol and the numbers of seeds and repeats"
         out.print(f"Nothing differs in how the two numbers were made: {same} are the same.")
 
 
