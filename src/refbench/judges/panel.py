@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.record import RefBenchError
 from refbench.score import Score
-from refbench.specs import nearest
 
 MEAN = "mean"
 """The name that the mean of the judges has in a table."""
@@ -63,17 +61,8 @@ def _mean(group: Sequence[Score], judge: str | None, *, all_needed: bool) -> Sco
 # Totals: several marks of one case to one, for a single case or for whole columns of cases.
 
 Rule = Literal["mean", "weighted_mean", "geometric_mean", "minimum"]
-RULES: tuple[Rule, ...] = get_args(Rule)
-WEIGHING: tuple[Rule, ...] = ("weighted_mean", "geometric_mean")
-"""The rules in which weights count."""
 
 Array = NDArray[np.float64]
-
-
-def check_rule(rule: object) -> None:
-    """Raises where no such rule is known; without this, a misspelt one would be some other."""
-    if rule not in RULES:
-        raise RefBenchError(f"there is no rule {rule!r}: {nearest(str(rule), RULES)}")
 
 
 def combine(rule: Rule, marks: Sequence[Any], weights: Sequence[float] | None = None) -> float | Failure:
@@ -89,7 +78,6 @@ def combine(rule: Rule, marks: Sequence[Any], weights: Sequence[float] | None = 
 
 def combine_columns(rule: Rule, marks: Array, weights: Sequence[float] | None, applies: NDArray[np.bool_]) -> Array:
     """Combine over the first axis. Marks that do not apply take no part; NaN where one that applies is missing."""
-    check_rule(rule)
     shares = np.ones(len(marks)) if weights is None or rule == "mean" else np.asarray(weights, dtype=np.float64)
     weight = np.where(applies, shares.reshape(-1, *[1] * (marks.ndim - 1)), 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):

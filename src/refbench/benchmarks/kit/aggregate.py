@@ -11,9 +11,8 @@ import numpy as np
 from refbench.benchmarks.kit.asks import Range
 from refbench.case import AnyCase
 from refbench.judges import Rule
-from refbench.judges.panel import WEIGHING, check_rule, combine_columns
+from refbench.judges.panel import combine_columns
 from refbench.record import RefBenchError
-from refbench.specs import nearest
 from refbench.stats import Array
 from refbench.tables.table import Aggregate, Bools, Mean, Measure, Slice, Summary, slice_mean
 
@@ -36,7 +35,7 @@ class Total:
     over: tuple[str, ...] = ()
     """All measures when empty."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """Of every measure that it is over, or of none: then each counts as 1."""
+    """1 where nothing is said."""
     range: Range | None = None
     name: str = "total"
     turn_lower: bool = False
@@ -70,20 +69,13 @@ class TableRules:
         if unknown and self.ranges:  # without ranges, protocols have aggregates of their own
             raise RefBenchError(f"{name}: lower names {unknown[0]!r}, but there are {', '.join(self.ranges)}")
         total = self.total
-        if total is None:
-            return self
-        if total.over and isinstance(total.over, str):
-            raise RefBenchError(f"{name}: over={total.over!r} of the total is one word: write ({total.over!r},)")
-        for what, measures in (("over", total.over), ("weights", total.weights)):
-            for measure in measures:
-                if measure not in self.ranges:
-                    raise RefBenchError(f"{name}: {what} of the total: no {measure!r}; {nearest(measure, self.ranges)}")
-        if callable(total.rule):
+        if total is None or callable(total.rule):
             return self
         over = total.over or tuple(self.ranges)
-        _check_weights(name, total, over)
-        mixed = len({self.ranges[measure] for measure in over}) > 1
         for measure in over:
+            if measure not in self.ranges:
+                raise RefBenchError(f"{name}: the total is over {measure!r}, but there are {', '.join(self.ranges)}")
+            mixed = len({self.ranges[m] for m in over}) > 1
             if None in self.ranges[measure] and (total.turn_lower or total.range or mixed):
                 raise RefBenchError(f"{name}: {measure} has no finite range: leave it out of the total's over=")
         less = [measure for measure in over if measure in self.lower]
@@ -131,24 +123,6 @@ class TableRules:
         return summarise
 
 
-def _check_weights(name: str, total: Total, over: Sequence[str]) -> None:
-    """Raises where the rule of a total is none, or weights are missing, left over, or would not count."""
-    try:
-        check_rule(total.rule)
-    except RefBenchError as error:
-        raise RefBenchError(f"{name}: total: {error}") from error
-    silent = [measure for measure in over if measure not in total.weights]
-    if total.weights and total.rule not in WEIGHING:
-        raise RefBenchError(f"{name}: the total is a {total.rule}, in which weights do not count: leave them out")
-    if silent and (total.weights or total.rule == "weighted_mean"):
-        raise RefBenchError(
-            f"{name}: the total has no weight for {', '.join(silent)}: give weights= to all that it is over, or "
-            "leave some out by over="
-        )
-    if beyond := [measure for measure in total.weights if measure not in over]:
-        raise RefBenchError(f"{name}: the total has a weight for {beyond[0]}, which is not in its over=")
-
-
 def group_slices(
     cases: Sequence[AnyCase], groups: Sequence[str] | None = None, macro: Sequence[str] = ()
 ) -> list[Slice]:
@@ -173,7 +147,9 @@ def _macro_parts(
         return ()
     level, *inner = levels
     if absent := [case.id for case in cases if level not in case.groups]:
-        raise RefBenchError(f"the number of all cases is a mean over {level}, and {absent[0]} is in no {level}")
+        there = sorted({group for case in cases for group in case.groups})
+        groups = f"the cases have the groups {', '.join(there)}" if there else "the cases have no groups"
+        raise RefBenchError(f"macro: the cases are averaged by {level!r}, which {absent[0]} does not have; {groups}")
     found = []
     for value, members in _values(cases, level):
         here = members & among

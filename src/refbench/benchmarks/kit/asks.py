@@ -16,8 +16,6 @@ from refbench.case import AnyCase
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import SentPicture
 from refbench.judges import Contract, Criterion, Rule, Scale, Text, combine
-from refbench.judges.panel import check_rule
-from refbench.record import RefBenchError
 
 MAX_TOKENS = 8192
 
@@ -55,8 +53,6 @@ def asks(
     example. A contract of a single criterion gives one of that name as well.
     """
     criteria = [criterion for criterion in reads.criteria if not isinstance(criterion.kind, Text)]
-    if combined is not None:
-        _check_combined(part, combined)
     names = {criterion.name: criterion.name if len(criteria) > 1 else part for criterion in criteria}
 
     def read(case: AnyCase, reply: str) -> dict[str, Any]:
@@ -75,15 +71,6 @@ def asks(
         return Call(part, measures, request, read)
 
     return declared
-
-
-def _check_combined(part: str, rule: Rule) -> None:
-    try:
-        check_rule(rule)
-    except RefBenchError as error:
-        raise RefBenchError(f"{part}: combined: {error}") from error
-    if rule == "weighted_mean":
-        raise RefBenchError(f"{part}: combined={rule!r} has no weights here: give them to the Total of the benchmark")
 
 
 def last_mark(label: str, low: float, high: float, *, whole: bool = True) -> Contract:

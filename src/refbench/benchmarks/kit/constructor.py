@@ -309,8 +309,6 @@ def _protocol(
         total=rules.total if variant.total is None else _total(variant.total),
         macro=rules.macro if variant.macro is None else variant.macro,
     )
-    if variant.total is not None:
-        changed.checked(name)
     return Protocol(
         protocol,
         read or partial(_read, name, calls, asking.not_applicable, protocol),

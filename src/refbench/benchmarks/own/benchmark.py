@@ -16,7 +16,6 @@ from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
 from refbench.case import Picture
 from refbench.judges import Rubric, Text, parse_rubric
-from refbench.judges.panel import WEIGHING
 from refbench.judges.rubric import RubricPart
 from refbench.metrics import Metric, find_metric
 from refbench.record import RefBenchError
@@ -130,10 +129,9 @@ def _not_applicable(most: Mapping[Metric, int], case: OwnCase) -> dict[str, str]
 def _judged(rubric: Rubric) -> dict[str, Any]:
     """What a rubric gives to the benchmark: what is asked, how it is read, and the total."""
     weights = {measure: weight for part in rubric.parts for measure, weight in part.headline().items()}
-    counted = weights if rubric.total in WEIGHING else {}
     return {
         "judge": [_call(rubric, part) for part in rubric.parts],
-        "total": Total(rule=rubric.total, over=tuple(weights), weights=counted, range=rubric.range),
+        "total": Total(rule=rubric.total, over=tuple(weights), weights=weights, range=rubric.range),
         "recorded": {"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
     }
 
