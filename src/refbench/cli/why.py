@@ -8,7 +8,7 @@ import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,7 @@ def _print_one(one: Why, out: Console) -> None:
     from rich.text import Text
 
     by = f" by {one.judge}" if one.judge else ""
-    head = f"\n{one.first} against {one.second}: {one.measure}{by}, {one.n_shared} cases in both"
+    head = f"\n{one.first} against {one.second}: {one.measure}{by}, {counted(one.n_shared, 'case')} in both"
     out.print(Text(head, style="bold"))
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column(justify="right")

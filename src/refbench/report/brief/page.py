@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Unpack
 
 from refbench import __version__
-from refbench.analysis.compare.records import counted
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.report import figures
 from refbench.report.brief import words
 from refbench.report.brief.findings import Trait, Traits, Verdict, Verdicts, traits, verdicts

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from refbench.analysis.compare.records import counted
 from refbench.analysis.failures import failure_test
 from refbench.judges.panel import MEAN
+from refbench.record import counted
 from refbench.report.brief.findings import Lead, Verdict, Verdicts
 from refbench.report.brief.view import Part, View, open_view
 from refbench.stats.effect import LEVEL
@@ -230,7 +230,7 @@ def limits(view: View, verdicts: Verdicts) -> list[str]:
     board = view.board
     found = [_judged(view), *_other_judges(view)]
     closest = verdicts.overall.closest if verdicts.overall else None
-    size = f"There are {len(view.cases)} cases"
+    size = f"There {'is' if len(view.cases) == 1 else 'are'} {counted(len(view.cases), 'case')}"
     if closest is not None and closest.detectable is not None:
         size += (
             f": a true difference between two models of {amount(view, closest.detectable, rough=True)} would be found "

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.score import digits_of
 from refbench.stats import Array, mean_of_those_there
 from refbench.tables.result import Result
@@ -134,7 +134,7 @@ def choose(cases: Sequence[AnyCase], marks: Marks, models: Sequence[str], choice
     if choice.by == "random":
         number = min(choice.count, len(cases))
         drawn = np.random.default_rng(choice.seed).choice(len(cases), size=number, replace=False)
-        return Chosen(tuple(cases[n] for n in drawn), f"{number} cases drawn at random (seed {choice.seed})")
+        return Chosen(tuple(cases[n] for n in drawn), f"{counted(number, 'case')} drawn at random (seed {choice.seed})")
     key, rule = _order_by(marks, models, choice)
     there = np.flatnonzero(~np.isnan(key))
     if not len(there):

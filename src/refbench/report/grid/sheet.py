@@ -15,7 +15,7 @@ from refbench import __version__
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import decode
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.report.grid.choice import Chosen, Marks, state_of
 from refbench.report.grid.text import TextStyle
 from refbench.report.site.boards import Board, open_boards, picture_root
@@ -283,7 +283,7 @@ def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str]
         of_seeds = f", {over}; the pictures are of seed {seed}"
     lower = " (lower is better)" if marks.lower else ""
     return (
-        f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}. "
+        f"{board.bench.title}, {counted(len(board.cases), 'case')}; shown: {chosen.rule}. "
         f"Under each picture: {marks.title} of this case alone{lower}{of_seeds}. "
         f"RefBench {__version__}; {board.result.measured_by()}; fingerprint {board.result.table.fingerprint}."
     )
