@@ -50,6 +50,8 @@ class Largest:
     case: str
     request: ChatRequest
     pictures: Pictures
+    needs_schema: bool
+    """Whether any request about the case wants its reply in a JSON schema."""
 
 
 def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest | None:
@@ -82,7 +84,8 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
     asked = [item.request for item in judging.ask(case, material) if item.settled is None]
     if not asked:
         return None
-    return Largest(case.id, asked[0], {picture.sha256: picture for picture in ready})
+    schema = any(request.json_schema is not None for request in asked)
+    return Largest(case.id, asked[0], {picture.sha256: picture for picture in ready}, schema)
 
 
 async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | None = None) -> list[Report]:
@@ -99,7 +102,7 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
         try:
             with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
                 pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
-                usable = await _try(judge, pictures, findings)
+                usable = await _try(judge, pictures, findings, schema=largest is None or largest.needs_schema)
                 if usable and largest is not None:
                     usable = await _try_largest(judge, largest, findings)
         finally:
@@ -111,7 +114,7 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
     return Report(judge=spec.name, usable=usable, findings=findings)
 
 
-async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]) -> bool:
+async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str], *, schema: bool) -> bool:
     whole = await _count(judge, pictures, schema=False)
     if whole.failure is None:
         findings["reachable"] = "yes"
@@ -125,9 +128,12 @@ async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]
         findings["reachable"] = "yes"
         findings["pictures"] += f"; it takes {most}"
         return False
-    formatted = await _count(judge, pictures, schema=True)
-    kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
-    findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
+    if schema:
+        formatted = await _count(judge, pictures, schema=True)
+        kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
+        findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
+    else:
+        findings["json schema"] = "the benchmark needs none"
     price = judge.price
     if price is FREE:
         findings["price"] = price.source
