@@ -1,4 +1,4 @@
-"""What every noun shares: frozen records, canonical JSON, content keys, and the one error users see."""
+"""What every noun shares: frozen records, canonical JSON, content keys, counts in words, the one error users see."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def content_key(value: Any) -> str:
 def clean_text(text: str) -> str:
     """Text that any encoder accepts: bytes that were no UTF-8 (lone surrogates) become U+FFFD."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things: 1 case, 2 cases."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -305,7 +305,8 @@ def _plain(text: str, where: str) -> Spec:
         name, rest = "", head
     kind, colon, what = rest.partition(":")
     if not colon or not kind or not what:
-        raise RefBenchError(f"{where}: write it as [name=]kind:what, for example judge=openai:gpt-4o")
+        example = "judge=openai:gpt-4o" if "judge" in where.removesuffix(text) else "mine=folder:outputs"
+        raise RefBenchError(f"{where}: write it as [name=]kind:what, for example {example}")
     options = dict(parse_qsl(query, keep_blank_values=True))
     return Spec(name=_checked_name(name, where) or _last_part(what), kind=kind, what=what, options=options)
 

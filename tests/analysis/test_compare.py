@@ -606,7 +606,7 @@ def test_a_lost_seed_is_counted_and_bounds_the_gap() -> None:
     assert (pair.left_out, pair.lost) == ({}, (1, 0))
     assert pair.bounds is not None
     assert pair.bounds[0] < pair.bounds[1]
-    assert "1 failed picture of the others left out (a 1)" in pair.sentence
+    assert "1 failed picture left out of the cases compared (a 1)" in pair.sentence
 
 
 def test_a_case_whose_pictures_failed_in_different_ways_says_all_of_them() -> None:

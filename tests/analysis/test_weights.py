@@ -137,7 +137,7 @@ def test_only_a_weighted_mean_has_weights(rule: Rule) -> None:
     found = weight_sweep(result_of(bench, cases, scores, draws=0), "corrected", "j")
     if rule == "minimum":
         assert isinstance(found, str)
-        assert "no weighted mean" in found
+        assert "not a weighted mean" in found
     else:
         assert isinstance(found, WeightSweep)
         assert dict(found.default.weights) == {"look": 0.75, "fit": 0.25}

@@ -98,6 +98,15 @@ def test_steps_add_up_as_they_are_printed() -> None:
     assert found.signed(-0.0001) == "+0.00"
 
 
+def test_the_difference_is_rounded_from_its_own_value_as_compare_rounds_it() -> None:
+    """50.004 and 50.017 are printed as 50.00 and 50.02; they are 0.01 apart, not 0.02."""
+    outputs = {"a": "1", "b": "2"}
+    found = explain(of({"a": 0.50004, "b": 0.50004}, outputs), of({"a": 0.50017, "b": 0.50017}, outputs, name="y"))
+    assert (found.number(found.first_value), found.number(found.second_value)) == ("50.00", "50.02")
+    assert found.printed == [found.signed(found.difference)] == ["+0.01"]
+    assert "a difference of +0.01: +0.01 from" in found.sentence
+
+
 def test_seeds_and_repeats_that_differ_are_said_and_no_judge_gives_a_measurement(tmp_path: Path) -> None:
     plan = Plan("multiref", luck=4, n_cases=6, models=1, judges=2)
     runs = [

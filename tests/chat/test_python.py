@@ -104,6 +104,33 @@ def test_functions_and_objects_judge_from_python(cases: Path, tmp_path: Path) ->
     assert mine.closed
     listed = refbench.evaluate(str(cases), judges=[Mine()], out=tmp_path / "one", **arguments)
     assert {row.n_scored for row in listed.result.table.rows} == {3}
+    alone = refbench.evaluate(
+        str(cases), rubric="five_criteria", models="baseline:copy", judges=Mine(), out=tmp_path / "alone"
+    )
+    assert alone.rows() == alone.result.rows() and alone.table.rows == listed.table.rows
+    assert alone.flat() == alone.result.flat() and alone.failures() == []
+    metric = alone.rows()[0].metric
+    row = alone.rows(level="overall", metric=metric)[0]
+    assert alone.value(level="overall", metric=metric, protocol=row.protocol) == row.value
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"judges": [lambda prompt: MARKS]}, 'judges: the function <lambda> needs a name: write judges={"NAME": '),
+        ({"judges": lambda prompt: MARKS}, 'judges: the function <lambda> needs a name: write judges={"NAME": '),
+        ({"models": [lambda request, seed: b""]}, 'models: the function <lambda> needs a name: write models={"NAME": '),
+        ({"judges": [7]}, "judges: 7 is neither a spec such as 'NAME=KIND:WHAT' nor a function"),
+        ({"models": "A"}, "--model A: write it as [name=]kind:what, for example mine=folder:outputs"),
+        ({"judges": "gpt-4o"}, "--judge gpt-4o: write it as [name=]kind:what, for example judge=openai:gpt-4o"),
+    ],
+)
+def test_what_is_no_judge_or_model_is_refused_in_a_sentence(
+    cases: Path, tmp_path: Path, given: dict[str, Any], said: str
+) -> None:
+    arguments: dict[str, Any] = {"models": ["baseline:copy"], "judges": {"mine": lambda prompt: MARKS}, **given}
+    with pytest.raises(RefBenchError, match=re.escape(said)):
+        refbench.evaluate(str(cases), rubric="five_criteria", out=tmp_path / "run", **arguments)
 
 
 def test_a_function_is_told_the_prompt_and_the_repeat() -> None:

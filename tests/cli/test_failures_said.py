@@ -142,7 +142,7 @@ def test_a_picture_that_a_case_lacks_is_the_datas_fault_and_said_before_and_afte
         write_picture(tmp_path / f"{name}.png", name, (64, 64))
     rows = [{"id": n, "instruction": "paint", "source": f"{p}.png"} for n, p in (("a", "a"), ("b", "b"), ("c", "nope"))]
     cases.write_text("\n".join(map(json.dumps, rows)))
-    lacks = "1 case cannot be judged: of c, the picture nope.png"
+    lacks = "1 case has a picture that is missing or broken, c: nope.png"
     code, out, _ = run_cli("check", cases)
     assert code == 0
     assert "missing_picture" in out

@@ -15,6 +15,8 @@ from refbench.cli.view import view_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.report.grid.choice import marks_of, state_of
+from refbench.report.grid.sheet import open_board
 from refbench.report.grid.text import TextStyle, plain
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
@@ -101,7 +103,9 @@ def test_the_output_of_another_seed_is_shown_when_it_is_asked_for(
     (tmp_path / "A").mkdir()
     for seed, name in enumerate(("A", "B")):
         (tmp_path / f"A/c0-{seed}.png").write_bytes(flat(COLOURS[name], 0))
-    (tmp_path / "cases.jsonl").write_text(json.dumps({"id": "c0", "instruction": "Paint it, mark 3 of ten."}))
+    (tmp_path / "A/c1-0.png").write_bytes(flat(COLOURS["A"], 0))
+    asked = [json.dumps({"id": name, "instruction": "Paint it, mark 3 of ten."}) for name in ("c0", "c1")]
+    (tmp_path / "cases.jsonl").write_text("\n".join(asked))
     models = [f"A=folder:{tmp_path / 'A'}/{{id}}-{{seed}}.png"]
     with JudgeServer(reply=judged) as server:
         evaluate(
@@ -118,6 +122,13 @@ def test_the_output_of_another_seed_is_shown_when_it_is_asked_for(
         assert has(sheet, COLOURS[shown])
         assert not has(sheet, COLOURS[hidden])
         assert f"mean of 2 seeds; the pictures are of seed {seed}" in str(said["caption"])
+    said = drawn(capsys, tmp_path, cases="c1", size=64)
+    assert "mean of the seeds that have a value, 2 at most; the pictures are of seed 0" in str(said["caption"])
+    board = open_board([tmp_path / "run"], None)
+    marks = marks_of(board.result)
+    under = [state_of(marks, "A", case, n, None, seeds=2) for n, case in enumerate(board.cases)]
+    board.close()
+    assert [text.endswith(" (1 of 2 seeds)") for text in under] == [False, True]
 
 
 def test_references_stand_left_of_the_models_in_their_order(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

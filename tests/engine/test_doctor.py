@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refbench.chat import ChatRequest, ChatText
 from refbench.cli.app import main
-from refbench.engine.doctor import ModelReport, examine_models
+from refbench.engine.doctor import Largest, ModelReport, examine, examine_models
 from refbench.record import RefBenchError
 from support.image_server import ImageServer, Told
 
@@ -103,3 +105,14 @@ def test_the_exit_code_says_whether_all_can_be_used(
     assert [report["usable"] for report in said["models"]] == [True, False]
     assert said["judges"] == []
     assert doctor(monkeypatch, capsys)[0] == 2
+
+
+@pytest.mark.parametrize(("schema", "said"), [(None, "the benchmark needs none"), ({"type": "object"}, "not kept (")])
+def test_a_schema_that_no_request_has_is_not_asked_for(
+    tmp_path: Path, schema: dict[str, Any] | None, said: str
+) -> None:
+    (tmp_path / "judge.py").write_text("def judge(prompt):\n    return 'Yes'\n")
+    request = ChatRequest(parts=(ChatText(text="How good?"),), json_schema=schema)
+    largest = Largest("c", request, {}, needs_schema=schema is not None)
+    (report,) = asyncio.run(examine([f"mine=python:{tmp_path}/judge.py:judge"], 1, largest))
+    assert report.findings["json schema"].startswith(said)

@@ -468,6 +468,23 @@ def test_seeds_in_the_names_of_a_folder_are_pictures_of_their_own(work: Path, ju
     done = run(work, judge, seeds=2, models=[f"A=folder:{work / 'a'}"])
     lost = [(output.seed, output.case) for output in done.run.outputs() if output.failure is not None]
     assert lost == [(1, first.stem)]
+    assert not [note for note in done.result.notes if "--seeds" in note]
+
+
+def test_pictures_of_seeds_that_were_not_asked_for_are_noted(work: Path, judge: JudgeServer) -> None:
+    for path in sorted((work / "a").rglob("*.png")):
+        path.with_stem(f"{path.stem}_s1").write_bytes(path.read_bytes())
+    done = run(work, judge, limit=2, models=[f"A=folder:{work / 'a'}", f"B=folder:{work / 'b'}"])
+    (note,) = [note for note in done.result.notes if "--seeds" in note]
+    assert note == "A has pictures of 2 seeds, and only seed 0 is used: --seeds 2 takes them all"
+
+
+def test_a_folder_without_the_first_seed_is_told_how_seeds_count(work: Path, judge: JudgeServer) -> None:
+    for path in sorted((work / "a").rglob("*.png")):
+        path.rename(path.with_stem(f"{path.stem}_s1"))
+    said = r"no output of seed 0 found for any case, .*_s1\.png is of seed 1, and --seeds N takes the seeds 0 to N-1"
+    with pytest.raises(RefBenchError, match=said):
+        run(work, judge)
 
 
 def start_command(work: Path, judge: JudgeServer, *more: str) -> subprocess.Popen[str]:

@@ -209,7 +209,7 @@ def test_a_count_is_of_the_protocol_whose_number_it_stands_beside() -> None:
 
 def test_the_footnote_gives_every_models_failures_and_names_the_interval_truly(released: Result) -> None:
     text = to_latex(made({"a": (None, 0.1, 0.1), "b": (0.2, 0.2, 0.2)}))
-    assert "a: 1 of 6 cases failed (1 unparsable): whatever they had scored, avg would be between" in text
+    assert "a: 1 of 6 cases failed (1 unparsable): whatever it had scored, avg would be between" in text
     assert "Korn and Graubard's, from 40 bootstrap draws over clusters of cases" in to_latex(released)
     assert "BCa" not in to_latex(released)
 

@@ -38,6 +38,17 @@ def test_lines_of_two_judges_say_whose_they_are_and_stand_apart(capsys: pytest.C
     assert "Bagel (strict): 1 of 874 cases failed (1 refused by the judge)" in capsys.readouterr().out
 
 
+def test_what_is_the_same_of_two_judges_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    cases, scores = released_scores("paper874")
+    failed = {"value": None, "failure": Failure(kind="refused")}
+    one = [s.model_copy(update=failed if s.case == cases[0].id else {}) for s in scores if s.model == "Bagel"]
+    two = [s.model_copy(update={"judge": "twin"}) for s in one]
+    print_result(result_of(benchmark("creval"), cases, [*one, *two], draws=0))
+    said = [line for line in capsys.readouterr().out.splitlines() if "1 of 874 cases failed" in line]
+    assert len(said) == 1
+    assert said[0].startswith("Bagel (gpt-4o, twin): 1 of 874 cases failed (1 refused by the judge), 1 of them")
+
+
 def test_one_judge_needs_no_column() -> None:
     cases, scores = released_scores("paper874")
     one = result_of(benchmark("creval"), cases, [s for s in scores if s.model == "Bagel"], draws=0)

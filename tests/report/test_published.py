@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -52,6 +53,17 @@ def multibanana(settings: dict[str, str], judge: str) -> Result:
     ]
     asked = {judge: {"model": judge, "parameters": {}}}
     return result_of(benchmark("multibanana"), cases, scores, Origin(None, settings or {}, asked or {}), draws=0)
+
+
+def test_a_benchmark_whose_replies_cannot_be_imported_has_no_official_wording(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A judge who could not be asked anything has left no record of being asked, as imported replies have none."""
+    bench = benchmark("creval")
+    outside = replace(bench, asking=replace(bench.asking, import_replies=None))
+    result = replace(creval(), bench=outside)
+    assert result.wording == "the benchmark's wording"
+    assert "official wording" not in shown(result, capsys).splitlines()[0]
 
 
 def shown(result: Result, capsys: pytest.CaptureFixture[str], by: str = "overall") -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import KINDS
-from refbench.record import Record
+from refbench.record import Record, counted
 from refbench.stats.permutation import depends_on_system
 from refbench.tables.result import Result
 from refbench.tables.table import SEED, Columns, columns_of
@@ -152,7 +152,7 @@ def _statement(models: tuple[ModelFailures, ...], p: float | None, n: int) -> st
         return "the models failed on the same cases, so nothing depends on the model"
     tested = _p(p)
     if p > _LEVEL:
-        return f"whether a case fails has not been shown to depend on the model ({tested}, {n} cases)"
+        return f"whether a case fails has not been shown to depend on the model ({tested}, {counted(n, 'case')})"
     apart = [model for model in models if model.p is not None and model.p <= _LEVEL]
     words = [
         f"{model.model} failed {'more' if model.failed > model.expected_if_alike else 'less'} often than the others "
@@ -160,7 +160,7 @@ def _statement(models: tuple[ModelFailures, ...], p: float | None, n: int) -> st
         f"{_p(model.p or 0)})"
         for model in sorted(apart, key=lambda model: -abs(model.failed - model.expected_if_alike))
     ]
-    return f"whether a case fails depends on the model ({tested}, {n} cases)" + (
+    return f"whether a case fails depends on the model ({tested}, {counted(n, 'case')})" + (
         f": {'; '.join(words)}" if words else ""
     )
 

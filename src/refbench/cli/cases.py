@@ -11,6 +11,7 @@ import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Subset
+from refbench.record import counted
 
 if TYPE_CHECKING:
     from refbench.benchmarks import Dataset
@@ -46,7 +47,7 @@ def cases_command(
             sys.stdout.write(orjson.dumps(row).decode() + "\n")
         return 0
     count = write_rows(rows, out)
-    print(f"{count} cases in {out}")
+    print(f"{counted(count, 'case')} in {out}")
     return 0
 
 

@@ -12,6 +12,7 @@ import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json, Subset
+from refbench.record import counted
 
 if TYPE_CHECKING:
     from refbench.benchmarks import Benchmark, Dataset
@@ -57,7 +58,7 @@ def check_command(
         }
         print(orjson.dumps(report).decode())
     else:
-        pieces = f"{counts['cases']} cases, {counts['pictures']} pictures"
+        pieces = f"{counted(counts['cases'], 'case')}, {counted(counts['pictures'], 'picture')}"
         _print_anomalies(f"[bold]{bench.title}[/bold] in {dataset.root}: {pieces}", anomalies)
     return 0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -161,7 +161,7 @@ def _driving(pair: Pair, found: Comparison) -> str:
     digits = found.digits
     parts = [
         f"{driver.slice['level']} {_name(driver)} {driver.contribution:+.{digits}f} "
-        f"({_interval(driver.ci95, digits)}; {driver.n_cases} cases)"
+        f"({_interval(driver.ci95, digits)}; {counted(driver.n_cases, 'case')})"
         for driver in pair.leading
     ]
     return f"largest parts of {_title(pair, found)}, {pair.gap:+.{digits}f}: {'; '.join(parts)}"

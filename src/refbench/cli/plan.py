@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from refbench.cli.options import OUTPUT, Json, given_settings, with_run_options
+from refbench.record import counted
 
 if TYPE_CHECKING:
     from refbench.engine.plan import Plan, Precision
@@ -44,7 +45,8 @@ def plan_command(
 
 def _print_plan(plan: Plan, concurrency: int) -> None:
     known = f", {plan.calls_known} of them on record" if plan.calls_known else ""
-    print(f"{plan.benchmark}: {plan.cases} cases, {plan.models} models, {plan.calls} calls{known}")
+    size = f"{counted(plan.cases, 'case')}, {counted(plan.models, 'model')}, {counted(plan.calls, 'call')}"
+    print(f"{plan.benchmark}: {size}{known}")
     for one in plan.judges:
         money = "price not known"
         if one.cost_usd is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json, Refusals
+from refbench.record import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,9 +77,8 @@ def _print(report: PrecisionReport, out: Console) -> None:
 
     from refbench.score import digits_of
 
-    out.print(
-        f"[bold]{report.title}[/bold]: {report.n_cases} cases, {report.protocol}, fingerprint {report.fingerprint}"
-    )
+    of = f"{counted(report.n_cases, 'case')}, {report.protocol}"
+    out.print(f"[bold]{report.title}[/bold]: {of}, fingerprint {report.fingerprint}")
     ends = [end for one in report.judges for c in one.coverage for end in c.bounds or ()]
     digits = digits_of([*ends, *(rank.value for one in report.judges for rank in one.ranking)])
     for one in report.judges:
@@ -183,7 +183,8 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
     for inside in dict.fromkeys(most.merged.values()):
         hidden = [source for source in ("seed", "repeat") if most.merged.get(source) == inside]
         if hidden:
-            _say(f"what {' and '.join(f'{source}s' for source in hidden)} add is within {_SOURCES[inside]}", out)
+            sources = " and ".join(f"{source}s" for source in hidden)
+            _say(f"what {sources} add cannot be told apart here, and counts as {_SOURCES[inside]}", out)
     more = {m.of: any(dict(_errors(one))[m.of] for one in report.variances) for m in report.variances[0].one_more}
     told = [of for of, known in more.items() if known]
     level = any(one.level_error is not None for one in report.variances)

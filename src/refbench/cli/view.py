@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from refbench.cli.options import ProtocolName, Refusals
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 
 if TYPE_CHECKING:
     from refbench.report.site.boards import ReadOptions
@@ -61,7 +61,7 @@ def view_command(
             told += " to print"
         else:
             done = write_site(runs, out, data=data, pictures=pictures, report=status.update, **options)
-            told = f"{done.cases} cases, {done.pictures} pictures, {done.bytes / 1e6:.1f} MB"
+            told = f"{counted(done.cases, 'case')}, {counted(done.pictures, 'picture')}, {done.bytes / 1e6:.1f} MB"
     print(f"{told}. Open {done.path.resolve()}")
     _name_missing(done.absent, done.broken)
     return 0

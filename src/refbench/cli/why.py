@@ -8,7 +8,7 @@ import orjson
 from cyclopts import Parameter
 
 from refbench.cli.options import Data, Json
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def _print_differences(found: list[Why], protocols: bool, out: Console) -> None:
     for line in lines:
         out.print(Text(f"not the same: {line}"))
     if not lines and not protocols:
-        same = "data, judge, settings, protocol, and how many seeds and repeats there are"
+        same = "data, judge, settings, protocol and the numbers of seeds and repeats"
         out.print(f"Nothing differs in how the two numbers were made: {same} are the same.")
 
 
@@ -77,7 +77,7 @@ def _print_one(one: Why, out: Console) -> None:
     from rich.text import Text
 
     by = f" by {one.judge}" if one.judge else ""
-    head = f"\n{one.first} against {one.second}: {one.measure}{by}, {one.n_shared} cases in both"
+    head = f"\n{one.first} against {one.second}: {one.measure}{by}, {counted(one.n_shared, 'case')} in both"
     out.print(Text(head, style="bold"))
     grid = Grid(box=None, pad_edge=False, show_header=False)
     grid.add_column(justify="right")

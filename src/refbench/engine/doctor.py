@@ -50,6 +50,8 @@ class Largest:
     case: str
     request: ChatRequest
     pictures: Pictures
+    needs_schema: bool
+    """Whether any request about the case wants its reply in a JSON schema."""
 
 
 def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest | None:
@@ -71,7 +73,10 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
     if judging.compose is not None:
         material = judging.compose(case, material, store)
     asked = [item.request for item in judging.ask(case, material) if item.settled is None]
-    return Largest(case.id, asked[0], pictures_of(material)) if asked else None
+    if not asked:
+        return None
+    schema = any(request.json_schema is not None for request in asked)
+    return Largest(case.id, asked[0], pictures_of(material), schema)
 
 
 async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | None = None) -> list[Report]:
@@ -88,7 +93,7 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
         try:
             with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
                 pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
-                usable = await _try(judge, pictures, findings)
+                usable = await _try(judge, pictures, findings, schema=largest is None or largest.needs_schema)
                 if usable and largest is not None:
                     usable = await _try_largest(judge, largest, findings)
         finally:
@@ -100,7 +105,7 @@ async def _examine(text: str, n_pictures: int, largest: Largest | None, transpor
     return Report(judge=spec.name, usable=usable, findings=findings)
 
 
-async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]) -> bool:
+async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str], *, schema: bool) -> bool:
     whole = await _count(judge, pictures, schema=False)
     if whole.failure is not None:
         findings["pictures"] = f"{len(pictures)} in a request failed ({whole.failure})"
@@ -110,9 +115,12 @@ async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]
         return False
     findings["reachable"] = "yes"
     findings["pictures"] = f"takes {len(pictures)} in a request; it says: {(whole.reply or '').strip()[:60]}"
-    formatted = await _count(judge, pictures, schema=True)
-    kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
-    findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
+    if schema:
+        formatted = await _count(judge, pictures, schema=True)
+        kept = formatted.failure is None and (formatted.reply or "").strip().startswith("{")
+        findings["json schema"] = "kept" if kept else f"not kept ({formatted.failure or (formatted.reply or '')[:60]})"
+    else:
+        findings["json schema"] = "the benchmark needs none"
     price = judge.price
     if price is FREE:
         findings["price"] = price.source

@@ -29,7 +29,7 @@ from refbench.engine.workers.engines import StartedEngine, started
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.machine import threads
-from refbench.models import ImageModel, seeds_for
+from refbench.models import ImageModel, seeds_for, seeds_unused
 from refbench.record import RefBenchError
 from refbench.runs import LedgerWriter, Run, Shard
 from refbench.runs.ledger import Recorder
@@ -37,14 +37,20 @@ from refbench.tables.result import Result
 from refbench.tables.scoring import Tabling, note_measured, run_result
 
 if TYPE_CHECKING:
+    from refbench.analysis.compare import Comparison
     from refbench.engine.batching import BatchReport
     from refbench.engine.measuring import MeasuringRun
     from refbench.engine.options import Judges, Models
+    from refbench.score import Score
+    from refbench.tables.table import Row, Table
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A result, why the run ended ("" when it was complete), and how it went."""
+    """A result, why the run ended ("" when it was complete), and how it went.
+
+    What one asks of a result can be asked here: `evaluation.value(model="A", metric="avg")` is that of its `result`.
+    """
 
     result: Result
     stopped: str
@@ -52,6 +58,34 @@ class Evaluation:
     run: Run
     budget: Budget
     batches: BatchReport | None = None
+
+    @property
+    def table(self) -> Table:
+        return self.result.table
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return self.result.scores
+
+    def rows(self, **wanted: str) -> list[Row]:
+        """Rows of the table by any of model, judge, protocol, metric, level."""
+        return self.result.rows(**wanted)
+
+    def value(self, **wanted: str) -> float | None:
+        """The one value that the names single out."""
+        return self.result.value(**wanted)
+
+    def compare(self, *models: str, **choices: Any) -> Comparison:
+        """The models compared in pairs; `choices` are those of `Result.compare`."""
+        return self.result.compare(*models, **choices)
+
+    def failures(self) -> list[dict[str, Any]]:
+        """One row for each score that failed."""
+        return self.result.failures()
+
+    def flat(self) -> dict[str, float]:
+        """The overall values as `benchmark/model/judge/protocol/metric`."""
+        return self.result.flat()
 
 
 @dataclass(frozen=True)
@@ -91,7 +125,9 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
     systems = [(model.name, judge) for model in setup.models for judge in names]
     tabling = Tabling(options.protocol, refusals=options.refusals)
-    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems)
+    unused = [seeds_unused(model, setup.cases, options.seeds) for model in setup.models]
+    notes = [sentence for sentence in unused if sentence]
+    result = run_result(run, setup.bench, setup.dataset.cases, tabling, systems=systems, notes=notes)
     return Evaluation(result, judging.stopped or work.generating.stopped, work.progress, run, work.budget, batches)
 
 
@@ -151,9 +187,10 @@ def evaluate(
 
     Args:
         benchmark: A benchmark's name, a Python file that holds one, or cases of your own (.jsonl, .csv, .parquet).
-        models: Specs (`"A=folder:out/A"`) or models; or by name: specs, models, functions that paint.
+        models: A spec (`"A=folder:out/A"`) or a model, or several; or by name: specs, models, functions that paint.
         out: The run directory.
-        judges: Specs such as `"openai:gpt-4o"`; several are a panel.
+        judges: A spec such as `"openai:gpt-4o"` or a VLM, or several, which are a panel; or by name: specs, VLMs,
+            functions that answer a prompt.
         data: The directory of the official data; by default $REFBENCH_DATA/NAME.
         subset: Only the cases of a named subset, for example "paper874".
         metrics: The parts to measure: all that can run on this machine by default, "none" for none. Own cases are
@@ -180,6 +217,10 @@ def evaluate(
         protocol: Which numbers to give.
         refusals: How a model's own failures count.
         show: Print progress on stderr.
+
+    Returns:
+        The table with the scores behind it as `.result`, whose `rows`, `value`, `compare`, `failures` and `flat` the
+        evaluation passes on; `.stopped` says why the run ended early ("" when it is complete).
     """
     given = dict(locals())  # the arguments, whose names are those of the options
     show = given.pop("show")

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from refbench.models.model import ImageModel
     from refbench.specs import Spec
 
-    Models: TypeAlias = Sequence[str | Spec | ImageModel] | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
-    """Specs or models; or, by name, specs without one, models, and functions that paint."""
-    Judges: TypeAlias = Sequence[str | Spec | VLM] | Mapping[str, str | Spec | VLM | Callable[..., Any]]
-    """Specs or VLMs; or, by name, specs without one, VLMs, and functions from a prompt to a reply."""
+    Models: TypeAlias = (
+        str | Spec | ImageModel | Sequence[str | Spec | ImageModel]
+        | Mapping[str, str | Spec | ImageModel | Callable[..., Any]]
+    )  # fmt: skip
+    """One spec or model, or several; or, by name, specs without one, models, and functions that paint."""
+    Judges: TypeAlias = (
+        str | Spec | VLM | Sequence[str | Spec | VLM] | Mapping[str, str | Spec | VLM | Callable[..., Any]]
+    )
+    """One spec or VLM, or several; or, by name, specs without one, VLMs, and functions from a prompt to a reply."""
 
 Protocol: TypeAlias = Literal["paper", "corrected", "both"]
 Engine: TypeAlias = Literal["embedded", "ray"]

@@ -27,7 +27,7 @@ from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.models.build import ModelSetup, make_model
 from refbench.output import Output, StoredPicture
 from refbench.pictures import facts_of, picture_bytes
-from refbench.record import RefBenchError, content_key
+from refbench.record import RefBenchError, content_key, counted
 from refbench.runs import Blobs, LedgerWriter, Run
 from refbench.runs.ledger import KnownPicture, file_state
 from refbench.runs.run import fair_order
@@ -210,18 +210,25 @@ def judge_specs(judges: Judges) -> list[Spec | VLM]:
     return _specs(judges, "--judge", VLM, answering)
 
 
-def _specs(
-    given: Sequence[Any] | Mapping[str, Any], option: str, ready: type[Any], of_function: Callable[[str, Any], Any]
-) -> list[Any]:
-    """Lines and tables as specs, what is ready as it is, and functions, which have a name here, as what they are."""
+def _specs(given: Any, option: str, ready: type[Any], of_function: Callable[[str, Any], Any]) -> list[Any]:
+    """Lines and tables as specs, what is ready as it is, and functions, which need a name, as what they are. One alone
+    stands for a list of one."""
+    argument = f"{option.strip('-')}s"
+    if isinstance(given, str | Spec | ready) or not isinstance(given, Mapping | Iterable):
+        given = [given]
     specs: list[Any] = []
     for name, one in given.items() if isinstance(given, Mapping) else [("", one) for one in given]:
         if isinstance(one, str | Spec | Mapping):
             specs.append(Spec.read(one, option, name))
-        elif isinstance(one, ready) or not name:
+        elif isinstance(one, ready):
             if name and one.name != name:
-                raise RefBenchError(f"{option.strip('-')}s[{name!r}] calls itself {one.name!r}: use that name")
+                raise RefBenchError(f"{argument}[{name!r}] calls itself {one.name!r}: use that name")
             specs.append(one)
+        elif not callable(one):
+            raise RefBenchError(f"{argument}: {one!r} is neither a spec such as 'NAME=KIND:WHAT' nor a function")
+        elif not name:
+            known = getattr(one, "__name__", type(one).__name__)
+            raise RefBenchError(f'{argument}: the function {known} needs a name: write {argument}={{"NAME": {known}}}')
         else:
             specs.append(of_function(name, one))
     names = [spec.name for spec in specs]
@@ -327,7 +334,7 @@ def _check_inputs(run: Run, dataset: Dataset, looks: _Looks) -> None:
     if changed:
         what = "is gone" if now[changed[0]] is None else "is another picture"
         raise RefBenchError(
-            f"{len(changed)} pictures of the cases changed since they were used in {run.path} (first: "
+            f"{counted(len(changed), 'picture')} of the cases changed since they were used in {run.path} (first: "
             f"{dataset.picture_root / changed[0]}, which {what}): restore them, or choose another --out"
         )
 

@@ -18,6 +18,8 @@ from refbench.specs import Spec, family_of, model_options
 
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 _PLACE = re.compile(r"\{(\w+)\}")
+_SEEDS_LOOKED_AT = 10
+"""Where a folder has nothing of the first seed: which others may explain it."""
 
 
 class FolderModel:
@@ -64,6 +66,13 @@ class FolderModel:
         if any(self._find(case, 0, 1) is not None for case in cases):
             return
         expected = _expected(spec.what, cases[0])
+        for seed in range(1, _SEEDS_LOOKED_AT):
+            found = next((path for case in cases if (path := self._find(case, seed, 1)) is not None), None)
+            if found is not None:
+                raise RefBenchError(
+                    f"--model {spec.name}: no output of seed 0 found for any case, for example {expected}; "
+                    f"{found.name} is of seed {seed}, and --seeds N takes the seeds 0 to N-1: number them from 0"
+                )
         near = _nearest(Path(spec.what), expected)
         hint = f"the nearest names there are {', '.join(near)}" if near else "there are no pictures in it"
         raise RefBenchError(f"--model {spec.name}: no output found for any case, for example {expected}; {hint}")

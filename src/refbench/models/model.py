@@ -166,3 +166,16 @@ AnyModel: TypeAlias = GivenOutputs | ImageModel
 def seeds_for(model: AnyModel, seeds: int) -> range:
     """The seeds that a model is asked for when so many are wanted: the same picture twice would not be two."""
     return range(seeds if isinstance(model, ImageModel) or not model.one_seed else 1)
+
+
+def seeds_unused(model: AnyModel, cases: Sequence[AnyCase], seeds: int) -> str:
+    """A sentence about outputs of further seeds than are asked for; "" where there are none."""
+    if isinstance(model, ImageModel) or model.one_seed:
+        return ""
+    there = seeds
+    while any(not isinstance(model.find(case, there), Failure) for case in cases):
+        there += 1
+    if there == seeds:
+        return ""
+    used = "only seed 0 is used" if seeds == 1 else f"only the seeds 0 to {seeds - 1} are used"
+    return f"{model.name} has pictures of {there} seeds, and {used}: --seeds {there} takes them all"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from refbench.record import counted
 from refbench.score import digits_of
 from refbench.tables.result import UNREADABLE, Result
 from refbench.tables.table import Ranked, Row, names_of, ranked
@@ -113,7 +114,7 @@ class Leaderboard:
         others = {row.metric: row.value for row in line.others}
         interval = f"{main.ci95[0]:.{digits}f} to {main.ci95[1]:.{digits}f}" if main.ci95 else "-"
         # Of several seeds, the count also says what it is made of.
-        of_seeds = f" ({main.n_cases} cases x {main.n_seeds} seeds)" if main.n_seeds > 1 else ""
+        of_seeds = f" ({counted(main.n_cases, 'case')} x {main.n_seeds} seeds)" if main.n_seeds > 1 else ""
         return [
             line.model,
             *([line.judge or "none"] if self.several_judges else []),
@@ -160,7 +161,7 @@ def number(value: float | None, digits: int = 2) -> str:
 def size(result: Result) -> str:
     """How many cases a table is about, and what they were measured with."""
     subset = f", subset {result.table.parts['subset']}" if result.table.parts.get("subset") else ""
-    return f"{len(result.cases)} cases{subset}; {result.measured_by()}"
+    return f"{counted(len(result.cases), 'case')}{subset}; {result.measured_by()}"
 
 
 def direction(result: Result, board: Leaderboard) -> list[str]:
@@ -173,9 +174,9 @@ def direction(result: Result, board: Leaderboard) -> list[str]:
 def left_out(result: Result, board: Leaderboard) -> list[str]:
     """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
     they may have changed, pictures that were not asked for yet."""
-    found = []
+    judges: dict[tuple[str, str], list[str]] = {}
     states = _states(result)
-    for name, line in zip(board.names, board.lines, strict=True):
+    for line in board.lines:
         row = line.main
         # Of a row without any value it goes without saying that nothing was scored in its parts.
         less = [r for r in remarks(row) if row.value is not None or not r.startswith("nothing scored in")]
@@ -183,8 +184,11 @@ def left_out(result: Result, board: Leaderboard) -> list[str]:
         sentences += failure_sentences(row, line.digits, result.refusals)
         further = _further(result, line, states)
         sentences += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
-        found += [f"{name}: {sentence}." for sentence in sentences]
-    return found
+        for sentence in sentences:
+            judges.setdefault((line.model, sentence), []).append(line.judge or "no judge")
+    # What is the same of several judges is said once.
+    whose = " ({})" if board.several_judges else ""
+    return [f"{model}{whose.format(', '.join(by))}: {sentence}." for (model, sentence), by in judges.items()]
 
 
 def remarks(row: Row) -> list[str]:
@@ -192,17 +196,18 @@ def remarks(row: Row) -> list[str]:
     return [one for one in (row.remark or "").split("; ") if one and not one.startswith(("small n", "no interval"))]
 
 
-States = Mapping[tuple[str, str | None, str, str], Counter[str]]
-"""By model, judge, protocol and metric: how many scores failed by kind, are "not asked yet", or are there ("")."""
+States = Mapping[tuple[str, str | None, str, str], Mapping[tuple[str, int], str]]
+"""By model, judge, protocol and metric: of each picture (case and seed) the kind of failure, "not asked yet", or ""
+where the score is there."""
 
 
 def _states(result: Result) -> States:
-    found: dict[tuple[str, str | None, str, str], Counter[str]] = {}
+    found: dict[tuple[str, str | None, str, str], dict[tuple[str, int], str]] = {}
     for score in result.scores:
         if score.not_applicable is None:
             state = score.failure.kind if score.failure else "not asked yet" if score.not_asked else ""
             place = score.model, score.judge, score.protocol, score.metric
-            found.setdefault(place, Counter())[state] += 1
+            found.setdefault(place, {})[score.case, score.seed] = state
     return found
 
 
@@ -212,12 +217,20 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
     row = line.main
     measures = {m.name: m for m in result.bench.scoring.protocols[row.protocol].aggregate.measures}
     main = measures.get(row.metric)
-    counted = set(main.parts) if main and not main.any_part else set()
+    counted_parts = set(main.parts) if main and not main.any_part else set()
     shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
-    parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted)
+    parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted_parts)
+
+    def of(part: str) -> Mapping[tuple[str, int], str]:
+        return states.get((line.model, line.judge, row.protocol, part), {})
+
+    said = {picture for part in counted_parts for picture, state in of(part).items() if state}
     found = []
     for part in parts:
-        kinds = states.get((line.model, line.judge, row.protocol, part), Counter())
+        # What the summary is made of has failed with it, and was said of it.
+        if {picture for picture, state in of(part).items() if state} <= said:
+            continue
+        kinds = Counter(of(part).values())
         expected = kinds.total()
         # What cannot run here at all is said in the notes.
         if kinds[""] < expected and kinds["not_measured"] < expected:
@@ -238,7 +251,7 @@ def failure_sentences(row: Row, digits: int, refusals: str = "conditional") -> l
             text += f", {row.n_imputed} of them counted {how}"
         if row.bounds and (open_ := sum(row.failures.values()) - row.n_imputed):
             low, high = (number(end, digits) for end in row.bounds)
-            they = f"the other {open_}" if row.n_imputed else "they"
+            they = f"the other {open_}" if row.n_imputed else "it" if open_ == 1 else "they"
             text += f": whatever {they} had scored, {row.metric} would be between {low} and {high}"
         found.append(text)
     if row.n_not_asked:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refbench.case import AnyCase
 from refbench.output import Output
-from refbench.record import Record, RefBenchError
+from refbench.record import Record, RefBenchError, counted
 from refbench.runs.annotations import take_over
 from refbench.runs.disk import disk_error
 from refbench.runs.ledger import SEEDS, LedgerWriter
@@ -83,8 +83,9 @@ def _must_be_alike(runs: Sequence[Run]) -> None:
     for other in runs[1:]:
         if (other.info.benchmark, other.info.cases) != (first.info.benchmark, first.info.cases):
             raise RefBenchError(
-                f"{other.path} ({other.info.benchmark}, {other.info.n_cases} cases) has other cases than "
-                f"{first.path} ({first.info.benchmark}, {first.info.n_cases} cases): only runs of the same data merge"
+                f"{other.path} ({other.info.benchmark}, {counted(other.info.n_cases, 'case')}) has other cases than "
+                f"{first.path} ({first.info.benchmark}, {counted(first.info.n_cases, 'case')}): only runs of the same "
+                "data merge"
             )
         if other.info.settings != first.info.settings:
             keys = sorted(dict(other.info.settings.items() ^ first.info.settings.items()))

@@ -24,7 +24,7 @@ from refbench import __version__
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.output import Output, content_of
-from refbench.record import Record, RefBenchError, canonical_json, content_key
+from refbench.record import Record, RefBenchError, canonical_json, content_key, counted
 from refbench.runs.disk import Blobs, disk_error, write_whole
 from refbench.runs.ledger import (
     SCHEMA,
@@ -495,14 +495,16 @@ class Run:
             differs = f"it holds {here.benchmark}, not {info.benchmark}"
         elif here.n_cases != info.n_cases or here.subset != info.subset:
             differs = (
-                f"it has {here.n_cases} cases ({here.subset or 'all'}), "
+                f"it has {counted(here.n_cases, 'case')} ({here.subset or 'all'}), "
                 f"the data now {info.n_cases} ({info.subset or 'all'})"
             )
         else:
             with (self.path / "cases.jsonl").open("rb") as file:
                 before = {case["id"]: content_key(case) for case in map(orjson.loads, file)}
             changed = [case.id for case in cases if before.get(case.id) != case.key]
-            differs = f"{len(changed)} cases changed since (first: {changed[0] if changed else 'their order'})"
+            differs = (
+                f"{counted(len(changed), 'case')} changed since (first: {changed[0] if changed else 'their order'})"
+            )
         raise RefBenchError(f"{self.path} belongs to other data: {differs}; choose another --out")
 
 

@@ -64,7 +64,8 @@ class Result:
         settings, judges = parts.get("settings", {}), parts.get("judges", [])
         if not judges:
             return None
-        if not settings and not parts.get("asked"):
+        # Without settings and without anybody who was asked, replies were imported, where that can be done at all.
+        if not settings and not parts.get("asked") and self.bench.asking.import_replies is not None:
             return OFFICIAL if self.bench.asking.official_replies else "imported replies"
         prompts = settings.get("prompts", "")
         words = {

@@ -10,12 +10,12 @@ import numpy as np
 
 from refbench.analysis.compare.draws import Bounds, Estimate, Interval, PairDraws, Resampling, bound_pairs, draw_pairs
 from refbench.analysis.compare.pairing import Pairing, Pairings, measured_alone, who_meets
-from refbench.analysis.compare.records import Comparison, Driver, Pair, counted, holds_zero, sentence
+from refbench.analysis.compare.records import Comparison, Driver, Pair, holds_zero, sentence
 from refbench.benchmarks import Benchmark
 from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.judges.panel import MEAN
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.score import digits_of
 from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
 from refbench.stats.effect import FEWEST_APART, LEVEL

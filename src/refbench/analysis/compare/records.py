@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import ceil, floor, log10
 
 from refbench.failure import Failure
-from refbench.record import Record
+from refbench.record import Record, counted
 from refbench.stats.effect import LEVEL
 
 ABSENT = "not among its cases"
@@ -248,7 +248,7 @@ def left_out(pair: Pair, digits: int) -> list[str]:
         parts.append(f"{counted(sum(pair.left_out.values()), 'case')} left out ({reasons})")
     if any(pair.lost):
         parts.append(
-            f"{counted(sum(pair.lost), 'failed picture')} of the others left out ({_of_each(pair, pair.lost)})"
+            f"{counted(sum(pair.lost), 'failed picture')} left out of the cases compared ({_of_each(pair, pair.lost)})"
         )
     if pair.bounds is not None:
         parts.append(f"with those that failed the gap is {between(pair.bounds, digits)}")
@@ -297,10 +297,6 @@ def probability(p: float, bound: bool = False) -> str:
         digits += 1
         shown = f"{p:.{digits}g}"
     return f"p = {shown}"
-
-
-def counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _rough(value: float) -> str:

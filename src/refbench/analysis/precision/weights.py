@@ -38,7 +38,7 @@ class Weighting(Record):
     human: HumanFit | None = None
 
 
-_NO_WEIGHTS = "there are no weights to change: {} is no weighted mean of measures with one range"
+_NO_WEIGHTS = "there are no weights to change: the measure {} is not a weighted mean of measures that share a range"
 
 
 class WeightSweep(Record):

@@ -97,8 +97,8 @@ class Why(Record):
 
     @property
     def printed(self) -> list[str]:
-        """The steps as they are printed, so that they add up to the difference of the numbers as printed."""
-        return _added_up((self.first_value, self.second_value), self.steps, self.digits)[1]
+        """The steps as they are printed, so that they add up to the difference as it is printed."""
+        return _added_up(self.difference, self.steps, self.digits)
 
     def number(self, value: float) -> str:
         return f"{value:.{self.digits}f}"
@@ -111,17 +111,17 @@ def _signed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
-def _added_up(values: tuple[float, float], steps: Sequence[CauseStep], digits: int) -> tuple[str, list[str]]:
-    """The difference of two numbers as they are printed, and steps that add up to it: where roundings do not, the steps
-    that lose least by it are rounded the other way."""
+def _added_up(difference: float, steps: Sequence[CauseStep], digits: int) -> list[str]:
+    """The steps as they are printed: where their roundings do not add up to that of the difference, the steps that lose
+    least by it are rounded the other way. The difference itself is the one that `refbench compare` prints."""
     unit = 10**digits
-    first, second = (round(float(f"{value:.{digits}f}") * unit) for value in values)
+    apart = round(float(f"{difference:.{digits}f}") * unit)
     units = [round(step.delta * unit) for step in steps]
-    while any(step.delta for step in steps) and (left := second - first - sum(units)):
+    while any(step.delta for step in steps) and (left := apart - sum(units)):
         way = 1 if left > 0 else -1
         free = [i for i, step in enumerate(steps) if step.delta]
         units[max(free, key=lambda i: way * (steps[i].delta * unit - units[i]))] += way
-    return _signed((second - first) / unit, digits), [_signed(n / unit, digits) for n in units]
+    return [_signed(n / unit, digits) for n in units]
 
 
 def cause_words(step: CauseStep, first: str, second: str) -> str:
@@ -157,7 +157,7 @@ def _sentence(
     head = f"{measure} is {values[0]:.{digits}f} for {names[0]} and {values[1]:.{digits}f} for {names[1]}"
     if not difference:
         return f"{head}: there is no difference to explain."
-    apart, printed = _added_up(values, steps, digits)
+    apart, printed = _signed(difference, digits), _added_up(difference, steps, digits)
     ordered = sorted(zip(steps, printed, strict=True), key=lambda one: -abs(one[0].delta))
     shares = [f"{delta} from {cause_words(step, *names)}" for step, delta in ordered if float(delta)]
     if not n_shared:

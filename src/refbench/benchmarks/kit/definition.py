@@ -112,13 +112,13 @@ def group_counts(cases: Sequence[AnyCase], order: Mapping[str, Iterable[str] | N
 
 
 def unjudged(why: Mapping[str, str]) -> str:
-    """A sentence about cases that cannot be judged for what is wrong with their own pictures."""
+    """A sentence about cases that cannot be judged, since one of their own pictures is missing or broken."""
     if not why:
         return ""
     case, reason = next(iter(why.items()))
     if len(why) == 1:
-        return f"1 case cannot be judged: of {case}, the picture {reason}"
-    return f"{len(why)} cases cannot be judged for their own pictures: of {case}, {reason}, and {len(why) - 1} more"
+        return f"1 case has a picture that is missing or broken, {case}: {reason}"
+    return f"{len(why)} cases have a picture that is missing or broken, e.g. {case}: {reason}"
 
 
 def picture_anomalies(dataset: Dataset) -> list[Anomaly]:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from refbench import __version__
-from refbench.analysis.compare.records import counted
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.report import figures
 from refbench.report.brief import words
 from refbench.report.brief.findings import Verdicts, traits, verdicts

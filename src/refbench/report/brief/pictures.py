@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refbench.analysis.compare.records import counted
 from refbench.case import AnyCase
 from refbench.failure import Failure
 from refbench.output import Output
+from refbench.record import counted
 from refbench.report.brief.view import View
 from refbench.report.brief.words import clipped
 from refbench.report.grid.choice import marks_of

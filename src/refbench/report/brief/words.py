@@ -8,8 +8,9 @@ from importlib import resources
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from refbench.analysis.compare.records import counted, holds_zero
+from refbench.analysis.compare.records import holds_zero
 from refbench.analysis.failures import ModelFailures, failure_test
+from refbench.record import counted
 from refbench.report.brief.findings import Verdict, Verdicts
 from refbench.report.brief.view import Part, View, open_view
 from refbench.report.site.boards import REFERENCES

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.score import digits_of
 from refbench.stats import Array, mean_of_those_there
 from refbench.tables.result import Result
@@ -29,6 +30,8 @@ class Marks:
     """By model; NaN where the case has no value."""
     why_not: dict[tuple[str, str], str]
     """By model and case: the kind of failure, or why the measure does not apply."""
+    seeds: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """By model: of how many seeds the value of each case is the mean."""
 
     @property
     def title(self) -> str:
@@ -72,6 +75,9 @@ def marks_of(
     mine = [s for s in scores if s.judge == by or (s.model not in seen and s.judge is None)]
     columns = columns_of(mine, result.cases)
     values = case_values(aggregate, columns, result.cases)[name]
+    places = range(len({score.seed for score in mine}))
+    of_seeds = [case_values(aggregate, columns.of_seed(place), result.cases).get(name) for place in places]
+    valued = np.sum([np.isfinite(of_seed) for of_seed in of_seeds if of_seed is not None], axis=0)
     parts = next(m.parts for m in aggregate.measures if m.name == name)
     why_not: dict[tuple[str, str], str] = {}
     for score in mine:
@@ -86,6 +92,7 @@ def marks_of(
         lower=name in result.bench.scoring.lower,
         values={model: values[n] for n, (model, _) in enumerate(columns.systems)},
         why_not=why_not,
+        seeds={model: valued[n] for n, (model, _) in enumerate(columns.systems)},
     )
 
 
@@ -127,7 +134,7 @@ def choose(cases: Sequence[AnyCase], marks: Marks, models: Sequence[str], choice
     if choice.by == "random":
         number = min(choice.count, len(cases))
         drawn = np.random.default_rng(choice.seed).choice(len(cases), size=number, replace=False)
-        return Chosen(tuple(cases[n] for n in drawn), f"{number} cases drawn at random (seed {choice.seed})")
+        return Chosen(tuple(cases[n] for n in drawn), f"{counted(number, 'case')} drawn at random (seed {choice.seed})")
     key, rule = _order_by(marks, models, choice)
     there = np.flatnonzero(~np.isnan(key))
     if not len(there):
@@ -152,10 +159,11 @@ def _order_by(marks: Marks, models: Sequence[str], choice: Choice) -> tuple[Arra
     return (column if low else -column), rule
 
 
-def state_of(marks: Marks, model: str, case: AnyCase, position: int, output: Failure | None) -> str:
-    """What stands under a picture: the value, or why there is none."""
+def state_of(marks: Marks, model: str, case: AnyCase, position: int, output: Failure | None, *, seeds: int = 1) -> str:
+    """What stands under a picture: the value, or why there is none. A mean of fewer than all `seeds` says so."""
     value = marks.values[model][position] if model in marks.values else np.nan
     if not np.isnan(value):
-        return f"{marks.measure} {value:.{marks.digits}f}"
+        of = int(marks.seeds[model][position]) if model in marks.seeds else seeds
+        return f"{marks.measure} {value:.{marks.digits}f}" + (f" ({of} of {seeds} seeds)" if of < seeds else "")
     why = output.kind if output else marks.why_not.get((model, case.id), "not scored")
     return f"{marks.measure}: none ({why})"

@@ -15,7 +15,7 @@ from refbench import __version__
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import decode
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, counted
 from refbench.report.grid.choice import Chosen, Marks, state_of
 from refbench.report.grid.text import TextStyle
 from refbench.report.site.boards import Board, open_boards, picture_root
@@ -267,16 +267,23 @@ def _cell(board: Board, marks: Marks, case: AnyCase, position: int, model: str, 
         tiles = [Tile("output", failure=output.failure)]
     else:
         tiles = [Tile("output", run.blobs.path(p.sha256, p.format)) for p in output.pictures]
-    return SheetCell(model, tuple(tiles), state_of(marks, model, case, position, output.failure if output else None))
+    failure, seeds = output.failure if output else None, board.result.seeds.get(model, 1)
+    return SheetCell(model, tuple(tiles), state_of(marks, model, case, position, failure, seeds=seeds))
 
 
 def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str], seed: int = 0) -> str:
     """What one must know to believe the sheet."""
     seeds = max(board.result.seeds.get(model, 1) for model in models)
-    of_seeds = f", mean of {seeds} seeds; the pictures are of seed {seed}" if seeds > 1 else ""
+    of_seeds = ""
+    if seeds > 1:
+        position = {case.id: n for n, case in enumerate(board.cases)}
+        shown = [(model, position[case.id]) for model in models if model in marks.seeds for case in chosen.cases]
+        whole = all(marks.seeds[model][n] in (0, seeds) for model, n in shown)
+        over = f"mean of {seeds} seeds" if whole else f"mean of the seeds that have a value, {seeds} at most"
+        of_seeds = f", {over}; the pictures are of seed {seed}"
     lower = " (lower is better)" if marks.lower else ""
     return (
-        f"{board.bench.title}, {len(board.cases)} cases; shown: {chosen.rule}. "
+        f"{board.bench.title}, {counted(len(board.cases), 'case')}; shown: {chosen.rule}. "
         f"Under each picture: {marks.title} of this case alone{lower}{of_seeds}. "
         f"RefBench {__version__}; {board.result.measured_by()}; fingerprint {board.result.table.fingerprint}."
     )

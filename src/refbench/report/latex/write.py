@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from refbench import __version__
+from refbench.record import counted
 from refbench.report.latex.escape import WIDE, comment, is_wide, tex
 from refbench.report.latex.table import Block, Cell, Column, Entry, Openness, PaperTable, missing, paper_table
 from refbench.report.leaderboard import failure_sentences
@@ -303,7 +304,7 @@ def _sources(result: Result, table: PaperTable) -> list[str]:
     subset = f", subset {parts['subset']}" if parts.get("subset") else ""
     judges = result.judges_said()
     return [
-        f"{bench.title}{paper}: {len(result.cases)} cases{subset}",
+        f"{bench.title}{paper}: {counted(len(result.cases), 'case')}{subset}",
         f"Protocol {', '.join(protocols)}",
         f"Judge {judges}, {result.wording}" if judges else "No judge",
         f"RefBench {__version__}, fingerprint {result.table.fingerprint}",
