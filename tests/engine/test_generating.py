@@ -184,6 +184,22 @@ def test_pictures_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
         make(tmp_path, Painter(settings={"kind": "painter", "steps": "50"}))
 
 
+def test_a_name_under_which_nothing_was_painted_is_free(tmp_path: Path) -> None:
+    mistyped = Painter(settings={"kind": "painter", "alhpa": ".4"}, refuses="paint")
+    assert all(isinstance(made, Failure) for made in make(tmp_path, mistyped).values())
+    assert len(mistyped.asked) == 6
+    right = Painter(settings={"kind": "painter", "alpha": ".4"}, refuses="0")
+    made = make(tmp_path, right)
+    assert len(right.asked) == 6, "what failed with other settings is no failure of these"
+    assert sum(isinstance(one, Failure) for one in made.values()) == 1
+    outputs = Run.open(tmp_path / "run").outputs()
+    assert sorted(bool(output.pictures) for output in outputs) == [False, True, True, True, True, True]
+    again = Painter(settings={"kind": "painter", "alpha": ".4"})
+    assert make(tmp_path, again) == made
+    with pytest.raises(RefBenchError, match="other settings"):
+        make(tmp_path, Painter(settings={"kind": "painter", "alpha": ".5"}))
+
+
 BENCH = """
 import json
 from refbench.benchmarks.kit import Call, Measured, benchmark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -13,10 +14,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from refbench.analysis.why.runs import why
 from refbench.calls.identity import UNTOLD, identity_of
 from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine import Evaluation, evaluate
 from refbench.evidence import Evidence
+from refbench.metrics.metric import home_of, metrics, register_from
 from refbench.models.model import Painted, Traits
 from refbench.pictures import encode
 from refbench.record import RefBenchError
@@ -245,3 +248,57 @@ def judged_by(cases: Path, judge: str, out: str) -> Evaluation:
         rubric="five_criteria",
         out=cases.parent / out,
     )
+
+
+# --- metrics that are not shipped ---------------------------------------------------------------------------------
+
+
+def registered(folder: Path, scale: int, version: int = 1) -> None:
+    """A metric in a file of the user's, as an entry point would load it."""
+    path = folder / "bright_of_a_user.py"
+    path.write_text(
+        "from refbench.metrics import metric\n"
+        "from refbench.pictures import Pixels\n"
+        f"@metric(better='higher', range=(0, 1), version={version})\n"
+        "def bright_of_a_user(output: Pixels) -> float:\n"
+        f"    return float(output.mean()) / {scale}\n"
+    )
+    sys.modules.pop(path.stem, None)
+    register_from(path.stem, str(path))
+
+
+def measured_in(cases: Path, out: str, model: str = "B") -> Evaluation:
+    return evaluate(str(cases), models={model: "baseline:copy"}, metrics="bright_of_a_user", out=cases.parent / out)
+
+
+@pytest.fixture
+def user_metric(cases: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    registry = sys.modules["refbench.metrics.metric"]
+    monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return cases.parent
+
+
+def test_an_edited_metric_is_refused_and_has_another_fingerprint(cases: Path, user_metric: Path) -> None:
+    registered(user_metric, 255)
+    first = measured_in(cases, "first").result
+    assert measured_in(cases, "first").result.table.fingerprint == first.table.fingerprint
+    registered(user_metric, 510)
+    for model in ("B", "another"):
+        with pytest.raises(RefBenchError, match="the file of the metric bright_of_a_user changed"):
+            measured_in(cases, "first", model)
+    assert measured_in(cases, "second").result.table.fingerprint != first.table.fingerprint
+    (answer,) = why(str(cases.parent / "first"), str(cases.parent / "second"))
+    assert any("bright_of_a_user" in line and "code" in line for line in answer.differences)
+
+
+def test_a_newer_version_of_an_edited_metric_is_measured_anew(cases: Path, user_metric: Path) -> None:
+    registered(user_metric, 255)
+    measured_in(cases, "run")
+    registered(user_metric, 510, version=2)
+    rows = measured_in(cases, "run").result.rows(level="overall")
+    assert [row.value for row in rows if row.protocol == "corrected"] == [pytest.approx(90 / 510)]
+
+
+def test_shipped_metrics_have_no_code_in_their_identity() -> None:
+    assert all(not metric.code for metric in metrics() if home_of(metric) is None)

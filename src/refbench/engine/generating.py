@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from refbench.output import Output, StoredPicture
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Blobs, Run
-from refbench.runs.ledger import KnownPicture, Recorder, file_state
+from refbench.runs.ledger import KnownPicture, Recorder, file_state, place_of
 
 _NOTE = "model "
 _FOUND = {"kind": "pictures that were there"}
@@ -52,17 +53,32 @@ class GeneratingRun:
     _who: dict[str, str] = field(default_factory=dict)
 
     def open(self, models: Iterable[AnyModel]) -> None:
-        """Read what earlier commands have made, and refuse to mix it with pictures of other settings."""
-        self.known = {(o.case, o.model, o.seed): o for o in self.run.outputs() if o.step is None}
+        """Read what earlier commands have made, and refuse to mix it with pictures of other settings.
+
+        A name under which nothing was painted is free: what failed is then made anew.
+        """
+        outputs = self.run.outputs()
+        self.known = {(o.case, o.model, o.seed): o for o in outputs if o.step is None}
+        held = {output.model for output in outputs if output.pictures}
+        # Another shard may be about to paint: what it noted holds the name.
+        alone = all(path == self.recorder.writer.path for path in self.run.ledgers())
         before = self.run.notes(_NOTE)
+        void: list[Output] = []
         for model in models:
             now = canonical_json(dict(model.canonical()) if isinstance(model, ImageModel) else _FOUND).decode()
-            if before.get(model.name, now) != now:
+            other = before.get(model.name, now) != now
+            if other and alone and model.name not in held:
+                failed = [place for place in self.known if place[1] == model.name]
+                void += [self.known.pop(place) for place in failed]
+            elif other:
                 raise RefBenchError(
                     f"--model {model.name}: {self.run.path} holds pictures of that name made with other settings "
                     f"({before[model.name]}): give it another name, or choose another --out"
                 )
             self._who[model.name] = now
+        for output in void:
+            self.recorder.writer.retire(place_of(output), output.content, "made with other settings", time.time())
+        self.recorder.writer.commit()
 
     def note(self) -> None:
         """Record who paints, once nothing can be refused any more."""

@@ -192,6 +192,7 @@ class MeasuringRun(ScoringRun):
             "networks": {name: _weights(name, self.setup.options.dtype) for name in metric.networks},
             "pictures": {n: p.original.sha256 if isinstance(p, SentPicture) else p.detail for n, p in opened},
             "facts": dict(measured.facts),
+            **({"code": metric.code} if metric.code else {}),
         }
 
     def _planned(

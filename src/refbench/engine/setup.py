@@ -386,6 +386,8 @@ class OnRecord:
     endpoints: dict[str, set[str]] = field(default_factory=dict)
     asked_for: dict[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]] = field(default_factory=dict)
     """Acts that are with a provider, in a batch."""
+    measured_by: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
+    """The newest version of each metric that is not shipped, by its protocol, and the code that it had."""
 
     @classmethod
     def of(cls, run: Run, asked_for: Mapping[str, tuple[Mapping[str, Any], tuple[Purpose, ...]]]) -> OnRecord:
@@ -395,6 +397,10 @@ class OnRecord:
         for purpose, evidence in run.evidence():
             if evidence.failure is None or not evidence.failure.transient:
                 before._take(evidence.id, evidence.request, (purpose,))
+            if evidence.kind == "measure" and "code" in evidence.request:
+                metric, version, code = (evidence.request[key] for key in ("metric", "version", "code"))
+                place = metric, evidence.request["protocol"]
+                before.measured_by[place] = max((int(version), str(code)), before.measured_by.get(place, (0, "")))
         return before
 
     def _take(self, act: str, request: Mapping[str, Any], purposes: Iterable[Purpose]) -> None:
@@ -431,6 +437,13 @@ class OnRecord:
 
     def check_measured(self, purpose: Purpose, request: Mapping[str, Any]) -> None:
         """Refuse to measure otherwise than what is on record was measured, unless by a newer version of the metric."""
+        newest, code = self.measured_by.get((request["metric"], request["protocol"]), (0, ""))
+        if code and newest >= int(request["version"]) and code != request.get("code"):
+            raise RefBenchError(
+                f"the file of the metric {request['metric']} changed since {self.run.path} was measured ({code} then, "
+                f"{request.get('code') or 'none'} now): choose another --out, or raise version= of @metric, so that "
+                "everything is measured anew"
+            )
         before = self._acts(purpose)
         if not before or content_key({"kind": "measure", **request}) in before:
             return

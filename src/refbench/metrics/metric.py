@@ -19,11 +19,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.calls.functions import digest
+from refbench.calls.identity import identity_of
 from refbench.failure import Failure
 from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, Network, PairNetwork, network_info
@@ -78,6 +81,8 @@ class Metric:
     summary: str
     inputs: tuple[Input, ...]
     function: Callable[..., Value]
+    code: str = ""
+    """A hash of the file of a metric that is not shipped, as it was when it was registered."""
 
     def pictures(self) -> frozenset[str]:
         """The pictures of a case that it may be given, by the names of its arguments; the output is the model's."""
@@ -136,7 +141,8 @@ def metric(
     Arguments are inputs by name: `output` is the picture under test, `source`, `mask`, `reference` the case's.
     Their types say what is read: Pixels (or numpy's ndarray without a dtype: RGB, 8 bit), Grey, str (a caption), Box,
     Feature or Network, PairNetwork (both named in `of`). An argument with a default may be left out; one of another
-    type must have a default and is a setting of the function's own. Bump `version` when the values change.
+    type must have a default and is a setting of the function's own. Bump `version` when the values change; of a metric
+    that is not shipped the file is part of what it is.
     """
 
     def register(function: FunctionT) -> FunctionT:
@@ -149,6 +155,7 @@ def metric(
             summary=(inspect.getdoc(function) or "").split("\n")[0],
             inputs=_inputs(function, of or {}),
             function=function,
+            code=_code(function),
         )
         if home_of(made) is not None:
             _load_shipped()
@@ -218,9 +225,21 @@ def _load_all() -> None:
 def home_of(metric: Metric) -> tuple[str, str] | None:
     """Module and file of a metric that does not live in `metrics/`, so that another process can register it too."""
     name = metric.function.__module__
-    if name.startswith("refbench.metrics."):
-        return None
-    return name, str(getattr(sys.modules.get(name), "__file__", "") or "")
+    return None if name.startswith("refbench.metrics.") else (name, _file(name))
+
+
+def _file(module: str) -> str:
+    return str(getattr(sys.modules.get(module), "__file__", "") or "")
+
+
+def _code(function: Callable[..., Value]) -> str:
+    """What tells one state of a metric that is not shipped from another: its file, or its source where it has none."""
+    if function.__module__.startswith("refbench."):
+        return ""
+    try:
+        return digest(Path(_file(function.__module__)))
+    except OSError:
+        return identity_of(function, "").get("source", "")
 
 
 def register_from(name: str, file: str) -> None:

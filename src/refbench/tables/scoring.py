@@ -321,6 +321,8 @@ def _noted(
     for purpose, act in evidence:
         if act.kind == "measure":
             how = {key: act.request.get(key) for key in ("metric", "version", "networks")}
+            if "code" in act.request:  # of a metric that is not shipped
+                how["code"] = act.request["code"]
             part = f"{purpose.part} {act.request.get('protocol') or 'both'}"
             if part not in measured or _newness(how) > _newness(measured[part]):
                 measured[part] = how
