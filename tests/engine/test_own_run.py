@@ -321,3 +321,19 @@ def test_metrics_of_a_benchmark_that_measures_nothing_are_refused(checkout: Path
             metrics=["aesthetic"],
             out=tmp_path / "run",
         )
+
+
+def test_a_path_is_taken_wherever_its_text_is(work: Path) -> None:
+    shipped = Path(refbench.__file__).parent / "judges/rubrics/five_criteria.md"
+    (work / "mine.md").write_text(shipped.read_text("utf-8"), "utf-8")
+    with JudgeServer(reply=marks) as server:
+        done = evaluate(
+            work / "cases.jsonl",
+            models=[f"A=folder:{work / 'out'}"],
+            judges=judge_spec(server),
+            out=work / "run",
+            rubric=work / "mine.md",
+        )
+    assert done.stopped == ""
+    with pytest.raises(RefBenchError, match="defines BENCHMARK"):
+        refbench.load(work / "none.py")

@@ -34,8 +34,9 @@ def names() -> tuple[str, ...]:
     return (*_MODULES, *(name for name in sorted(_entry_points()) if name not in _MODULES))
 
 
-def benchmark(name: str) -> Benchmark:
+def benchmark(name: Path | str) -> Benchmark:
     """The benchmark of that name, or the one that a Python file defines (`./mybench.py`)."""
+    name = str(name)
     if name in _MODULES:
         found: Benchmark = importlib.import_module(_MODULES[name]).BENCHMARK
         return found

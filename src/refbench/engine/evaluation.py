@@ -113,7 +113,7 @@ async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun | None
 
 
 def evaluate(
-    benchmark: str,
+    benchmark: Path | str,
     *,
     models: Models,
     out: Path | str,
@@ -124,7 +124,7 @@ def evaluate(
     seeds: int = 1,
     replace: bool = False,
     repeats: int = 1,
-    rubric: str | None = None,
+    rubric: Path | str | None = None,
     settings: Mapping[str, str] | None = None,
     repair: bool = True,
     batch: bool = False,

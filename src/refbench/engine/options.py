@@ -7,7 +7,7 @@ import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -50,6 +50,11 @@ def _texts(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def _place(value: Any) -> Any:
+    """A path as its text."""
+    return str(value) if isinstance(value, PurePath) else value
+
+
 def _names(value: Any) -> Any:
     """Names one by one or with commas between."""
     if not isinstance(value, str | list | tuple) or not all(isinstance(text, str) for text in value):
@@ -68,6 +73,12 @@ def _budget(value: str | None) -> str | None:
     from refbench.calls.prices import Budget
 
     Budget.parse(value)
+    return value
+
+
+def _at_once(value: int) -> int:
+    if value < 1:
+        raise RefBenchError(f"--generate-concurrency {value}: give how many pictures a model may make at once, at least 1")
     return value
 
 
@@ -95,6 +106,7 @@ class RunOptions(Record):
 
     benchmark: Annotated[
         str,
+        BeforeValidator(_place),
         Flag(
             WHAT,
             "Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
@@ -122,8 +134,10 @@ class RunOptions(Record):
     ] = ()
     repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
     rubric: Annotated[
-        str | None, Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
-    ] = None  # fmt: skip
+        str | None,
+        BeforeValidator(_place),
+        Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file"),
+    ] = None
     settings: Annotated[
         Mapping[str, str],
         BeforeValidator(_settings),
@@ -150,7 +164,9 @@ class RunOptions(Record):
         Flag(LIMITS, "Also try again what failed finally in this way, for example refused", typed=Texts),
     ] = ()
     concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
-    generate_concurrency: Annotated[int, Flag(LIMITS, "Most pictures of a model in the making")] = 8
+    generate_concurrency: Annotated[
+        int, AfterValidator(_at_once), Flag(LIMITS, "Most pictures that a model makes at once")
+    ] = 8
     timeout: Annotated[float, Flag(LIMITS, "Seconds to wait for a reply")] = 180.0
 
     device: Annotated[
