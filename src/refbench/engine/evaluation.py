@@ -82,9 +82,10 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
             await judging.rehearse()
             if measuring is not None:
                 await measuring.rehearse()
-            # Nothing is refused any more: only now may the run know what it was asked for.
-            work.note()
             async with _interruptible(transport, judging, measuring, work.generating), shown(work.progress, show=show):
+                await work.start_models()
+                # Nothing is refused any more: only now may the run know what it was asked for.
+                work.note()
                 batches = await _judge_and_measure(judging, measuring)
             work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
@@ -223,9 +224,10 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
             setup.prices_must_be_known()
         run = setup.create_run()
         with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
-            work.note(measured=False)
             try:
                 async with shown(work.progress, show=show), asyncio.TaskGroup() as group:
+                    await work.start_models()
+                    work.note(measured=False)
                     for case in setup.cases:
                         for model in models:
                             for seed in range(options.seeds):
@@ -317,6 +319,11 @@ class _Work:
             cluster=engine.cluster.layout() if engine.cluster is not None else None,
             progress=self.progress,
         )
+
+    async def start_models(self) -> None:
+        """Start the models that have something to paint, so that one that cannot ends the run before it costs money."""
+        setup = self.setup
+        await self.generating.start((case, *one) for case in setup.cases for one in setup.models_and_seeds())
 
     def note(self, *, measured: bool = True) -> None:
         """Write down what the run was asked for."""

@@ -20,7 +20,7 @@ from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.progress import Progress
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Startable, Step
 from refbench.output import Output, StoredPicture
 from refbench.pictures import PictureFacts, facts_of
 from refbench.record import RefBenchError, canonical_json
@@ -62,6 +62,15 @@ class GeneratingRun:
                 )
             self._who[model.name] = now
 
+    async def start(self, wanted: Iterable[tuple[AnyCase, AnyModel, int]]) -> None:
+        """Start every model that has a picture to make: none paints before all are known to work."""
+        starting = {
+            model.name: model
+            for case, model, seed in wanted
+            if isinstance(model, Startable) and self._is_missing((case.id, model.name, seed))
+        }
+        await asyncio.gather(*(model.start() for model in starting.values()))
+
     def note(self) -> None:
         """Record who paints, once nothing can be refused any more."""
         for name, now in self._who.items():
@@ -73,13 +82,17 @@ class GeneratingRun:
 
     async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The pictures of a case in order: those on record, else new ones."""
-        known = self._known.get((case.id, model.name, seed))
-        if known is None or (known.failure is not None and self._try_again(known.failure)):
-            known = await self._make(case, model, seed)
-            self._known[case.id, model.name, seed] = known
+        place = case.id, model.name, seed
+        if self._is_missing(place):
+            self._known[place] = await self._make(case, model, seed)
+        known = self._known[place]
         if known.failure is not None:
             return known.failure
         return tuple(self.run.blobs.path(picture.sha256, picture.format) for picture in known.pictures)
+
+    def _is_missing(self, place: tuple[str, str, int]) -> bool:
+        known = self._known.get(place)
+        return known is None or (known.failure is not None and self._try_again(known.failure))
 
     def _try_again(self, failure: Failure) -> bool:
         return failure.kind in TRANSIENT or failure.kind in self.retry

@@ -78,7 +78,9 @@ def _budget(value: str | None) -> str | None:
 
 def _at_once(value: int) -> int:
     if value < 1:
-        raise RefBenchError(f"--generate-concurrency {value}: give how many pictures a model may make at once, at least 1")
+        raise RefBenchError(
+            f"--generate-concurrency {value}: give how many pictures a model may make at once, at least 1"
+        )
     return value
 
 

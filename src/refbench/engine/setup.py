@@ -130,7 +130,7 @@ def prepare_run(
     Without `scored`, pictures are only made. `scratch` is where models keep what lasts a moment.
     """
     place = place or Here()
-    bench, dataset = find_cases(options, _metrics(options) if scored else ())
+    bench, dataset = find_cases(options, _metrics(options)) if scored else find_cases(_rubric_of_run(options), None)
     if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     settings = _settings(bench, options.settings)
@@ -165,6 +165,12 @@ def prepare_run(
         policy=policy,
         parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
     )
+
+
+def _rubric_of_run(options: RunOptions) -> RunOptions:
+    """For more pictures of a run that is judged already: own cases under the rubric that it keeps."""
+    kept = options.run_directory / "benchmark" / "rubric.md"
+    return options.model_copy(update={"rubric": str(kept)}) if options.rubric is None and kept.is_file() else options
 
 
 def _metrics(options: RunOptions) -> list[str]:
@@ -246,10 +252,10 @@ def _chosen_cases(dataset: Dataset, options: RunOptions) -> list[AnyCase]:
     return ordered if shard is None else ordered[shard.index - 1 :: shard.count]
 
 
-def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchmark, Dataset]:
+def find_cases(options: RunOptions, metrics: Sequence[str] | None = ()) -> tuple[Benchmark, Dataset]:
     """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
 
-    `metrics` are what own cases are measured by; other benchmarks know that themselves.
+    `metrics` are what own cases are measured by, None where nothing is scored; other benchmarks know that themselves.
     """
     name, rubric, subset = options.benchmark, options.rubric, options.subset
     path = Path(name)
@@ -257,14 +263,14 @@ def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchm
         from refbench.benchmarks.own import own_benchmark, own_metrics
         from refbench.judges.rubric import rubric_source, shipped_rubrics
 
-        if rubric is None and not metrics:
+        if rubric is None and metrics is not None and not metrics:
             shipped = ", ".join(shipped_rubrics())
             raise RefBenchError(
                 f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
             )
         text, title = rubric_source(rubric) if rubric is not None else (None, "")
         dataset = own_benchmark(text, title).data.load(path, subset)
-        own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
+        own = own_benchmark(text, title, own_metrics(metrics or (), dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
     return bench, bench.data.load(resolve_data(bench, options.data), subset)

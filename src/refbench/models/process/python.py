@@ -110,6 +110,7 @@ class PythonModel(PooledModel):
         self._pool = Pool(
             lines_workers(spec, [sys.executable, "-u", "-c", _START, path, given], {THREADS: str(threads())}),
             lambda worker, jobs: _in_process(worker, jobs, self.scratch),
+            begin=LinesWorker.start,
             end=LinesWorker.close,
             batch=batch or 1,
         )

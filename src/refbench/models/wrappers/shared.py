@@ -11,7 +11,7 @@ from typing import Any
 from refbench.chat import ChatRequest
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
-from refbench.models.model import ImageModel, Painted, Shown, Traits
+from refbench.models.model import ImageModel, Painted, Shown, Startable, Traits
 from refbench.record import canonical_json, content_key
 from refbench.specs import Spec
 
@@ -19,7 +19,7 @@ BASES = ("previous", "source")
 """Roles of a picture that is worked on, most important first; `previous` is an agent's last result."""
 
 
-class Wrapper:
+class Wrapper(Startable):
     """A model around a model: its own name, and the traits of the model inside unless it can take more."""
 
     def __init__(self, spec: Spec, model: ImageModel, vlm: VLM | None = None, **able: Any) -> None:
@@ -27,6 +27,10 @@ class Wrapper:
         self.model = model
         self._own_vlm = vlm
         self.traits: Traits = model.traits.model_copy(update=able)
+
+    async def start(self) -> None:
+        if isinstance(self.model, Startable):
+            await self.model.start()
 
     async def close(self) -> None:
         await self.model.close()
