@@ -425,12 +425,23 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
     return declared
 
 
-def plug_in(kind: str, group: str) -> Callable[[Spec], Any] | None:
-    """What an installed package makes models or judges of a kind with; None where no package names the kind."""
+def from_plug_in(spec: Spec, group: str, wanted: type[Any], where: str) -> Any:
+    """The model or judge that an installed package makes of a spec; None where no package names its kind."""
     for point in entry_points(group=group):
-        if point.name == kind:
-            return _loaded(point)
+        if point.name == spec.kind:
+            made = _loaded(point)(spec)
+            if not isinstance(made, wanted):
+                gave = "None" if made is None else f"{_article(name := type(made).__name__)} {name}"
+                article = _article(wanted.__name__)
+                raise RefBenchError(
+                    f"{where}: the plug-in {point.value} gave back {gave}, not {article} {wanted.__name__}"
+                )
+            return made
     return None
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiouAEIO" else "a"
 
 
 def plug_ins(group: str) -> list[str]:

@@ -360,7 +360,7 @@ def test_a_model_that_cannot_be_made_is_found_before_another_paints(work: Path, 
         lambda: asyncio.run(generate_async(RunOptions.of({**given, "rubric": "five_criteria", "models": models}))),
     ):
         shutil.rmtree(work / "run", ignore_errors=True)
-        with pytest.raises(RefBenchError, match="stepz|has no mak |no weights"):
+        with pytest.raises(RefBenchError, match=r"stepz|has no mak |no weights"):
             attempt()
         assert not (work / "painted").exists()
     evaluate(
