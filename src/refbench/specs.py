@@ -169,13 +169,20 @@ def read_options(spec: Spec, kind: Kind, where: str) -> Options:
         if name in declared:
             continue
         if name in RENAMED and RENAMED[name] in declared:
-            raise RefBenchError(
-                f"{where}: {name}= is called {RENAMED[name]}= now: write {RENAMED[name]}={spec.options[name]}"
-            )
+            raise RefBenchError(f"{where}: {name}= is called {_renamed(declared[RENAMED[name]], spec.options[name])}")
         if not kind.others:
             raise RefBenchError(f"{where}: {kind.name} has no option {name!r}: {nearest(name, list(declared))}")
     values = {name: _value(option, spec.options.get(name), where) for name, option in declared.items()}
     return Options(values, {name: text for name, text in spec.options.items() if name not in declared})
+
+
+def _renamed(option: Option, text: str) -> str:
+    """The new name of an option, with the value it had where that still serves: a judge's price is for tokens."""
+    try:
+        option.form.read(text)
+    except ValueError:
+        return f"{option.name}= now, and {text} does not serve: write {option.form.says}"
+    return f"{option.name}= now: write {option.name}={text}"
 
 
 def _value(option: Option, text: str | None, where: str) -> Any:
@@ -407,7 +414,9 @@ def nearest(name: str, known: Iterable[str], more: str = "") -> str:
     """The end of a sentence about a name that is not known: the nearest one (followed by `more`), or all there are."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}{more}?" if near else f"there are {', '.join(names) or 'none'}"
+    if near:
+        return f"did you mean {near[0]}{more}?"
+    return f"there is only {names[0]}" if len(names) == 1 else f"there are {', '.join(names) or 'none'}"
 
 
 def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:

@@ -388,3 +388,11 @@ def test_pictures_are_made_without_a_rubric_and_scored_later_by_any(work: Path, 
     metric = "total" if judges else "mse"
     assert [row.n_scored for row in done.result.rows(level="overall", metric=metric)][:1] == [6]
     assert next(iter(score_run(work / "run", draws=50).rows(level="overall", metric=metric))).n_scored == 6
+
+
+def test_one_error_of_a_judge_that_always_raises_is_printed(work: Path, run_cli: Any) -> None:
+    (work / "judge.py").write_text("def ask(prompt): raise RuntimeError('the key has expired')\n", "utf-8")
+    words = ("--model", f"A=folder:{work}/out", "--judge", f"j=python:{work}/judge.py:ask", "--out", work / "run")
+    code, _, err = run_cli("run", work / "cases.jsonl", "--rubric", "five_criteria", *words)
+    assert code == 1
+    assert re.search(r"One of them: case\d by A, judged by j: .*RuntimeError: the key has expired", err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -89,7 +90,10 @@ def _command(settings: Sequence[Setting]) -> Command:
             print(f"\nNext: refbench table {options.out} --markdown, or the same command again to resume")
         if evaluation.batches is not None and not json:
             print(evaluation.batches)
-        return exit_code(evaluation, allow_failures)
+        code = exit_code(evaluation, allow_failures)
+        if evaluation.progress.first_failure:
+            print(f"One of them: {evaluation.progress.first_failure}", file=sys.stderr)
+        return code
 
     return run
 

@@ -130,7 +130,7 @@ class GeneratingRun:
         await self.recorder.record(output)
         self.progress.made += 1
         if output.failure is not None:
-            self.progress.failed[output.failure.kind] += 1
+            self.progress.fail(f"{case.id} by {model.name}", output.failure)
         return output
 
     def _know(self, case: AnyCase) -> None:
