@@ -25,6 +25,7 @@ _MODULES = {
     "multiref": "refbench.benchmarks.multiref.benchmark",
 }
 
+SHIPPED = tuple(_MODULES)
 ENTRY_POINTS = "refbench.benchmarks"
 """The group under which an installed package names its benchmarks."""
 

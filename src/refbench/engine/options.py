@@ -35,6 +35,12 @@ WHAT, JUDGE, LIMITS, WHERE, OUTPUT = "What to run", "Judge", "Limits", "Where", 
 """The groups in which `refbench run --help` shows them."""
 
 
+RENAMED = {"making": "generate_concurrency"}
+"""Options that had another name once."""
+PICTURE_SETTINGS = ("max_side", "quality")
+"""Settings of every benchmark: of the pictures that are sent."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """How the command line shows a field: its group, its help, and its flag where that is not the field's name."""
@@ -236,11 +242,15 @@ def read_experiment(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is no TOML: {error}") from error
+        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
     known = RunOptions.model_fields
     for key in written:
         if key not in known:
             alike = {"name": "benchmark", "cases": "benchmark", "model": "models", "judge": "judges", "set": "settings"}
+            if key in RENAMED:
+                raise RefBenchError(f"{path}: {key} is called {RENAMED[key]} now")
+            if key in PICTURE_SETTINGS or of_benchmarks(key):
+                raise RefBenchError(f"{path}: {key} is a setting: write it under [settings]")
             near = [alike[key]] if key in alike else difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RefBenchError(f"{path}: {key}: there is no such key: {hint}")
@@ -248,6 +258,14 @@ def read_experiment(path: Path) -> dict[str, Any]:
         written[key] = _written_specs(written[key], f"{path}: {key}")
     RunOptions.of({"benchmark": "", **written}, f"{path}: ")
     return written
+
+
+def of_benchmarks(setting: str) -> list[str]:
+    """The shipped benchmarks that have a setting of this name."""
+    from refbench.benchmarks import benchmark
+    from refbench.benchmarks.registry import SHIPPED
+
+    return [name for name in SHIPPED if setting in {one.name for one in benchmark(name).asking.settings}]
 
 
 def _written_specs(written: Any, where: str) -> list[Spec]:

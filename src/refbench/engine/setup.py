@@ -20,7 +20,7 @@ from refbench.calls import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM, make_vlm
-from refbench.engine.options import RunOptions
+from refbench.engine.options import PICTURE_SETTINGS, RunOptions
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.models import AnyModel, ImageModel, seeds_for
@@ -82,7 +82,7 @@ class Setup:
         bench, options = self.bench, self.options
         # The same whether a judge comes now or later; with what is done to pictures, because the judge sees the result.
         settings = self.settings
-        recorded = {**self.judging.recorded, **{key: settings[key] for key in _PICTURE_SETTINGS if key in settings}}
+        recorded = {**self.judging.recorded, **{key: settings[key] for key in PICTURE_SETTINGS if key in settings}}
         return Run.create(
             options.run_directory,
             bench.name,
@@ -277,14 +277,11 @@ def find_cases(options: RunOptions, metrics: Sequence[str] | None = ()) -> tuple
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
-    pictures = {name: value for name, value in given.items() if name in _PICTURE_SETTINGS}
+    pictures = {name: value for name, value in given.items() if name in PICTURE_SETTINGS}
     for name, value in pictures.items():
         if not value.isdigit():
             raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")
     return {**bench.asking.chosen({k: v for k, v in given.items() if k not in pictures}, bench.title), **pictures}
-
-
-_PICTURE_SETTINGS = ("max_side", "quality")
 
 
 def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str]) -> Judging:
