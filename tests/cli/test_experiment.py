@@ -157,3 +157,16 @@ def test_an_option_of_another_name_or_benchmark_is_explained(run_cli: Any) -> No
         assert code == 2 and "--making is called --generate-concurrency now" in err
     code, _, err = run_cli("run", "creval", "--ask", "paper", "--model", "a=folder:x")
     assert code == 2 and "--ask is a setting of ideabench, not of this benchmark" in err
+
+
+def test_plan_and_generate_take_models_and_judges_from_an_experiment(tmp_path: Path, run_cli: Any) -> None:
+    cases = write(tmp_path / "cases.jsonl", '{"id": "a", "instruction": "Paint a tree."}\n')
+    judge = write(tmp_path / "judge.py", "def ask(prompt): return '{}'\ndef paint(request): return None\n")
+    text = f"benchmark = '{cases}'\nrubric = 'five_criteria'\nout = '{tmp_path}/run'\n"
+    lists = f"models = ['a=python:{judge}:paint']\njudges = ['j=python:{judge}:ask']\n"
+    code, out, err = run_cli("plan", write(tmp_path / "full.toml", text + lists))
+    assert code == 0 and "1 case, 1 model, 1 call" in out, err
+    code, out, err = run_cli("generate", tmp_path / "full.toml")
+    assert code == 1 and "failed: 1 missing_output" in out, err
+    code, _, err = run_cli("generate", write(tmp_path / "bare.toml", text))
+    assert code == 2 and "give at least one --model" in err

@@ -555,7 +555,7 @@ def test_a_model_that_is_not_there_is_refused_before_anything_starts(what: str, 
     ("name", "said"),
     [
         ("missing", "has no missing"),
-        ("number", "is a int and cannot be called"),
+        ("number", "is not a function: it is of type int"),
         ("broken", "RuntimeError: no weights in ./w"),
         ("nothing", "gives a NoneType, which cannot be called"),
         ("three", "cannot be called with nothing"),

@@ -120,7 +120,7 @@ def _module_code(name: str) -> str:
 
 def _checked(found: object, where: str) -> Benchmark:
     if not isinstance(found, Benchmark):
-        what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is a {type(found).__name__}"
+        what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is of type {type(found).__name__}"
         raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.kit.benchmark")
     return found
 

@@ -44,7 +44,7 @@ def make_object(what: str, options: Mapping[str, str]) -> Any:
     """What the factory makes with the options, or the callable itself where a callable is named in place of one."""
     thing = load_object(what)
     if not callable(thing):
-        raise RefBenchError(f"{what} is a {type(thing).__name__} and cannot be called")
+        raise RefBenchError(f"{what} is not a function: it is of type {type(thing).__name__}")
     signature = _signature(thing)
     try:
         arguments = _arguments(signature, options)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 @with_run_options(
     "benchmark", "models", "judges", "out", "data", "subset", "metrics", "seeds", "repeats", "rubric", "settings",
     "limit", "budget", "concurrency",
-    defaults={"models": ..., "judges": ...},
 )  # fmt: skip
 def plan_command(
     benchmark: str,
@@ -30,10 +29,14 @@ def plan_command(
 
     With --out of a run that would be continued, its calls are not counted again.
     """
-    from refbench.engine.options import RunOptions
+    from refbench.cli.run import run_options
     from refbench.engine.plan import make_plan
+    from refbench.record import RefBenchError
 
-    options = RunOptions.of({"benchmark": benchmark, **given, "settings": given_settings(given.get("settings", ()))})
+    given["settings"] = given_settings(given.get("settings", ()))
+    options = run_options(benchmark, given).model_copy(update={"shard": None})  # the plan is for the whole run
+    if not options.judges:
+        raise RefBenchError("give at least one --judge: a plan counts what judges are asked")
     plan = asyncio.run(make_plan(options, like=like))
     if json:
         print(plan.model_dump_json())
@@ -44,7 +47,10 @@ def plan_command(
 
 def _print_plan(plan: Plan, concurrency: int) -> None:
     known = f", {plan.calls_known} of them on record" if plan.calls_known else ""
-    print(f"{plan.benchmark}: {plan.cases} cases, {plan.models} models, {plan.calls} calls{known}")
+    print(
+        f"{plan.benchmark}: {_count(plan.cases, 'case')}, {_count(plan.models, 'model')}, "
+        f"{_count(plan.calls, 'call')}{known}"
+    )
     for one in plan.judges:
         money = "price not known"
         if one.cost_usd is not None:
@@ -69,6 +75,10 @@ def _print_plan(plan: Plan, concurrency: int) -> None:
         print("  precision: no earlier scores to tell from; give --like RUN")
     else:
         _print_precision(plan.precision)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print_precision(p: Precision) -> None:

@@ -160,7 +160,7 @@ def evaluate(
             measured by those that are named.
         seeds: Outputs of each model and case, with the seeds 0, 1, ...
         replace: Outputs of a folder that changed take the place of those on record, which are retired.
-        repeats: How often each judge is asked the same.
+        repeats: How many times each judge is asked each question.
         rubric: For cases of your own: a shipped rubric or a Markdown file.
         settings: The benchmark's own settings of judging, and `max_side` and `quality` of pictures that are sent.
         repair: Ask once more, quoting the reply, where a reply could not be read.
@@ -171,12 +171,12 @@ def evaluate(
         budget: Most that the run may cost in all, for example "5usd".
         retry: Kinds of final failure that are tried again, for example "refused".
         concurrency: Most calls in flight at an endpoint.
-        generate_concurrency: Most pictures of a model in the making.
+        generate_concurrency: Most pictures that a model makes at once.
         timeout: Seconds to wait for a reply.
         device: Where large networks run: "cpu", "cuda" (all GPUs), "cuda:0,cuda:1".
-        dtype: Numbers of large networks, recorded.
+        dtype: Number format of large networks; recorded.
         engine: "ray" runs metrics, local image models and local judges on the nodes of a cluster.
-        address: With "ray": "auto" or HOST:PORT of a cluster; without it a Ray of this machine.
+        address: With "ray": "auto" or HOST:PORT of a cluster; without it, Ray is started on this machine.
         protocol: Which numbers to give.
         refusals: How a model's own failures count.
         show: Print progress on stderr.

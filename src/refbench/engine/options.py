@@ -118,7 +118,7 @@ class RunOptions(Record):
         Flag(
             WHAT,
             "Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
-            "(.toml) that says all this and what follows; options given here come first",
+            "(.toml) that sets these options; those given on the command line override it",
         ),
     ]
     models: Annotated[
@@ -130,7 +130,11 @@ class RunOptions(Record):
     metrics: Annotated[
         tuple[str, ...],
         BeforeValidator(_names),
-        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", typed=Texts),
+        Flag(
+            WHAT,
+            "Only these measured parts, or none; all by default. For cases of your own: the metrics to use",
+            typed=Texts,
+        ),
     ] = ()
     seeds: Annotated[int, Field(ge=1), Flag(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
     replace: Annotated[
@@ -140,7 +144,7 @@ class RunOptions(Record):
     judges: Annotated[
         Any, Flag(JUDGE, "[NAME=]KIND:MODEL, several times for a panel; refbench list judges", "--judge", Texts)
     ] = ()
-    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
+    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How many times each judge is asked each question")] = 1
     rubric: Annotated[
         str | None,
         BeforeValidator(_place),
@@ -169,7 +173,7 @@ class RunOptions(Record):
     retry: Annotated[
         Strings,
         AfterValidator(_kinds),
-        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", typed=Texts),
+        Flag(LIMITS, "Also retry permanent failures of this kind, for example refused", typed=Texts),
     ] = ()
     concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
     generate_concurrency: Annotated[
@@ -180,14 +184,14 @@ class RunOptions(Record):
     device: Annotated[
         str, Flag(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
     ] = "cpu"  # fmt: skip
-    dtype: Annotated[Dtype, Flag(WHERE, "Numbers of large networks, recorded")] = "float32"
+    dtype: Annotated[Dtype, Flag(WHERE, "Number format of large networks; recorded")] = "float32"
     engine: Annotated[
         Engine,
         Flag(WHERE, "Where metrics, local models and local judges run: on this machine, or on a Ray cluster's nodes"),
     ] = "embedded"
     address: Annotated[
         str | None,
-        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine"),
+        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it, Ray is started on this machine"),
     ] = None
 
     protocol: Annotated[Protocol, Flag(OUTPUT, "Which numbers to give")] = "both"
