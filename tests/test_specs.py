@@ -16,7 +16,7 @@ from refbench.models.build import ModelSetup, make_painter
 from refbench.models.model import Commission, ImageModel, Traits
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.specs import JUDGES, MODELS, WRAPPERS, Spec
+from refbench.specs import JUDGES, MODELS, WRAPPERS, Spec, judge_options, model_options
 from support.planner import saying, with_vlm
 from support.recording_model import RecordingModel, write_pictures
 
@@ -254,3 +254,10 @@ def test_every_declared_option_is_listed_with_what_may_be_written(run_cli: Refbe
         for kind in declared.values():
             assert [option["name"] for option in listed[kind.usage]["options"]] == [o.name for o in kind.options]
     assert "open_weights=" in run_cli("list", "models")[1]
+
+
+def test_the_advice_for_an_option_of_another_name_can_be_followed() -> None:
+    with pytest.raises(RefBenchError, match=r"price= now, and 1 does not serve: write dollars .* 0\.4,1\.6"):
+        judge_options(Spec.parse("j=openai:gpt-4o?usd_a_picture=1", "--judge"))
+    with pytest.raises(RefBenchError, match="folder has no option 'open': there is only family"):
+        model_options(Spec.parse("m=folder:pics?open=yes"))

@@ -13,7 +13,6 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -170,13 +169,20 @@ def read_options(spec: Spec, kind: Kind, where: str) -> Options:
         if name in declared:
             continue
         if name in RENAMED and RENAMED[name] in declared:
-            raise RefBenchError(
-                f"{where}: {name}= is called {RENAMED[name]}= now: write {RENAMED[name]}={spec.options[name]}"
-            )
+            raise RefBenchError(f"{where}: {name}= is called {_renamed(declared[RENAMED[name]], spec.options[name])}")
         if not kind.others:
             raise RefBenchError(f"{where}: {kind.name} has no option {name!r}: {nearest(name, list(declared))}")
     values = {name: _value(option, spec.options.get(name), where) for name, option in declared.items()}
     return Options(values, {name: text for name, text in spec.options.items() if name not in declared})
+
+
+def _renamed(option: Option, text: str) -> str:
+    """The new name of an option, with the value it had where that still serves: a judge's price is for tokens."""
+    try:
+        option.form.read(text)
+    except ValueError:
+        return f"{option.name}= now, and {text} does not serve: write {option.form.says}"
+    return f"{option.name}= now: write {option.name}={text}"
 
 
 def _value(option: Option, text: str | None, where: str) -> Any:
@@ -409,7 +415,9 @@ def nearest(name: str, known: Iterable[str], more: str = "") -> str:
     """The end of a sentence about a name that is not known: the nearest one (followed by `more`), or all there are."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}{more}?" if near else f"there are {', '.join(names) or 'none'}"
+    if near:
+        return f"did you mean {near[0]}{more}?"
+    return f"there is only {names[0]}" if len(names) == 1 else f"there are {', '.join(names) or 'none'}"
 
 
 def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:
@@ -427,21 +435,28 @@ def declares(*options: Option, what: str = "WHAT", others: str = "") -> Callable
     return declared
 
 
-def plug_in(kind: str, group: str) -> Callable[[Spec], Any] | None:
-    """What an installed package makes models or judges of a kind with; None where no package names the kind.
+def from_plug_in(spec: Spec, group: str, wanted: type[Any], where: str) -> Any:
+    """The model or judge that an installed package makes of a spec; None where no package names its kind.
 
     Options that it does not declare, or that are not written as it declares them, are refused before it is called.
     """
     for point in entry_points(group=group):
-        if point.name == kind:
-            return partial(_made_by, point, "--model" if group == MODEL_PLUG_INS else "judge")
+        if point.name == spec.kind:
+            make = _loaded(point)
+            read_options(spec, _plug_in_kind(point), where)
+            made = make(spec)
+            if not isinstance(made, wanted):
+                gave = "None" if made is None else f"{_article(name := type(made).__name__)} {name}"
+                article = _article(wanted.__name__)
+                raise RefBenchError(
+                    f"{where}: the plug-in {point.value} gave back {gave}, not {article} {wanted.__name__}"
+                )
+            return made
     return None
 
 
-def _made_by(point: EntryPoint, which: str, spec: Spec) -> Any:
-    make = _loaded(point)
-    read_options(spec, _plug_in_kind(point), f"{which} {spec.name}")
-    return make(spec)
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiouAEIO" else "a"
 
 
 def plug_ins(group: str) -> list[str]:

@@ -22,6 +22,7 @@ from refbench.chat.python import FunctionVLM, Prompt, python_vlm
 from refbench.chat.vlm import VLM, Pictures, Reply, make_vlm
 from refbench.evidence import Evidence
 from refbench.failure import Failure
+from refbench.models.build import ModelSetup, make_model
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
@@ -213,3 +214,16 @@ def test_an_installed_package_adds_a_kind_of_judge(monkeypatch: pytest.MonkeyPat
 def _oracle(spec: Spec) -> VLM:
     """Asks an oracle."""
     return FunctionVLM(spec.name, lambda prompt: Reply(f"{spec.what} says yes"))
+
+
+@pytest.mark.parametrize("made", [None, lambda prompt: "yes"])
+def test_a_plug_in_that_makes_no_judge_or_model_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, made: Any
+) -> None:
+    monkeypatch.setattr(EntryPoint, "load", lambda self: lambda spec: made)
+    monkeypatch.setattr("refbench.specs.entry_points", lambda group: [EntryPoint("oracle", "chat_plug_in:make", group)])
+    gave = "gave back None" if made is None else "gave back a function"
+    with pytest.raises(RefBenchError, match=f"judge delphi: the plug-in chat_plug_in:make {gave}, not a VLM"):
+        make_vlm(Spec.parse("oracle:delphi", "--judge"), Transport())
+    with pytest.raises(RefBenchError, match=f"--model delphi: the plug-in chat_plug_in:make {gave}, not an ImageModel"):
+        make_model(Spec.parse("oracle:delphi"), ModelSetup(Transport(), lambda spec: None, Path()))  # type: ignore[arg-type, return-value]

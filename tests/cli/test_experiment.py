@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,7 +70,10 @@ def test_a_model_as_a_table_is_the_same_as_in_one_line(tmp_path: Path, table: st
         ("judges = [1]", "judges[0]: give a spec"),
         ("judges = 'openai:gpt-4o'", "judges: it should be a list of specs"),
         ("[settings]\nx = [1]", "settings.x"),
-        ("seeds = ", "is no TOML"),
+        ("seeds = ", "is not valid TOML"),
+        ("making = 3", "making is called generate_concurrency now"),
+        ("ask = 'paper'", "ask is a setting: write it under [settings]"),
+        ("max_side = 512", "max_side is a setting: write it under [settings]"),
     ],
 )
 def test_a_mistake_names_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
@@ -145,3 +149,24 @@ def test_what_neither_file_nor_command_line_says_is_asked_for(
     assert "give --out DIR" in err
     assert code == 2
     assert "cannot be read" in run(monkeypatch, capsys, "run", tmp_path / "absent.toml")[2]
+
+
+def test_an_option_of_another_name_or_benchmark_is_explained(run_cli: Any) -> None:
+    for command in ("run", "generate"):
+        code, _, err = run_cli(command, "cases.jsonl", "--making", "3")
+        assert code == 2 and "--making is called --generate-concurrency now" in err
+    code, _, err = run_cli("run", "creval", "--ask", "paper", "--model", "a=folder:x")
+    assert code == 2 and "--ask is a setting of ideabench, not of this benchmark" in err
+
+
+def test_plan_and_generate_take_models_and_judges_from_an_experiment(tmp_path: Path, run_cli: Any) -> None:
+    cases = write(tmp_path / "cases.jsonl", '{"id": "a", "instruction": "Paint a tree."}\n')
+    judge = write(tmp_path / "judge.py", "def ask(prompt): return '{}'\ndef paint(request): return None\n")
+    text = f"benchmark = '{cases}'\nrubric = 'five_criteria'\nout = '{tmp_path}/run'\n"
+    lists = f"models = ['a=python:{judge}:paint']\njudges = ['j=python:{judge}:ask']\n"
+    code, out, err = run_cli("plan", write(tmp_path / "full.toml", text + lists))
+    assert code == 0 and "1 case, 1 model, 1 call" in out, err
+    code, out, err = run_cli("generate", tmp_path / "full.toml")
+    assert code == 1 and "failed: 1 missing_output" in out, err
+    code, _, err = run_cli("generate", write(tmp_path / "bare.toml", text))
+    assert code == 2 and "give at least one --model" in err

@@ -377,3 +377,16 @@ def test_cases_that_an_agent_was_never_asked_for_are_not_missing_from_its_steps(
     assert {row.model for row in rows} == {"A.step1", "A.result"}
     assert {row.n_cases for row in rows} == {4}
     assert not any("missing_output" in row.failures for row in rows)
+
+
+@pytest.mark.parametrize("number", ["0", "-1"])
+@pytest.mark.parametrize("command", ["run", "generate"])
+def test_no_pictures_at_once_is_refused_and_does_not_wait_for_ever(
+    tmp_path: Path, run_cli: Any, command: str, number: str
+) -> None:
+    words = ("cases.jsonl", "--model", "a=baseline:copy", "--out", tmp_path / "run", "--generate-concurrency", number)
+    code, _, err = run_cli(command, *words)
+    assert code == 2
+    assert f"--generate-concurrency {number}: give how many pictures a model may make at once, at least 1" in err
+    with pytest.raises(RefBenchError, match="at least 1"):
+        evaluate("cases.jsonl", models=["a=baseline:copy"], out=tmp_path / "run", generate_concurrency=int(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import re
@@ -14,6 +15,8 @@ import pytest
 
 import refbench
 from refbench.engine import evaluate
+from refbench.engine.evaluation import generate_async
+from refbench.engine.options import RunOptions
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.report import to_json
@@ -321,3 +324,75 @@ def test_metrics_of_a_benchmark_that_measures_nothing_are_refused(checkout: Path
             metrics=["aesthetic"],
             out=tmp_path / "run",
         )
+
+
+def test_a_path_is_taken_wherever_its_text_is(work: Path) -> None:
+    shipped = Path(refbench.__file__).parent / "judges/rubrics/five_criteria.md"
+    (work / "mine.md").write_text(shipped.read_text("utf-8"), "utf-8")
+    with JudgeServer(reply=marks) as server:
+        done = evaluate(
+            work / "cases.jsonl",
+            models=[f"A=folder:{work / 'out'}"],
+            judges=judge_spec(server),
+            out=work / "run",
+            rubric=work / "mine.md",
+        )
+    assert done.stopped == ""
+    with pytest.raises(RefBenchError, match="defines BENCHMARK"):
+        refbench.load(work / "none.py")
+
+
+@pytest.mark.parametrize("second", ["make?stepz=3", "mak", "broken"])
+@pytest.mark.parametrize("wrapped", ["{}", "suffix({}; text=Please.)"])
+def test_a_model_that_cannot_be_made_is_found_before_another_paints(work: Path, second: str, wrapped: str) -> None:
+    (work / "painter.py").write_text(
+        f"def paint(request, seed):\n    open({str(work / 'painted')!r}, 'a').write('x')\n"
+        "    return request.pictures[0].path\n"
+        "def make(steps: int = 1): return paint\n"
+        "def broken(): raise RuntimeError('no weights')\n",
+        "utf-8",
+    )
+    models = [f"a=python:{work}/painter.py:paint", "b=" + wrapped.format(f"python:{work}/painter.py:{second}")]
+    arguments = {"out": work / "run", "metrics": ["mse"]}
+    given = {"benchmark": str(work / "cases.jsonl"), **arguments}
+    for attempt in (
+        lambda: evaluate(work / "cases.jsonl", models=models, **arguments),
+        lambda: asyncio.run(generate_async(RunOptions.of({**given, "rubric": "five_criteria", "models": models}))),
+    ):
+        shutil.rmtree(work / "run", ignore_errors=True)
+        with pytest.raises(RefBenchError, match=r"stepz|has no mak |no weights"):
+            attempt()
+        assert not (work / "painted").exists()
+    evaluate(
+        work / "cases.jsonl", models=[models[0], f"b=python:{work}/painter.py:make"], out=work / "new", metrics="mse"
+    )
+    assert (work / "painted").read_text() == 12 * "x"
+
+
+@pytest.mark.parametrize("scoring", [{"rubric": "five_criteria"}, {"metrics": "mse"}])
+def test_pictures_are_made_without_a_rubric_and_scored_later_by_any(work: Path, scoring: dict[str, str]) -> None:
+    cases, models = str(work / "cases.jsonl"), ["a=baseline:copy"]
+    given = {"benchmark": cases, "models": models, "out": work / "run"}
+    assert asyncio.run(generate_async(RunOptions.of({**given, "limit": 3}))).there == 3
+    with pytest.raises(RefBenchError, match="nothing to score yet"):
+        score_run(work / "run")
+    with JudgeServer(reply=marks) as server:
+        judges = judge_spec(server) if "rubric" in scoring else ()
+        evaluate(cases, models=models, out=work / "run", judges=judges, limit=3, **scoring)
+        assert asyncio.run(generate_async(RunOptions.of(given))).there == 6, "more pictures need no rubric either"
+        done = evaluate(cases, models=models, out=work / "run", judges=judges, **scoring)
+        assert len(server.requests) == (6 if judges else 0)
+        if judges:
+            with pytest.raises(RefBenchError, match="other settings"):
+                evaluate(cases, models=models, out=work / "run", judges=judges, rubric="viescore_pair")
+    metric = "total" if judges else "mse"
+    assert [row.n_scored for row in done.result.rows(level="overall", metric=metric)][:1] == [6]
+    assert next(iter(score_run(work / "run", draws=50).rows(level="overall", metric=metric))).n_scored == 6
+
+
+def test_one_error_of_a_judge_that_always_raises_is_printed(work: Path, run_cli: Any) -> None:
+    (work / "judge.py").write_text("def ask(prompt): raise RuntimeError('the key has expired')\n", "utf-8")
+    words = ("--model", f"A=folder:{work}/out", "--judge", f"j=python:{work}/judge.py:ask", "--out", work / "run")
+    code, _, err = run_cli("run", work / "cases.jsonl", "--rubric", "five_criteria", *words)
+    assert code == 1
+    assert re.search(r"One of them: case\d by A, judged by j: .*RuntimeError: the key has expired", err)

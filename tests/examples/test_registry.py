@@ -24,7 +24,7 @@ def test_a_file_is_run_once_while_it_is_unchanged() -> None:
     [
         (None, "is not there: give a Python file"),
         ("x = 1", "it defines no BENCHMARK"),
-        ("BENCHMARK = 7", "its BENCHMARK is a int"),
+        ("BENCHMARK = 7", "its BENCHMARK is of type int"),
         ("\n\n1 / 0", "line 3: it raised ZeroDivisionError"),
         ("def f(:", "it raised SyntaxError"),
         ("import nothing_of_that_name", "it raised ModuleNotFoundError"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -322,3 +324,26 @@ def test_an_array_is_pixels_and_a_setting_with_a_default_is_no_input() -> None:
     kinds = {given.name: given.kind for given in find_metric("darkness").inputs}
     assert kinds == {"output": "pixels", "mask": "grey"}
     assert refbench.measure("darkness", output=np.full((4, 4, 3), 51, np.uint8)).value == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("given", [None, "0.5", [1, 2], {"value": 1}])
+def test_what_is_not_a_number_is_no_value(tmp_path: Path, given: Any) -> None:
+    @metric("numberless", better="higher", range=(0, 1))
+    def numberless(output: Pixels) -> float:
+        """Gives back what it likes."""
+        return given  # type: ignore[no-any-return]
+
+    measured = refbench.measure("numberless", output=np.zeros((4, 4, 3), np.uint8))
+    assert measured.value is None
+    assert measured.failure is not None and measured.failure.kind == "undefined"
+    assert "numberless gave" in measured.failure.detail and "is not a number" in measured.failure.detail
+
+
+def test_a_plug_in_that_cannot_be_loaded_is_said_and_the_other_metrics_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = EntryPoint("mine", "no_such_package.metrics", "refbench.metrics")
+    monkeypatch.setattr(sys.modules["refbench.metrics.metric"], "entry_points", lambda group: [point])
+    sys.modules["refbench.metrics.metric"]._load_all.cache_clear()
+    assert find_metric("ssim").id == "ssim"
+    assert "the plug-in no_such_package.metrics cannot be loaded" in capsys.readouterr().err

@@ -555,11 +555,13 @@ def test_a_model_that_is_not_there_is_refused_before_anything_starts(what: str, 
     ("name", "said"),
     [
         ("missing", "has no missing"),
-        ("number", "is a int and cannot be called"),
+        ("number", "is not a function: it is of type int"),
         ("broken", "RuntimeError: no weights in ./w"),
         ("nothing", "gives a NoneType, which cannot be called"),
         ("three", "cannot be called with nothing"),
         ("stubborn?steps=4", "cannot be called with"),
+        ("Editor", "Editor needs checkpoint=: add"),
+        ("paint?steps=4", "takes no options: leave out steps="),
         ("dies", "not said .*exit status 9; its last words: out of luck"),
     ],
 )
@@ -572,6 +574,10 @@ def test_a_factory_that_makes_nothing_ends_the_run_with_the_reason(tmp_path: Pat
         def nothing(): pass
         def three(a, b, c): pass
         def stubborn(): pass
+        class Editor:
+            def __init__(self, checkpoint): pass
+            def generate(self, request, seed): pass
+        def paint(request, seed): pass
         def dies(): print("out of luck"); sys.stdout.flush(); os._exit(9)
         """,
     )

@@ -17,7 +17,7 @@ from types import ModuleType
 from refbench.benchmarks.kit.definition import Benchmark
 from refbench.record import RefBenchError
 
-_SHIPPED = ("creval", "multibanana", "ideabench", "icebench", "multiref")
+SHIPPED = ("creval", "multibanana", "ideabench", "icebench", "multiref")
 
 ENTRY_POINTS = "refbench.benchmarks"
 """The group under which an installed package names its benchmarks."""
@@ -25,12 +25,13 @@ ENTRY_POINTS = "refbench.benchmarks"
 
 def names() -> tuple[str, ...]:
     """Those that are shipped, then those that installed packages add."""
-    return (*_SHIPPED, *(name for name in sorted(_entry_points()) if name not in _SHIPPED))
+    return (*SHIPPED, *(name for name in sorted(_entry_points()) if name not in SHIPPED))
 
 
-def benchmark(name: str) -> Benchmark:
+def benchmark(name: Path | str) -> Benchmark:
     """The benchmark of that name, or the one that a Python file defines (`./mybench.py`)."""
-    if name in _SHIPPED:
+    name = str(name)
+    if name in SHIPPED:
         found: Benchmark = importlib.import_module(f"refbench.benchmarks.{name}.benchmark").BENCHMARK
         return found
     if name.endswith(".py") or "/" in name:
@@ -128,7 +129,7 @@ def _module_code(name: str) -> str:
 
 def _checked(found: object, where: str) -> Benchmark:
     if not isinstance(found, Benchmark):
-        what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is a {type(found).__name__}"
+        what = "it defines no BENCHMARK" if found is None else f"its BENCHMARK is of type {type(found).__name__}"
         raise RefBenchError(f"{where}: {what}; make one with refbench.benchmarks.kit.benchmark")
     return found
 
@@ -152,7 +153,7 @@ def resolve_data(bench: Benchmark, data: Path | None) -> Path:
                 raise RefBenchError(
                     f"{data} is not the root of a {bench.title} checkout: did you mean --data {parent}?"
                 )
-        for other in _SHIPPED:
+        for other in SHIPPED:
             landmark = benchmark(other).data.landmark
             if other != bench.name and landmark and (data / landmark).exists():
                 raise RefBenchError(

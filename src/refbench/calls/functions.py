@@ -48,15 +48,24 @@ def make_object(what: str, options: Mapping[str, str]) -> Any:
     """What the factory makes with the options, or the callable itself where a callable is named in place of one."""
     thing = load_object(what)
     if not callable(thing):
-        raise RefBenchError(f"{what} is a {type(thing).__name__} and cannot be called")
+        raise RefBenchError(f"{what} is not a function: it is of type {type(thing).__name__}")
     signature = _signature(thing)
     try:
         arguments = _arguments(signature, options)
         if signature is not None:
             signature.bind(**arguments)
     except (TypeError, ValueError) as error:
+        lacking = [f"{name}=" for name in _required(signature) if name not in options]
+        if lacking and inspect.isclass(thing):
+            raise RefBenchError(f"{what} needs {' and '.join(lacking)}: add ?{lacking[0]}...") from error
         if not options and _style(thing) is not None:
             return thing
+        if lacking and _style(thing) is not None:
+            given = ", ".join(f"{name}=" for name in options)
+            raise RefBenchError(
+                f"{what}{signature} is called with a request itself, so it takes no options: leave out {given}; a "
+                f"factory with options of its own would need {' and '.join(lacking)} too"
+            ) from error
         raise RefBenchError(
             f"{what}{signature or ''} cannot be called with {dict(options) or 'nothing'}: {error}"
         ) from error
@@ -214,6 +223,12 @@ def _signature(thing: Any) -> inspect.Signature | None:
         return inspect.signature(thing)
     except (TypeError, ValueError):  # written in C
         return None
+
+
+def _required(signature: inspect.Signature | None) -> list[str]:
+    """The parameters that have to be given by name or by place."""
+    parameters = signature.parameters.values() if signature is not None else ()
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 def _arguments(signature: inspect.Signature | None, options: Mapping[str, str]) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class Job(Generic[R, T]):
     """Nobody waits for it any more."""
 
 
+class _Opening(Job[Any, Any]):
+    """No request: a place is only to be opened."""
+
+
 @dataclass(eq=False)
 class _Thread(Generic[R, T]):
     thread: threading.Thread | None = None
@@ -53,12 +57,14 @@ class Pool(Generic[P, R, T]):
         places: Sequence[P],
         work: Callable[[P, list[Job[R, T]]], list[T]],
         *,
+        begin: Callable[[P, Callable[[], bool]], Any] = lambda place, gone: None,
         end: Callable[[P], Any] = lambda place: None,
         batch: int = 1,
         patience: float | None = _END_S,
     ) -> None:
         self._places = list(places)
         self._work = work
+        self._begin = begin
         self._end = end
         self._batch = batch
         self._patience = patience
@@ -66,9 +72,15 @@ class Pool(Generic[P, R, T]):
         self._queue: queue.SimpleQueue[Job[R, T] | None] = queue.SimpleQueue()
         self._threads: dict[int, _Thread[R, T]] = {}
 
+    async def open(self) -> None:
+        """Open one place before there is a request, in its thread: `begin(place, gone)`, whose error is raised here."""
+        await self._ask(_Opening(None), None)
+
     async def ask(self, request: R, timeout: float | None = None) -> T:
         """What comes of a request. `timeout` is for work that cannot stop itself: its thread is left to its fate."""
-        job: Job[R, T] = Job(request)
+        return await self._ask(Job(request), timeout)
+
+    async def _ask(self, job: Job[R, T], timeout: float | None) -> T:
         with self._lock:
             for number in range(len(self._places)):
                 if number not in self._threads:
@@ -125,7 +137,7 @@ class Pool(Generic[P, R, T]):
         self, first: Job[R, T], waiting: queue.SimpleQueue[Job[R, T] | None], thread: _Thread[R, T]
     ) -> list[Job[R, T]]:
         jobs, until = [first], time.monotonic() + _BATCH_WAIT_S
-        while len(jobs) < self._batch:
+        while len(jobs) < self._batch and not isinstance(first, _Opening):
             try:
                 more = waiting.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
@@ -142,6 +154,10 @@ class Pool(Generic[P, R, T]):
 
     def _answer(self, place: P, thread: _Thread[R, T]) -> None:
         try:
+            if isinstance(opening := thread.busy[0], _Opening):
+                opening.result.set_result(self._begin(place, opening.abandoned.is_set))
+                thread.busy = []
+                return
             for job, result in zip(thread.busy, self._work(place, thread.busy), strict=True):
                 job.result.set_result(result)
         except BaseException as error:  # noqa: BLE001 - told to whoever waits, above all RefBenchError

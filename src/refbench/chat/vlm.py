@@ -19,7 +19,7 @@ from refbench.chat.pictures import SentPicture
 from refbench.evidence import Attempt, Evidence
 from refbench.failure import Failure
 from refbench.record import Record, RefBenchError
-from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, nearest, plug_in, plug_ins
+from refbench.specs import JUDGE_PLUG_INS, JUDGES, Spec, from_plug_in, nearest, plug_ins
 
 
 class ChatText(Record):
@@ -159,10 +159,10 @@ def make_vlm(spec: Spec, transport: Transport) -> VLM:
         from refbench.chat.replay import ReplayVLM, read_replies
 
         return ReplayVLM(spec, read_replies(Path(spec.what)))
-    make = plug_in(spec.kind, JUDGE_PLUG_INS)
-    if make is not None:
+    vlm: VLM | None = from_plug_in(spec, JUDGE_PLUG_INS, VLM, f"judge {spec.name}")
+    if vlm is not None:
         from refbench.chat.plug_in import PlugInVLM
 
-        return PlugInVLM(spec, make(spec))
+        return PlugInVLM(spec, vlm)
     hint = nearest(spec.kind, [*JUDGES, *plug_ins(JUDGE_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"no judge is of the kind {spec.kind!r}: {hint}")

@@ -63,6 +63,7 @@ def main() -> None:
         os.environ["REFBENCH_DEBUG"] = "1"  # for what runs in other processes, too
     debug = bool(os.environ.get("REFBENCH_DEBUG"))
     try:
+        _check_renamed(words)
         code = app(words, result_action="return_value")
     except KeyboardInterrupt:
         _say("stopped; what was recorded is safe, run the same command again to go on")
@@ -87,6 +88,13 @@ def _fault_of_benchmark(error: Exception) -> str | None:
     registry = sys.modules.get("refbench.benchmarks.registry")
     said: str | None = registry.fault_of_benchmark(error) if registry is not None else None
     return said
+
+
+def _check_renamed(words: list[str]) -> None:
+    if words and words[0] in ("run", "generate") and any(word.partition("=")[0] == "--making" for word in words):
+        from refbench.record import RefBenchError
+
+        raise RefBenchError("--making is called --generate-concurrency now")
 
 
 def _say(sentence: str) -> None:

@@ -17,7 +17,7 @@ _TIMEOUT = 600.0
 @with_run_options(
     "benchmark", "models", "out", "data", "subset", "seeds", "rubric", "limit", "shard", "budget", "retry",
     "concurrency", "generate_concurrency", "timeout", "engine", "address",
-    defaults={"models": ..., "out": ..., "timeout": _TIMEOUT},
+    defaults={"timeout": _TIMEOUT},
 )  # fmt: skip
 def generate_command(benchmark: str, *, json: Annotated[Json, Parameter(group=OUTPUT)] = False, **given: Any) -> int:
     """Make the models' pictures, resumably, and nothing else; `refbench run` with the same --out scores them."""

@@ -30,7 +30,7 @@ def measure_command(
         Literal["paper", "corrected"], Parameter(help="As the paper's code measures, or without its faults")
     ] = "corrected",
     device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
-    dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Numbers of large networks")] = "float32",
+    dtype: Annotated[Literal["float32", "bfloat16"], Parameter(help="Number format of large networks")] = "float32",
     force: Annotated[bool, Parameter(help="Metrics of sets: also where there are too few pictures")] = False,
     json: Json = False,
 ) -> int:

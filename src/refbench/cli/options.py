@@ -41,7 +41,8 @@ EngineName = Annotated[
     ),
 ]
 Address = Annotated[
-    str | None, Parameter(help="With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine")
+    str | None,
+    Parameter(help="With --engine ray: auto or HOST:PORT of a cluster; without it, Ray is started on this machine"),
 ]
 
 _GROUPS = {

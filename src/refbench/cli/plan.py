@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 @with_run_options(
     "benchmark", "models", "judges", "out", "data", "subset", "metrics", "seeds", "repeats", "rubric", "settings",
     "limit", "budget", "concurrency",
-    defaults={"models": ..., "judges": ...},
 )  # fmt: skip
 def plan_command(
     benchmark: str,
@@ -31,10 +30,14 @@ def plan_command(
 
     With --out of a run that would be continued, its calls are not counted again.
     """
-    from refbench.engine.options import RunOptions
+    from refbench.cli.run import run_options
     from refbench.engine.plan import make_plan
+    from refbench.record import RefBenchError
 
-    options = RunOptions.of({"benchmark": benchmark, **given, "settings": given_settings(given.get("settings", ()))})
+    given["settings"] = given_settings(given.get("settings", ()))
+    options = run_options(benchmark, given).model_copy(update={"shard": None})  # the plan is for the whole run
+    if not options.judges:
+        raise RefBenchError("give at least one --judge: a plan counts what judges are asked")
     plan = asyncio.run(make_plan(options, like=like))
     if json:
         print(plan.model_dump_json())
@@ -71,6 +74,10 @@ def _print_plan(plan: Plan, concurrency: int) -> None:
         print("  precision: no earlier scores to tell from; give --like RUN")
     else:
         _print_precision(plan.precision)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print_precision(p: Precision) -> None:

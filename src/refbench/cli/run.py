@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +41,7 @@ def _run(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> int:
     from refbench.cli.app import app as refbench
 
     settings = _settings_of(words)
+    _check_names(words, settings)
     app = App(
         name="refbench run",
         help_epilogue=refbench.help_epilogue,
@@ -89,7 +91,10 @@ def _command(settings: Sequence[Setting]) -> Command:
             print(f"\nNext: refbench table {options.out} --markdown, or the same command again to resume")
         if evaluation.batches is not None and not json:
             print(evaluation.batches)
-        return exit_code(evaluation, allow_failures)
+        code = exit_code(evaluation, allow_failures)
+        if evaluation.progress.first_failure:
+            print(f"One of them: {evaluation.progress.first_failure}", file=sys.stderr)
+        return code
 
     return run
 
@@ -124,6 +129,23 @@ def _settings_of(words: Sequence[str]) -> Sequence[Setting]:
         except RefBenchError:
             break  # the command itself will say so
     return ()
+
+
+_OTHERS = {"no_wait", "max_side", "by", "items", "allow_failures", "json", "help"}
+"""Options of the command that are not of the record."""
+
+
+def _check_names(words: Sequence[str], settings: Sequence[Setting]) -> None:
+    """Say where an option belongs that is another benchmark's setting."""
+    from refbench.engine.options import flags, of_benchmarks
+
+    own = {flag.name.removeprefix("--") or name for name, flag in flags()} | {one.name for one in settings} | _OTHERS
+    for word in words:
+        name = word.partition("=")[0].removeprefix("--").replace("-", "_")
+        if word.startswith("--") and name not in own and (others := of_benchmarks(name)):
+            raise RefBenchError(
+                f"{word.partition('=')[0]} is a setting of {' and '.join(others)}, not of this benchmark"
+            )
 
 
 def exit_code(evaluation: Evaluation, allow_failures: float) -> int:

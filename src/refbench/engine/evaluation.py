@@ -117,9 +117,10 @@ async def evaluate_async(options: RunOptions, *, show: bool = False) -> Evaluati
             await judging.rehearse()
             if measuring is not None:
                 await measuring.rehearse()
-            # Nothing is refused any more: only now may the run know what it was asked for.
-            work.note()
             async with _interruptible(transport, judging, measuring, work.generating), shown(work.progress, show=show):
+                await work.start_models()
+                # Nothing is refused any more: only now may the run know what it was asked for.
+                work.note()
                 batches = await _judge_and_measure(judging, measuring)
             work.note_not_measured(measuring.left_out if measuring else {})
     names: list[str | None] = [judge.name for judge in setup.judges] or [None]
@@ -150,7 +151,7 @@ async def _judge_and_measure(judging: JudgingRun, measuring: MeasuringRun | None
 
 
 def evaluate(
-    benchmark: str,
+    benchmark: Path | str,
     *,
     models: Models,
     out: Path | str,
@@ -161,7 +162,7 @@ def evaluate(
     seeds: int = 1,
     replace: bool = False,
     repeats: int = 1,
-    rubric: str | None = None,
+    rubric: Path | str | None = None,
     settings: Mapping[str, str] | None = None,
     repair: bool = True,
     batch: bool = False,
@@ -197,7 +198,7 @@ def evaluate(
             measured by those that are named.
         seeds: Outputs of each model and case, with the seeds 0, 1, ...
         replace: Outputs of a folder that changed take the place of those on record, which are retired.
-        repeats: How often each judge is asked the same.
+        repeats: How many times each judge is asked each question.
         rubric: For cases of your own: a shipped rubric or a Markdown file.
         settings: The benchmark's own settings of judging, and `max_side` and `quality` of pictures that are sent.
         repair: Ask once more, quoting the reply, where a reply could not be read.
@@ -208,12 +209,12 @@ def evaluate(
         budget: Most that the run may cost in all, for example "5usd".
         retry: Kinds of final failure that are tried again, for example "refused".
         concurrency: Most calls in flight at an endpoint.
-        generate_concurrency: Most pictures of a model in the making.
+        generate_concurrency: Most pictures that a model makes at once.
         timeout: Seconds to wait for a reply.
         device: Where large networks run: "cpu", "cuda" (all GPUs), "cuda:0,cuda:1".
-        dtype: Numbers of large networks, recorded.
+        dtype: Number format of large networks; recorded.
         engine: "ray" runs metrics, local image models and local judges on the nodes of a cluster.
-        address: With "ray": "auto" or HOST:PORT of a cluster; without it a Ray of this machine.
+        address: With "ray": "auto" or HOST:PORT of a cluster; without it, Ray is started on this machine.
         protocol: Which numbers to give.
         refusals: How a model's own failures count.
         show: Print progress on stderr.
@@ -255,9 +256,10 @@ async def generate_async(options: RunOptions, *, show: bool = False) -> Generati
             setup.prices_must_be_known()
         run = setup.create_run()
         with run.writer(options.shard) as writer, _Work.opened(setup, run, writer) as work:
-            work.note(measured=False)
             try:
                 async with shown(work.progress, show=show), asyncio.TaskGroup() as group:
+                    await work.start_models()
+                    work.note(measured=False)
                     for case in setup.cases:
                         for model in models:
                             for seed in range(options.seeds):
@@ -345,6 +347,11 @@ class _Work:
     def _shared(self, on_record: OnRecord) -> dict[str, Any]:
         shared = {"setup": self.setup, "recorder": self.recorder, "pictures": self.pictures}
         return {**shared, "on_record": on_record, "progress": self.progress}
+
+    async def start_models(self) -> None:
+        """Start the models that have something to paint, so that one that cannot ends the run before it costs money."""
+        setup = self.setup
+        await self.generating.start((case, *one) for case in setup.cases for one in setup.models_and_seeds())
 
     def note(self, *, measured: bool = True) -> None:
         """Write down what the run was asked for."""

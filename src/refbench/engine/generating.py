@@ -21,7 +21,7 @@ from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
 from refbench.engine.progress import Progress
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Step
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Startable, Step
 from refbench.models.wrappers.wrapper import whole_cost
 from refbench.output import Output, StoredPicture
 from refbench.pictures import facts_of
@@ -80,6 +80,15 @@ class GeneratingRun:
             self.recorder.writer.retire(place_of(output), output.content, "made with other settings", time.time())
         self.recorder.writer.commit()
 
+    async def start(self, wanted: Iterable[tuple[AnyCase, AnyModel, int]]) -> None:
+        """Start every model that has a picture to make: none paints before all are known to work."""
+        starting = {
+            model.name: model
+            for case, model, seed in wanted
+            if isinstance(model, Startable) and self._is_missing((case.id, model.name, seed))
+        }
+        await asyncio.gather(*(model.start() for model in starting.values()))
+
     def note(self) -> None:
         """Record who paints, once nothing can be refused any more."""
         for name, now in self._who.items():
@@ -87,13 +96,17 @@ class GeneratingRun:
 
     async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The pictures of a case in order: those on record, else new ones."""
-        known = self.known.get((case.id, model.name, seed))
-        if known is None or (known.failure is not None and known.failure.kind in TRANSIENT | self.retry):
-            known = await self._make(case, model, seed)
-            self.known[case.id, model.name, seed] = known
+        place = case.id, model.name, seed
+        if self._is_missing(place):
+            self.known[place] = await self._make(case, model, seed)
+        known = self.known[place]
         if known.failure is not None:
             return known.failure
         return tuple(self.run.blobs.path(picture.sha256, picture.format) for picture in known.pictures)
+
+    def _is_missing(self, place: tuple[str, str, int]) -> bool:
+        known = self.known.get(place)
+        return known is None or (known.failure is not None and known.failure.kind in TRANSIENT | self.retry)
 
     async def _make(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
         place = self._places.setdefault(model.name, asyncio.Semaphore(self.concurrency))
@@ -128,7 +141,7 @@ class GeneratingRun:
         await self.recorder.record(output)
         self.progress.made += 1
         if output.failure is not None:
-            self.progress.failed[output.failure.kind] += 1
+            self.progress.fail(f"{case.id} by {model.name}", output.failure)
         return output
 
     def _know(self, case: AnyCase) -> None:

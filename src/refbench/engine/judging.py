@@ -271,7 +271,8 @@ class JudgingRun(ScoringRun):
         self.budget.pay(evidence.cost_usd)
         self.progress.spent_usd = self.budget.spent
         if evidence.failure is not None:
-            self.progress.failed[evidence.failure.kind] += 1
+            first = purposes[0]
+            self.progress.fail(f"{first.case} by {first.model}, judged by {first.judge}", evidence.failure)
         await self.recorder.record((evidence, purposes), instead=instead)
 
 

@@ -238,7 +238,8 @@ class MeasuringRun(ScoringRun):
             measurement = Measurement.model_validate(value)
             evidence = _evidence(one.request, measurement)
             if measurement.failure is not None:
-                self.progress.failed[measurement.failure.kind] += 1
+                first = one.purposes[0]
+                self.progress.fail(f"{first.case} by {first.model}, {first.part}", measurement.failure)
             del self._sharing[evidence.id]
             self.progress.measured += len(one.purposes)
             recording = self.recorder.record((evidence, tuple(one.purposes)), instead=one.instead)

@@ -7,7 +7,7 @@ import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -40,6 +40,12 @@ WHAT, JUDGE, LIMITS, WHERE, OUTPUT = "What to run", "Judge", "Limits", "Where", 
 """The groups in which `refbench run --help` shows them."""
 
 
+RENAMED = {"making": "generate_concurrency"}
+"""Options that had another name once."""
+PICTURE_SETTINGS = ("max_side", "quality")
+"""Settings of every benchmark: of the pictures that are sent."""
+
+
 @dataclass(frozen=True)
 class Flag:
     """How the command line shows a field: its group, its help, and its flag where that is not the field's name."""
@@ -53,6 +59,11 @@ class Flag:
 
 def _texts(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+
+
+def _place(value: Any) -> Any:
+    """A path as its text."""
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def _names(value: Any) -> Any:
@@ -76,6 +87,14 @@ def _budget(value: str | None) -> str | None:
     return value
 
 
+def _at_once(value: int) -> int:
+    if value < 1:
+        raise RefBenchError(
+            f"--generate-concurrency {value}: give how many pictures a model may make at once, at least 1"
+        )
+    return value
+
+
 def _settings(value: Any) -> Any:
     """TOML's true is yes, numbers are written out."""
     if not isinstance(value, Mapping):
@@ -96,10 +115,11 @@ class RunOptions(Record):
 
     benchmark: Annotated[
         str,
+        BeforeValidator(_place),
         Flag(
             WHAT,
             "Name of a benchmark, a file that holds one (.py), cases of your own (.jsonl, .csv), or an experiment "
-            "(.toml) that says all this and what follows; options given here come first",
+            "(.toml) that sets these options; those given on the command line override it",
         ),
     ]
     models: Annotated[
@@ -111,7 +131,11 @@ class RunOptions(Record):
     metrics: Annotated[
         tuple[str, ...],
         BeforeValidator(_names),
-        Flag(WHAT, "Only these measured parts, or none; all by default. Of own cases: metrics", typed=Texts),
+        Flag(
+            WHAT,
+            "Only these measured parts, or none; all by default. For cases of your own: the metrics to use",
+            typed=Texts,
+        ),
     ] = ()
     seeds: Annotated[int, Field(ge=1), Flag(WHAT, "Outputs of each model and case, with the seeds 0, 1, ...")] = 1
     replace: Annotated[
@@ -121,10 +145,12 @@ class RunOptions(Record):
     judges: Annotated[
         Any, Flag(JUDGE, "[NAME=]KIND:MODEL, several times for a panel; refbench list judges", "--judge", Texts)
     ] = ()
-    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How often each judge is asked the same")] = 1
+    repeats: Annotated[int, Field(ge=1), Flag(JUDGE, "How many times each judge is asked each question")] = 1
     rubric: Annotated[
-        str | None, Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file")
-    ] = None  # fmt: skip
+        str | None,
+        BeforeValidator(_place),
+        Flag(JUDGE, "For cases of your own: a shipped rubric or a Markdown file"),
+    ] = None
     settings: Annotated[
         Mapping[str, str],
         BeforeValidator(_settings),
@@ -148,23 +174,25 @@ class RunOptions(Record):
     retry: Annotated[
         Strings,
         AfterValidator(_kinds),
-        Flag(LIMITS, "Also try again what failed finally in this way, for example refused", typed=Texts),
+        Flag(LIMITS, "Also retry permanent failures of this kind, for example refused", typed=Texts),
     ] = ()
     concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
-    generate_concurrency: Annotated[int, Flag(LIMITS, "Most pictures of a model in the making")] = 8
+    generate_concurrency: Annotated[
+        int, AfterValidator(_at_once), Flag(LIMITS, "Most pictures that a model makes at once")
+    ] = 8
     timeout: Annotated[float, Flag(LIMITS, "Seconds to wait for a reply")] = 180.0
 
     device: Annotated[
         str, Flag(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
     ] = "cpu"  # fmt: skip
-    dtype: Annotated[Dtype, Flag(WHERE, "Numbers of large networks, recorded")] = "float32"
+    dtype: Annotated[Dtype, Flag(WHERE, "Number format of large networks; recorded")] = "float32"
     engine: Annotated[
         Engine,
         Flag(WHERE, "Where metrics, local models and local judges run: on this machine, or on a Ray cluster's nodes"),
     ] = "embedded"
     address: Annotated[
         str | None,
-        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it a Ray of this machine"),
+        Flag(WHERE, "With --engine ray: auto or HOST:PORT of a cluster; without it, Ray is started on this machine"),
     ] = None
 
     protocol: Annotated[Protocol, Flag(OUTPUT, "Which numbers to give")] = "both"
@@ -219,11 +247,15 @@ def read_experiment(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is no TOML: {error}") from error
+        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
     known = RunOptions.model_fields
     for key in written:
         if key not in known:
             alike = {"name": "benchmark", "cases": "benchmark", "model": "models", "judge": "judges", "set": "settings"}
+            if key in RENAMED:
+                raise RefBenchError(f"{path}: {key} is called {RENAMED[key]} now")
+            if key in PICTURE_SETTINGS or of_benchmarks(key):
+                raise RefBenchError(f"{path}: {key} is a setting: write it under [settings]")
             near = [alike[key]] if key in alike else difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RefBenchError(f"{path}: {key}: there is no such key: {hint}")
@@ -231,6 +263,14 @@ def read_experiment(path: Path) -> dict[str, Any]:
         written[key] = _written_specs(written[key], f"{path}: {key}")
     RunOptions.of({"benchmark": "", **written}, f"{path}: ")
     return written
+
+
+def of_benchmarks(setting: str) -> list[str]:
+    """The shipped benchmarks that have a setting of this name."""
+    from refbench.benchmarks import benchmark
+    from refbench.benchmarks.registry import SHIPPED
+
+    return [name for name in SHIPPED if setting in {one.name for one in benchmark(name).asking.settings}]
 
 
 def _written_specs(written: Any, where: str) -> list[Spec]:

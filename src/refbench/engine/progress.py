@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from refbench.failure import Failure
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
@@ -32,9 +34,16 @@ class Progress:
     to_measure: int = 0
     measured: int = 0
     failed: Counter[str] = field(default_factory=Counter)
+    first_failure: str = ""
+    """What failed first, and why: mostly the others failed for the same reason."""
     in_flight: int = 0
     spent_usd: float = 0.0
     started: float = field(default_factory=time.monotonic)
+
+    def fail(self, what: str, failure: Failure) -> None:
+        """Count a failure; `what` failed."""
+        self.failed[failure.kind] += 1
+        self.first_failure = self.first_failure or f"{what}: {failure}"
 
     def parts(self) -> Iterator[tuple[str, int, int]]:
         """What is being done, how much of it is, and of how many."""

@@ -20,7 +20,7 @@ from refbench.calls.transport import Transport
 from refbench.case import AnyCase
 from refbench.chat.pictures import PicturePolicy
 from refbench.chat.vlm import VLM, make_vlm
-from refbench.engine.options import RunOptions
+from refbench.engine.options import PICTURE_SETTINGS, RunOptions
 from refbench.evidence import Purpose
 from refbench.failure import Failure
 from refbench.models import AnyModel, ImageModel, seeds_for
@@ -65,7 +65,7 @@ class Setup:
         bench, options = self.bench, self.options
         # The same whether a judge comes now or later; with what is done to pictures, because the judge sees the result.
         settings = self.settings
-        recorded = {**self.judging.recorded, **{key: settings[key] for key in _PICTURE_SETTINGS if key in settings}}
+        recorded = {**self.judging.recorded, **{key: settings[key] for key in PICTURE_SETTINGS if key in settings}}
         return Run.create(
             options.run_directory,
             bench.name,
@@ -118,7 +118,7 @@ def prepare_run(
         return place.vlm(spec, here) if place is not None else here(spec)
 
     here = partial(make_vlm, transport=transport)
-    bench, dataset = find_cases(options, _metrics(options) if scored else ())
+    bench, dataset = find_cases(options, _metrics(options)) if scored else find_cases(_rubric_of_run(options), None)
     if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     settings = _settings(bench, options.settings)
@@ -155,6 +155,12 @@ def prepare_run(
         policy=policy,
         parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
     )
+
+
+def _rubric_of_run(options: RunOptions) -> RunOptions:
+    """For more pictures of a run that is judged already: own cases under the rubric that it keeps."""
+    kept = options.run_directory / "benchmark" / "rubric.md"
+    return options.model_copy(update={"rubric": str(kept)}) if options.rubric is None and kept.is_file() else options
 
 
 def _metrics(options: RunOptions) -> list[str]:
@@ -238,10 +244,10 @@ def _specs(given: Any, option: str, ready: type[Any], of_function: Callable[[str
     return specs
 
 
-def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchmark, Dataset]:
+def find_cases(options: RunOptions, metrics: Sequence[str] | None = ()) -> tuple[Benchmark, Dataset]:
     """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
 
-    `metrics` are what own cases are measured by; other benchmarks know that themselves.
+    `metrics` are what own cases are measured by, None where nothing is scored; other benchmarks know that themselves.
     """
     name, rubric, subset = options.benchmark, options.rubric, options.subset
     path = Path(name)
@@ -249,21 +255,21 @@ def find_cases(options: RunOptions, metrics: Sequence[str] = ()) -> tuple[Benchm
         from refbench.benchmarks.own import own_benchmark, own_metrics
         from refbench.judges.rubric import rubric_source, shipped_rubrics
 
-        if rubric is None and not metrics:
+        if rubric is None and metrics is not None and not metrics:
             shipped = ", ".join(shipped_rubrics())
             raise RefBenchError(
                 f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
             )
         text, title = rubric_source(rubric) if rubric is not None else (None, "")
         dataset = own_benchmark(text, title).data.load(path, subset)
-        own = own_benchmark(text, title, own_metrics(metrics, dataset.cases))
+        own = own_benchmark(text, title, own_metrics(metrics or (), dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
     bench = benchmark(name)
     return bench, bench.data.load(resolve_data(bench, options.data), subset)
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
-    pictures = {name: value for name, value in given.items() if name in _PICTURE_SETTINGS}
+    pictures = {name: value for name, value in given.items() if name in PICTURE_SETTINGS}
     for name, value in pictures.items():
         if not value.isdigit():
             raise RefBenchError(f"--{name.replace('_', '-')} {value}: write a whole number")

@@ -305,11 +305,18 @@ def _view(key: _FeatureKey, decoded: DecodedPictures) -> NDArray[Any] | Failure:
     return VIEWS[key.of.view].apply(pixels, others)
 
 
-def _checked(metric: Metric, result: float | Failure, sizes: Mapping[str, tuple[int, int]]) -> Measurement:
-    """No value leaves that is not finite or not in the range that the metric declares."""
+def _checked(metric: Metric, result: Any, sizes: Mapping[str, tuple[int, int]]) -> Measurement:
+    """No value leaves that is no number, not finite or not in the range that the metric declares."""
     if isinstance(result, Failure):
         return Measurement(failure=result, sizes=sizes)
-    value = float(result)
+    try:
+        if result is None or isinstance(result, str | bytes | bytearray):  # float reads text
+            raise TypeError
+        value = float(result)
+    except (TypeError, ValueError):
+        given = "None" if result is None else f"{str(result)[:40]!r} ({type(result).__name__})"
+        detail = f"{metric.id} gave {given}, which is not a number"
+        return Measurement(failure=Failure(kind="undefined", detail=detail), sizes=sizes)
     if not math.isfinite(value):
         return Measurement(failure=Failure(kind="undefined", detail=f"{metric.id} gave {value}"), sizes=sizes)
     low, high = metric.range

@@ -219,7 +219,11 @@ def _load_shipped() -> None:
 def _load_all() -> None:
     _load_shipped()
     for point in entry_points(group=ENTRY_POINTS):
-        point.load()
+        try:
+            point.load()
+        except Exception as error:  # noqa: BLE001 - whatever somebody's package raises; the other metrics go on
+            said = f"Warning: the plug-in {point.value} cannot be loaded, and its metrics are missing: {error}"
+            print(said, file=sys.stderr)
 
 
 def home_of(metric: Metric) -> tuple[str, str] | None:

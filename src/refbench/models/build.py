@@ -13,7 +13,7 @@ from refbench.case import AnyCase, Picture
 from refbench.chat.vlm import VLM
 from refbench.models import AnyModel, GivenOutputs, ImageModel
 from refbench.record import RefBenchError
-from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, nearest, plug_in, plug_ins
+from refbench.specs import MODEL_PLUG_INS, MODELS, Spec, from_plug_in, nearest, plug_ins
 
 Placed: TypeAlias = Callable[[Spec, Callable[[Spec], ImageModel]], ImageModel]
 
@@ -90,11 +90,11 @@ def _unwrapped(spec: Spec, setup: ModelSetup) -> ImageModel:
     if spec.kind in _MAKERS:
         model = _made(spec.kind, spec, transport=setup.transport, folder=setup.folder)
         return model
-    make = plug_in(spec.kind, MODEL_PLUG_INS)
-    if make is not None:
+    added: ImageModel | None = from_plug_in(spec, MODEL_PLUG_INS, ImageModel, f"--model {spec.name}")
+    if added is not None:
         from refbench.models.plug_in import PlugInModel
 
-        return PlugInModel(spec, make(spec))
+        return PlugInModel(spec, added)
     hint = nearest(spec.kind, [*MODELS, "https", *plug_ins(MODEL_PLUG_INS)], f":{spec.what}")
     raise RefBenchError(f"--model {spec.name}: {spec.kind} is no kind of model: {hint}")
 

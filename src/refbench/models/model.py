@@ -96,6 +96,15 @@ class ImageModel(Protocol):
     async def close(self) -> None: ...
 
 
+class Startable:
+    """A model that can be started before its first request: what is wrong with it is found before others have painted
+    and been paid."""
+
+    async def start(self) -> None:
+        """Raises RefBenchError where the model cannot be used."""
+        raise NotImplementedError
+
+
 def traits_of(options: Options, family: str, known: Traits | None = None) -> Traits:
     """What is known of a model, with what its spec says instead."""
     traits = known or Traits()

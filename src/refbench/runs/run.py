@@ -352,8 +352,9 @@ class Run:
         )
         if (path / "run.json").exists():
             run = cls.open(path)
-            run._must_match(info, cases)
-            return run
+            if not run._awaits(info):
+                run._must_match(info, cases)
+                return run
         try:
             path.mkdir(parents=True, exist_ok=True)
             strangers = [entry for entry in os.listdir(path) if not _OURS.fullmatch(entry)]
@@ -476,6 +477,16 @@ class Run:
     def pictures(self) -> list[KnownPicture]:
         """What the pictures of cases and models were when they were opened, earliest first."""
         return pictures_on_record(self.ledgers())
+
+    def _awaits(self, info: RunInfo) -> bool:
+        """Whether the run was begun without saying how it is scored, and nothing has been said of its pictures yet."""
+        here = self.info
+        return (
+            not (here.settings or here.code)
+            and bool(info.settings or info.code)
+            and (here.benchmark, here.cases, here.subset) == (info.benchmark, info.cases, info.subset)
+            and next(self.evidence(), None) is None
+        )
 
     def _must_match(self, info: RunInfo, cases: Sequence[AnyCase]) -> None:
         here = self.info

@@ -55,14 +55,14 @@ class Origin:
     notes: Sequence[str] = ()
 
 
-def load(name: str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
+def load(name: Path | str, data: Path | str | None = None, *, subset: str | None = None) -> Dataset:
     """The cases of a benchmark from its official files; `data` defaults to `$REFBENCH_DATA/<benchmark>`."""
     bench = benchmark(name)
     return bench.data.load(resolve_data(bench, Path(data) if data is not None else None), subset)
 
 
 def rescore(
-    name: str,
+    name: Path | str,
     *,
     replies: Path | str,
     data: Path | str | None = None,
@@ -108,7 +108,7 @@ def score_run(
     draws: int = DRAWS,
     seed: int = SEED,
     refusals: str = REFUSALS[0],
-    reader: str | None = None,
+    reader: Path | str | None = None,
 ) -> Result:
     """Score and table what a run holds, with the readers of this version.
 
@@ -121,7 +121,7 @@ def score_run(
     return run_result(run, bench, cases, Tabling(protocol, draws, seed, refusals))
 
 
-def benchmark_of(run: Run, reader: str | None = None) -> Benchmark:
+def benchmark_of(run: Run, reader: Path | str | None = None) -> Benchmark:
     """The benchmark of a run: shipped, or made again from what the run keeps of it, or from a file given."""
     if run.info.benchmark == "own":
         from refbench.benchmarks.own import own_benchmark

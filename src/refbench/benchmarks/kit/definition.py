@@ -358,10 +358,15 @@ class Asking:
         known = {setting.name: setting for setting in self.settings}
         for name, value in given.items():
             if name not in known:
-                raise RefBenchError(f"--set {name}: {title} has the settings {', '.join(known) or 'none'}")
+                raise RefBenchError(f"--set {name}: {title} has {_settings_said(known)}")
             if not known[name].allows(value):
                 raise RefBenchError(f"--set {name}={value}: choose {known[name].values}")
         return {name: given.get(name, setting.default) for name, setting in known.items()}
+
+
+def _settings_said(names: Iterable[str]) -> str:
+    listed = ", ".join(names)
+    return f"the settings {listed}" if listed else "no settings"
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class CommandModel(PooledModel):
         places: list[LinesWorker | Mapping[str, str]] = [*environments(spec)]
         if worker:
             places = [*lines_workers(spec, self._line.arguments, {})]
-        self._pool = Pool(places, self._work, end=_end)
+        self._pool = Pool(places, self._work, begin=_begin, end=_end)
 
     def _work(self, place: LinesWorker | Mapping[str, str], jobs: list[PaintJob]) -> list[Painted]:
         (job,) = jobs
@@ -235,6 +235,11 @@ def _natural(path: Path) -> list[tuple[int, str]]:
     """output.png, output_2.png, output_10.png: numbers count as numbers."""
     stem = str(path.with_suffix(""))
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", stem)]
+
+
+def _begin(place: LinesWorker | Mapping[str, str], gone: Callable[[], bool]) -> None:
+    if isinstance(place, LinesWorker):
+        place.start(gone)
 
 
 def _end(place: LinesWorker | Mapping[str, str]) -> None:

@@ -108,6 +108,7 @@ class PythonModel(PooledModel):
         self._pool = Pool(
             lines_workers(spec, interpreter(_START, given), {THREADS: str(threads())}),
             lambda worker, jobs: _in_process(worker, jobs, self.scratch),
+            begin=LinesWorker.start,
             end=LinesWorker.close,
             batch=batch or 1,
         )

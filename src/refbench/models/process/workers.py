@@ -20,7 +20,7 @@ import orjson
 from refbench.calls.pool import Job, Pool
 from refbench.calls.process import Process
 from refbench.failure import Failure, FailureKind
-from refbench.models.model import Commission, Painted, Traits, priced, traits_of
+from refbench.models.model import Commission, Painted, Startable, Traits, priced, traits_of
 from refbench.models.returned import painted
 from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of, model_options
@@ -37,7 +37,7 @@ PaintJob: TypeAlias = Job[tuple[Commission, int], Painted]
 """A request and its seed on their way to a worker."""
 
 
-class PooledModel:
+class PooledModel(Startable):
     """An image model whose requests go through a pool of threads, one for each of its workers."""
 
     name: str
@@ -56,6 +56,9 @@ class PooledModel:
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         return priced(await self._pool.ask((commission, seed)), self.traits)
+
+    async def start(self) -> None:
+        await self._pool.open()
 
     async def close(self) -> None:
         await self._pool.close()
@@ -115,6 +118,11 @@ class LinesWorker:
         if served and self._well:  # it was on its way out when this request came in, as after a fixed number of them
             return self.ask(message, gone, times=times)
         return failure
+
+    def start(self, gone: Callable[[], bool]) -> None:
+        """Have the process ready before there is a request; raises where it cannot be used."""
+        if self._process is None:
+            self._load(gone)
 
     def close(self) -> None:
         self._end(_GRACE_S)

@@ -19,7 +19,7 @@ from refbench.chat.pictures import PicturePolicy, SentPicture, prepare, store_in
 from refbench.chat.vlm import VLM
 from refbench.evidence import Evidence
 from refbench.failure import Failure
-from refbench.models.model import ImageModel, Painted, Shown, Traits
+from refbench.models.model import ImageModel, Painted, Shown, Startable, Traits
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.record import canonical_json, content_key
 from refbench.specs import Spec
@@ -38,7 +38,7 @@ _REFUSAL = re.compile(
 _FAILED_DECODINGS = 200
 
 
-class Wrapper:
+class Wrapper(Startable):
     """A model around a model: its own name, and the traits of the model inside unless it can take more."""
 
     def __init__(self, spec: Spec, model: ImageModel, vlm: VLM | None = None, **able: Any) -> None:
@@ -46,6 +46,10 @@ class Wrapper:
         self.model = model
         self._own_vlm = vlm
         self.traits: Traits = model.traits.model_copy(update=able)
+
+    async def start(self) -> None:
+        if isinstance(self.model, Startable):
+            await self.model.start()
 
     async def close(self) -> None:
         await self.model.close()
