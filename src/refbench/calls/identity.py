@@ -96,13 +96,21 @@ class _Telling:
         function = inspect.unwrap(getattr(call, "__func__", call))
         state = {
             "self": self.named(_attributes(owner)) if owner is not None and not inspect.ismodule(owner) else {},
-            "cells": self.named(_cells(function)),
+            "cells": self.cells(function),
             "globals": self.named(_globals(function)),
             "defaults": [self.value("a default", value) for value in getattr(function, "__defaults__", None) or ()],
             "keyword defaults": self.named(getattr(function, "__kwdefaults__", None) or {}),
             "attributes": self.named({k: v for k, v in _attributes(function).items() if k != "__wrapped__"}),
         }
         return {key: part for key, part in state.items() if part}
+
+    def cells(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """What a closure was given. Lists, sets and dictionaries are mostly logs, counters and caches, which change as
+        it runs: they are not told."""
+        cells = _cells(function)
+        changing = {name for name, value in cells.items() if isinstance(value, list | set | dict)}
+        self.untold |= changing
+        return self.named({name: value for name, value in cells.items() if name not in changing})
 
     def named(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self.value(name, value) for name, value in values.items()}
