@@ -231,6 +231,8 @@ def test_pictures_are_made_measured_and_judged_in_one_run_and_not_made_again(tmp
         calls.append(seed)
         return paint(request.instruction + " by a function")
 
+    function.version = 1  # type: ignore[attr-defined] - what it has counted makes it no other model
+
     def run(**models: Any) -> Any:
         with JudgeServer(reply=lambda text: '{"quality": 3}') as server:
             judges = [f"j=openai:j?base_url={server.url}/v1"]

@@ -31,6 +31,7 @@ from refbench.runs.ledger import KnownPicture, Recorder, file_state, place_of
 
 _NOTE = "model "
 _FOUND = {"kind": "pictures that were there"}
+_LOG = "; if it has only counted or logged since, give the function an attribute `version`"
 
 
 @dataclass
@@ -71,9 +72,10 @@ class GeneratingRun:
                 failed = [place for place in self.known if place[1] == model.name]
                 void += [self.known.pop(place) for place in failed]
             elif other:
+                log = "" if '"state"' not in now else _LOG
                 raise RefBenchError(
                     f"--model {model.name}: {self.run.path} holds pictures of that name made with other settings "
-                    f"({before[model.name]}): give it another name, or choose another --out"
+                    f"({before[model.name]}): give it another name, or choose another --out{log}"
                 )
             self._who[model.name] = now
         for output in void:
