@@ -125,7 +125,7 @@ def test_only_a_weighted_mean_has_weights(rule: Rule) -> None:
         name="mine",
         load=lambda path: cases,
         judge=[Call("verdict", ends, lambda case, material: [], lambda case, reply: {})],
-        total=Total(rule, weights={"look": 3.0}),
+        total=Total(rule, weights={"look": 3.0, "fit": 1.0} if rule == "weighted_mean" else {}),
     )
     rng = np.random.default_rng(3)
     scores = [
