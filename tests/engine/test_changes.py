@@ -131,7 +131,7 @@ def test_a_changed_reference_is_refused_and_cannot_be_replaced(work: Path, judge
     else:
         (work / "pics/2.png").unlink()
     judge.requests.clear()
-    with pytest.raises(RefBenchError, match=r"1 pictures of the cases changed.*2\.png.*another --out"):
+    with pytest.raises(RefBenchError, match=r"1 picture of the cases changed.*2\.png.*another --out"):
         run(work, judge, replace=True)
     assert not judge.requests
 

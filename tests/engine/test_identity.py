@@ -216,7 +216,7 @@ def test_the_options_of_a_plug_in_model_are_part_of_it(cases: Path) -> None:
 
 @pytest.mark.usefixtures("plugged")
 def test_a_plug_in_that_makes_no_model_is_told_so(cases: Path) -> None:
-    with pytest.raises(RefBenchError, match="the plug-in bare gave a function, which is no image model"):
+    with pytest.raises(RefBenchError, match="gave back a function, not an ImageModel"):
         painted(cases, "bare:x")
 
 

@@ -387,7 +387,7 @@ def own_kit(rubric: str) -> Kit:
 def onefile_kit(rule: str) -> Kit:
     alike = rule == "geometric_mean"
     over = ("alpha", "beta") if alike else ("alpha", "beta", "gamma")
-    weights = {"alpha": 2.0}
+    weights = {} if rule == "minimum" else {**dict.fromkeys(over, 1.0), "alpha": 2.0}
     ends = (0.0, 10.0)
     text = ONE_FILE.format(
         parts=ONE_FILE_PARTS,

@@ -137,7 +137,7 @@ def _fact(fact: str) -> dict[str, object]:
         # A reason may be several kinds of failure, with commas between them.
         reasons = {why: int(n) for why, n in re.findall(r"(?:^|, )(.+?) (\d+)(?=, |$)", match[2])}
         return {"n_left_out": int(match[1]), "left_out": reasons}
-    if match := re.fullmatch(r"(\d+) failed pictures? of the others left out \((.+)\)", fact):
+    if match := re.fullmatch(r"(\d+) failed pictures? left out of the cases compared \((.+)\)", fact):
         return {"n_lost": int(match[1])}
     if match := re.fullmatch(r"(\d+) failed pictures? counted as (the worst value|the protocol says) \((.+)\)", fact):
         return {"n_imputed": int(match[1])}

@@ -117,7 +117,7 @@ def test_an_overall_number_may_be_a_mean_over_categories_or_over_tasks_within_th
 
 
 def test_a_case_without_the_group_of_a_macro_mean_is_an_error() -> None:
-    with pytest.raises(RefBenchError, match=r"averaged by .season., which a1 does not have; the cases have"):
+    with pytest.raises(RefBenchError, match=r"averaged by .season., which a1 does not have"):
         table(declared(macro=("season",)), MARKS)
 
 
@@ -269,8 +269,11 @@ def test_one_word_is_not_taken_letter_by_letter(further: dict[str, Any], said: s
 @pytest.mark.parametrize(
     ("further", "said"),
     [
-        ({"macro": ("categori",)}, "a mean over categori, and a1 is in no categori: did you mean category?"),
-        ({"protocols": {"paper": Variant(macro=("tsk",))}}, "a mean over tsk, and a1 is in no tsk: did you mean task?"),
+        ({"macro": ("categori",)}, "averaged by 'categori', which a1 does not have: did you mean category?"),
+        (
+            {"protocols": {"paper": Variant(macro=("tsk",))}},
+            "averaged by 'tsk', which a1 does not have: did you mean task?",
+        ),
         ({"groups": ("tusk",)}, "groups: no case has a 'tusk'; did you mean task?"),
     ],
 )

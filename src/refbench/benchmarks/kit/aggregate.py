@@ -179,7 +179,7 @@ def _macro_parts(
     level, *inner = levels
     if absent := [case.id for case in cases if level not in case.groups]:
         near = nearest(level, dict.fromkeys(group for case in cases for group in case.groups))
-        raise RefBenchError(f"the number of all cases is a mean over {level}, and {absent[0]} is in no {level}: {near}")
+        raise RefBenchError(f"macro: the cases are averaged by {level!r}, which {absent[0]} does not have: {near}")
     found = []
     for value, members in _values(cases, level):
         here = members & among
