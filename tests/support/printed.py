@@ -23,7 +23,7 @@ PUBLISHED = "published"
 """Stands for the protocol of numbers that a paper printed."""
 
 _NUMBER = r"-?\d+\.\d+|-"
-_COUNTS = r"(\d+/\d+)( \((\d+) cases x (\d+) seeds\))?"
+_COUNTS = r"(\d+/\d+)( \((\d+) cases? x (\d+) seeds?\))?"
 
 
 class Cell(NamedTuple):
@@ -52,7 +52,7 @@ class Head(NamedTuple):
 def read_head(text: str) -> Head:
     """The line with judge, wording, protocol and fingerprint, in the terminal and in Markdown."""
     found = re.search(
-        r" cases(?:, subset [^;\n]+)?; (?:judge (?P<judges>.+?); (?P<wording>[^;\n]+)|no judge); "
+        r" cases?(?:, subset [^;\n]+)?; (?:judge (?P<judges>.+?); (?P<wording>[^;\n]+)|no judge); "
         r"protocol (?P<protocols>[^;\n]+?)(?:; refusals (?P<refusals>[^;\n]+))?; "
         r"fingerprint `?(?P<fingerprint>\w+)`?, digest `?(?P<digest>\w+)`?$",
         text,
@@ -367,6 +367,6 @@ def differences(printed: Mapping[Key, Cell], rows: Mapping[Key, Mapping[str, Any
                 yield f"{key}: {cell.interval} printed, {low_high} in the table"
         if cell.n and cell.n.split()[0] != f"{row['n_scored']}/{row['n_expected']}":
             yield f"{key}: {cell.n} printed, {row['n_scored']}/{row['n_expected']} in the table"
-        seeds = re.search(r"\((\d+) cases x (\d+) seeds\)", cell.n)
+        seeds = re.search(r"\((\d+) cases? x (\d+) seeds?\)", cell.n)
         if seeds and [int(n) for n in seeds.groups()] != [row["n_cases"], row["n_seeds"]]:
             yield f"{key}: {cell.n} printed, {row['n_cases']} cases and {row['n_seeds']} seeds in the table"
