@@ -190,12 +190,10 @@ def evaluate(
         benchmark: A benchmark's name, a Python file that holds one, or cases of your own (.jsonl, .csv, .parquet).
         models: A spec (`"A=folder:out/A"`) or a model, or several; or by name: specs, models, functions that paint.
         out: The run directory.
-        judges: A spec such as `"openai:gpt-4o"` or a VLM, or several, which are a panel; or by name: specs, VLMs,
-            functions that answer a prompt.
+        judges: A spec (`"openai:gpt-4o"`) or a VLM, or a panel of several; or by name: specs, VLMs, functions.
         data: The directory of the official data; by default $REFBENCH_DATA/NAME.
         subset: Only the cases of a named subset, for example "paper874".
-        metrics: The parts to measure: all that can run on this machine by default, "none" for none. Own cases are
-            measured by those that are named.
+        metrics: Parts to measure: by default all that can run here, for own cases those named; "none" for none.
         seeds: Outputs of each model and case, with the seeds 0, 1, ...
         replace: Outputs of a folder that changed take the place of those on record, which are retired.
         repeats: How many times each judge is asked each question.
@@ -220,8 +218,8 @@ def evaluate(
         show: Print progress on stderr.
 
     Returns:
-        The table with the scores behind it as `.result`, whose `rows`, `value`, `compare`, `failures` and `flat` the
-        evaluation passes on; `.stopped` says why the run ended early ("" when it is complete).
+        The table with its scores as `.result`, and `rows`, `value`, `compare`, `failures` and `flat` of it directly;
+        `.stopped` says why the run ended early ("" when it is complete).
     """
     given = dict(locals())  # the arguments, whose names are those of the options
     show = given.pop("show")
