@@ -342,7 +342,7 @@ def test_a_run_of_other_data_is_refused_and_says_what_differs(checkout: Path, tm
     refbench.rescore("creval", data=checkout, **arguments)
     path = next((checkout / "bench/questions_all/IF").glob("*.json"))
     path.write_text(path.read_text().replace("as asked?", "as wanted?"))
-    with pytest.raises(RefBenchError, match="1 cases changed since"):
+    with pytest.raises(RefBenchError, match="1 case changed since"):
         refbench.rescore("creval", data=checkout, **arguments)
 
 

@@ -3,6 +3,7 @@ step by step as SAM 2's generator uses it."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -241,7 +242,8 @@ def test_the_extractor_paints_what_the_network_finds(
     monkeypatch.setattr(registry, "_LOADED", {})
     with pytest.raises(RefBenchError, match="differs"):  # the registry knows the hash of the real file
         semantic_map(picture_by_rule(2, 60, 60))
-    monkeypatch.setattr("refbench.extractors.semantic_map.load_network", lambda name, device: Sam2(folder))
+    module = sys.modules["refbench.extractors.semantic_map"]  # the package has the function under this name
+    monkeypatch.setattr(module, "load_network", lambda name, device: Sam2(folder))
     made = semantic_map(picture_by_rule(2, 60, 60), setting="low_iou")
     assert isinstance(made, Failure) or made.shape == (60, 60, 3)
     with pytest.raises(RefBenchError, match="unknown"):
