@@ -455,6 +455,12 @@ def from_plug_in(spec: Spec, group: str, wanted: type[Any], where: str) -> Any:
     return None
 
 
+def plug_in_identity(spec: Spec) -> dict[str, str]:
+    """What is recorded of a plug-in's model or judge beside what it says of itself: other options are another one."""
+    options = {f"option {key}": value for key, value in sorted(spec.options.items())}
+    return {"plug-in": f"{spec.kind}:{spec.what}", **options}
+
+
 def _article(word: str) -> str:
     return "an" if word[0] in "aeiouAEIO" else "a"
 

@@ -4,7 +4,6 @@ is; measures of consistency alone reward it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
+from refbench.machine import cores
 from refbench.output import Output
 from refbench.pictures import Pixels, decode, resize
 from refbench.record import Record
@@ -100,7 +100,7 @@ def near_copies(
         ]
         return [(output, _of_output(run, output, given)) for output in of_case[case.id]]
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for of_one_case in pool.map(look, wanted):
             for output, nearest in of_one_case:
                 place = {"case": output.case, "model": output.model, "seed": output.seed}

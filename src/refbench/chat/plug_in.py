@@ -7,19 +7,13 @@ from typing import Any
 
 from refbench.chat.vlm import VLM, BatchCalls, ChatRequest, Pictures
 from refbench.evidence import Evidence
-from refbench.record import RefBenchError
-from refbench.specs import Spec
+from refbench.specs import Spec, plug_in_identity
 
 
 class PlugInVLM(VLM):
     """A plug-in's judge, whose requests say the spec's options beside what it says of itself."""
 
     def __init__(self, spec: Spec, vlm: VLM) -> None:
-        if not isinstance(vlm, VLM):
-            raise RefBenchError(
-                f"judge {spec.name}: the plug-in {spec.kind} gave a {type(vlm).__name__}, which is no judge: subclass "
-                "refbench.chat.vlm.VLM"
-            )
         self.name = spec.name  # what the run's records are kept under, whatever the plug-in calls it
         self.family, self.endpoint, self.price = vlm.family, vlm.endpoint, vlm.price
         self._spec = spec
@@ -34,11 +28,8 @@ class PlugInVLM(VLM):
             "endpoint": self._spec.kind,
             "model": self._spec.what,
             **said,
-            "parameters": {**parameters, "plug-in": f"{self._spec.kind}:{self._spec.what}", **self._options()},
+            "parameters": {**parameters, **plug_in_identity(self._spec)},
         }
-
-    def _options(self) -> dict[str, str]:
-        return {f"option {key}": value for key, value in sorted(self._spec.options.items())}
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         evidence = await self._vlm.ask(request, pictures, repeat)

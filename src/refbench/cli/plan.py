@@ -76,10 +76,6 @@ def _print_plan(plan: Plan, concurrency: int) -> None:
         _print_precision(plan.precision)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _print_precision(p: Precision) -> None:
     sharp = f"{p.metric} to within {p.half_width:.2f}, a gap to within {p.gap_half_width:.2f}"
     for remark in p.remarks:

@@ -4,7 +4,6 @@ nearly a source or a reference.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from refbench.analysis.copies import Copy, flag_of
 from refbench.analysis.failures import failure_test
 from refbench.case import AnyCase
 from refbench.failure import Failure
+from refbench.machine import cores
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import FLAGS, FailuresChunk
 from refbench.report.site.pictures import PictureStore
@@ -50,7 +50,7 @@ def find_copies(board: Board, store: PictureStore, stopped: Callable[[], bool] =
     def compare(case: AnyCase) -> list[tuple[int, Copy | Failure | None]]:
         return [] if stopped() else _of_case(board, store, case)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         for case, found in zip(concerned, pool.map(compare, concerned), strict=True):
             for model, look in found:
                 if isinstance(look, Failure):

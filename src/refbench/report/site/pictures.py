@@ -16,6 +16,7 @@ from typing import Literal
 
 from refbench.case import Picture
 from refbench.failure import Failure
+from refbench.machine import cores
 from refbench.networks.cache import cache_folder
 from refbench.output import StoredPicture
 from refbench.pictures import EXTENSIONS, Pixels, decode, encode, read_facts, resize
@@ -78,7 +79,7 @@ class PictureStore:
         self.absent: set[str] = set()
         """Names of pictures that are not at hand."""
         self._known: dict[Path, PictureFile | Failure] = {}
-        self._pool = ThreadPoolExecutor(max(2, os.cpu_count() or 2), thread_name_prefix="refbench-pictures")
+        self._pool = ThreadPoolExecutor(max(2, cores()), thread_name_prefix="refbench-pictures")
 
     def warm(self, paths: Iterable[Path]) -> None:
         """Look at many pictures at once, in threads; what is asked for afterwards is known."""
