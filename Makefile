@@ -6,7 +6,10 @@ BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints/pinned.txt
 EXTRAS ?= dev,local,demo
 
-.PHONY: demo test lint types layers unit slow oracle campaigns mutants weights perf wheel lowest neural ray clean
+# Tests start the command many times: without stored bytecode each of them would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test lint types layers unit slow oracle campaigns mutants weights perf wheel docs lowest neural trackers ray clean
 
 demo: $(VENV)/ready weights
 	$(BIN)/refbench demo --out build/demo
@@ -30,11 +33,14 @@ unit: $(VENV)/ready weights
 slow: $(VENV)/ready weights
 	$(BIN)/python -m pytest -m slow
 
-# Whole runs against a second, plain implementation of every number (tests/oracle): 25 in `make test`, more here.
+# Whole runs against a second, plain implementation of every number (tests/oracle): 8 in `make test`, more here.
 oracle: $(VENV)/ready
 	REFBENCH_ORACLE_RUNS=300 $(BIN)/python -m pytest tests/oracle
 
-campaigns: $(VENV)/ready
+# The slow campaigns at their whole length: a night, not a coffee. With EXTRAS=dev,local,demo,fuzz hostile inputs are also
+# searched for by coverage (docs/decisions/0009-hostile-inputs.md).
+campaigns: $(VENV)/ready weights
+	REFBENCH_CAMPAIGNS=whole $(BIN)/python -m pytest -m slow tests/campaigns
 	REFBENCH_ORACLE_RUNS=5000 $(BIN)/python -m pytest tests/oracle
 
 # Faults planted in a copy of the code, one at a time: the oracle must catch them all.
@@ -54,10 +60,20 @@ perf:
 wheel: $(VENV)/ready
 	sh .ci/wheel $(CURDIR)/$(BIN)/python
 
+# The documentation as a site in build/docs: links checked, the tutorial executed, the reference made of docstrings.
+docs:
+	$(MAKE) .venv-docs/ready VENV=.venv-docs EXTRAS=docs
+	.venv-docs/bin/mkdocs build --quiet --strict --clean
+
 # Local judges and the hub's networks need torch, which is too large for everyone's environment: an environment and tests of their own.
 neural:
-	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,neural,diffusers
-	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/networks/large tests/models/diffusers
+	$(MAKE) .venv-neural/ready VENV=.venv-neural EXTRAS=dev,train,diffusers,lora
+	.venv-neural/bin/python -m pytest tests/chat/test_local.py tests/builders/filter_judge/test_training.py tests/networks/large tests/models/diffusers tests/benchmarks/test_fetch_data.py
+
+# The trackers' own packages and data frames: their tests are skipped elsewhere.
+trackers:
+	$(MAKE) .venv-trackers/ready VENV=.venv-trackers CONSTRAINTS=constraints/trackers.txt EXTRAS=dev,trackers,hub,datasets,pandas,polars
+	.venv-trackers/bin/python -m pytest tests/report/trackers tests/report/publish tests/tables/test_frames.py tests/benchmarks/own
 
 # Ray is large, so its tests have an environment of their own too: a cluster of two nodes on this machine, one of them lost.
 ray:
@@ -76,4 +92,4 @@ $(VENV)/ready: pyproject.toml $(CONSTRAINTS)
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-neural .venv-perf .venv-ray dist build
+	rm -rf .venv .venv-docs .venv-lowest .venv-neural .venv-perf .venv-ray .venv-trackers dist build

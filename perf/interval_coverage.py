@@ -100,7 +100,7 @@ def small_cells(n: int, samples: int, draws: int) -> None:
                 found = {
                     "BCa": bca_interval(mean, drawn, influence, n - 1),
                     "t": student_interval(mean, float(np.std(drawn)), n - 1),
-                    "here": interval_for(mean, drawn, influence, n=n, df=n - 1, low=0, high=1),
+                    "here": interval_for(mean, drawn, influence, n=n, df=n - 1, ends=(0, 1)),
                 }
                 for name, ends in found.items():
                     held[name].append(ends is not None and ends[0] <= marks.mean() <= ends[1])

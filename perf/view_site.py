@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from refbench.benchmarks.own import own_benchmark
+from refbench.benchmarks.own.benchmark import own_benchmark
 from refbench.evidence import Evidence, Purpose
 from refbench.judges.rubric import rubric_source
 from refbench.output import Output, StoredPicture
@@ -88,7 +88,7 @@ def make_run(folder: Path, n_cases: int, n_models: int) -> Path:
 
 def first_view(site: Path) -> int:
     """Bytes of everything that the overview loads: the pages themselves and three chunks."""
-    files = [path for path in site.iterdir() if path.is_file() and not path.name.startswith(".")]
+    files = [path for path in site.iterdir() if path.suffix in (".html", ".js", ".css", ".svg")]
     files += [site / "data" / name for name in ("site.js", "annotations.js", "b0/board.js")]
     return sum(path.stat().st_size for path in files)
 

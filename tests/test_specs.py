@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from refbench.calls.transport import Transport
-from refbench.chat.vlm import VLM
+from refbench.chat.presets import judge_presets
+from refbench.chat.vlm import VLM, make_vlm
 from refbench.models.build import ModelSetup, make_painter
 from refbench.models.model import Commission, ImageModel, Traits
 from refbench.record import RefBenchError
 from refbench.runs import Run
-from refbench.specs import JUDGES, MODELS, WRAPPERS, Spec, judge_options, model_options
+from refbench.specs import JUDGES, MODELS, WRAPPERS, Spec, judge_options, model_options, read_options
 from support.planner import saying, with_vlm
 from support.recording_model import RecordingModel, write_pictures
 
@@ -250,7 +251,8 @@ def test_every_declared_option_is_listed_with_what_may_be_written(run_cli: Refbe
     for what, declared in (("models", {**MODELS, **WRAPPERS}), ("judges", JUDGES)):
         code, out, _ = run_cli("list", what, "--json")
         listed = {row["kind"]: row for row in json.loads(out)[what]}
-        assert code == 0 and list(listed) == [kind.usage for kind in declared.values()]
+        presets = [f"paper:{name}" for name in judge_presets()] if what == "judges" else []
+        assert code == 0 and list(listed) == [*(kind.usage for kind in declared.values()), *presets]
         for kind in declared.values():
             assert [option["name"] for option in listed[kind.usage]["options"]] == [o.name for o in kind.options]
     assert "open_weights=" in run_cli("list", "models")[1]
@@ -261,3 +263,66 @@ def test_the_advice_for_an_option_of_another_name_can_be_followed() -> None:
         judge_options(Spec.parse("j=openai:gpt-4o?usd_a_picture=1", "--judge"))
     with pytest.raises(RefBenchError, match="folder has no option 'open': there is only family"):
         model_options(Spec.parse("m=folder:pics?open=yes"))
+
+
+def test_wrappers_without_end_are_refused() -> None:
+    with pytest.raises(RefBenchError, match="more than 100 brackets"):
+        Spec.parse("truncate(" * 900 + "baseline:copy" + ")" * 900)
+    assert Spec.parse("truncate(" * 20 + "baseline:copy" + ")" * 20).innermost.kind == "baseline"
+
+
+SECRET_NAMES = (
+    *(
+        "api_key",
+        "apikey",
+        "apiKey",
+        "key",
+        "x-api-key",
+        "openai_api_key",
+        "token",
+        "access_token",
+        "hf_token",
+        "auth_tokens",
+    ),
+    *("Authorization", "password", "client_secret", "aws_access_key_id", "credentials", "extra_headers", "headers"),
+)
+COUNTS = (
+    "max_completion_tokens",
+    "tokens_field",
+    "maxOutputTokens",
+    "stop_token_ids",
+    "eos_token_id",
+    "prompt_cache_key",
+)
+
+
+@pytest.mark.parametrize("read", [judge_options, model_options])
+def test_an_option_that_would_record_a_secret_is_refused_by_its_name(read: Callable[[Spec], object]) -> None:
+    for name in SECRET_NAMES:
+        with pytest.raises(RefBenchError, match="key_env=") as raised:
+            read(Spec.parse(f"j=openai:x?temperature=0&{name}=hunter2"))
+        assert "hunter2" not in str(raised.value), name
+    assert read(Spec.parse("j=openai:x?" + "&".join(f"{name}=9" for name in COUNTS)))
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-abcdefgh12345678", "AIzaSyA1234567890abcdefghijklm", "3f9c0b5e7a1d4c2f8e6b3f9c0b5e7a1d"]
+)
+@pytest.mark.parametrize(
+    "wrong",
+    ["{}", "openai:", "a b=openai:{}", "j=openai:x?price={}", "ipr(openai:x; {}", "nope(openai:{})", "{}:gpt-4o"],
+)
+def test_no_sentence_about_a_wrong_spec_shows_a_key(wrong: str, key: str) -> None:
+    with pytest.raises(RefBenchError) as raised:
+        judge_options(spec) if (spec := Spec.parse(wrong.format(key), "--judge")).kind == "openai" else make_vlm(
+            spec, Transport()
+        )
+    assert key not in str(raised.value)
+
+
+@pytest.mark.parametrize(("typo", "meant"), [("base_ur", "base_url"), ("max_tokns", "max_tokens")])
+def test_a_misspelt_option_of_a_judge_is_not_sent_to_its_server(typo: str, meant: str) -> None:
+    with pytest.raises(RefBenchError, match=f"has no option '{typo}': .*{meant}"):
+        read_options(Spec.parse(f"openai:m?{typo}=1"), JUDGES["openai"], "--judge")
+    for other in ("top_k", "min_tokens", "min_pixels", "repetition_penalty"):
+        read_options(Spec.parse(f"openai:m?{other}=1"), JUDGES["openai"], "--judge")

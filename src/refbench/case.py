@@ -22,9 +22,15 @@ class Picture(Record):
     @field_validator("name")
     @classmethod
     def _inside(cls, name: str) -> str:
+        if "\0" in name:
+            raise ValueError(f"no file can be called {name!r}")
         if name.startswith("/") or ".." in name.split("/"):
             raise ValueError(f"picture name {name!r} leaves the dataset directory")
         return name
+
+
+MOST_PICTURES = 1000
+"""Pictures that a case may ask for: they are looked for and counted one by one."""
 
 
 class Request(Record):
@@ -35,6 +41,11 @@ class Request(Record):
     size: tuple[int, int] | None = None
     """Width and height wanted back, where the benchmark fixes them."""
     n_pictures: int = 1
+
+    @property
+    def references(self) -> tuple[Picture, ...]:
+        """The pictures that are neither edited nor say where."""
+        return tuple(picture for picture in self.pictures if picture.role not in ("source", "mask"))
 
 
 class Case(Record, Generic[DetailsT]):

@@ -14,6 +14,9 @@ from pydantic import model_validator
 from refbench.failure import Failure
 from refbench.record import Record, content_key
 
+PEOPLE = "people"
+"""The judge whose replies are people's marks, one repeat a rater; in their requests the key that names the study."""
+
 
 class Purpose(Record):
     """The place in the evaluation that a piece of Evidence fills."""
@@ -54,6 +57,9 @@ class Evidence(Record):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    worst_usd: float | None = None
+    """The most that it can have cost, where some of that is not known: a reply without a readable usage, a try that was
+    given up and may be charged all the same."""
     provenance: str = ""
 
     @model_validator(mode="after")
@@ -61,6 +67,11 @@ class Evidence(Record):
         if (self.reply is None) == (self.failure is None):
             raise ValueError("Evidence has a reply or a failure, exactly one of them")
         return self
+
+    @property
+    def charged_usd(self) -> float:
+        """What it counts for a budget: never less than nothing, whatever a record from elsewhere says."""
+        return max(0.0, self.worst_usd if self.worst_usd is not None else self.cost_usd or 0.0)
 
     @property
     def asked(self) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
@@ -36,6 +37,8 @@ class Output(Record):
     failure: Failure | None = None
     seconds: float | None = None
     cost_usd: float | None = None
+    worst_usd: float | None = None
+    """The most that it can have cost, where that is not known."""
     provenance: Mapping[str, str] = {}
 
     @model_validator(mode="after")
@@ -43,6 +46,11 @@ class Output(Record):
         if bool(self.pictures) == (self.failure is not None):
             raise ValueError("an Output has pictures or a failure, exactly one of them")
         return self
+
+    @property
+    def charged_usd(self) -> float:
+        """What it counts for a budget: never less than nothing, whatever a record from elsewhere says."""
+        return max(0.0, self.worst_usd if self.worst_usd is not None else self.cost_usd or 0.0)
 
     @property
     def content(self) -> str:
@@ -108,4 +116,27 @@ def painting(outputs: Sequence[Output]) -> list[str]:
         for key, words_for in (("partial", "fewer pictures than were asked for"), ("surplus", _SURPLUS)):
             if count := sum(key in output.provenance for output in finished):
                 found.append(f"{model}: {count} of {took.n} outputs have {words_for}")
+    return found
+
+
+DAGGER = "†"
+REPHRASED = "rephrased"
+"""The key of an Output's provenance that says so: `unsupported` or `always`, and `no` where it was not needed."""
+
+
+def rephrased(outputs: Iterable[Output], group_of: Mapping[str, str], what: str) -> list[str]:
+    """One sentence for each model of which some pictures were painted from rewritten prompts, with the number of cases
+    in each group; `group_of` has the groups by case, `what` is what they are."""
+    rewritten: dict[str, Counter[str]] = defaultdict(Counter)
+    regimes: dict[str, set[str]] = defaultdict(set)
+    for output in outputs:
+        how = output.provenance.get(REPHRASED, "no")
+        if how != "no" and output.step is None and output.failure is None and output.case in group_of:
+            rewritten[output.model][group_of[output.case]] += 1
+            regimes[output.model].add(how)
+    found = []
+    for model, counts in sorted(rewritten.items()):
+        where = ", ".join(f"{name} {counts[name]}" for name in dict.fromkeys(group_of.values()) if counts[name])
+        how = "/".join(sorted(regimes[model]))
+        found.append(f"{model}{DAGGER} was given rewritten prompts ({how}): cases by {what} {where}")
     return found

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+Whole = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+"""A whole number from somebody's file that JSON can keep."""
 
 
 class RefBenchError(Exception):

@@ -10,14 +10,18 @@ import difflib
 import inspect
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
+from refbench.failure import without_keys
 from refbench.record import Record, RefBenchError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -168,12 +172,31 @@ def read_options(spec: Spec, kind: Kind, where: str) -> Options:
     for name in spec.options:
         if name in declared:
             continue
+        if _SECRET.fullmatch(name):
+            raise RefBenchError(
+                f"{where}: {without_keys(name)}= would be recorded with every request: put the key into a variable and "
+                "name it with key_env="
+            )
         if name in RENAMED and RENAMED[name] in declared:
             raise RefBenchError(f"{where}: {name}= is called {_renamed(declared[RENAMED[name]], spec.options[name])}")
-        if not kind.others:
-            raise RefBenchError(f"{where}: {kind.name} has no option {name!r}: {nearest(name, list(declared))}")
+        # Other options go to the server as they are, so a misspelt one of ours would be sent and never be heard.
+        if not kind.others or difflib.get_close_matches(name, declared, 1, _MISSPELT):
+            raise RefBenchError(
+                f"{where}: {kind.name} has no option {without_keys(name)!r}: {nearest(name, list(declared))}"
+            )
     values = {name: _value(option, spec.options.get(name), where) for name, option in declared.items()}
     return Options(values, {name: text for name, text in spec.options.items() if name not in declared})
+
+
+_MISSPELT = 0.85
+"""How alike names are of which one is the other misspelt: base_ur and base_url, not min_tokens and max_tokens."""
+_SECRET = re.compile(
+    r"(?i).*(?:(?:api|access|private|subscription)[-_]?key|secret|credential|header|authorization|bearer|passw).*"
+    # Tokens are counted, and named by their numbers, more often than they are secret.
+    r"|.*token(?!s|[-_]?(?:id|count|type|field)).*|.*(?:api|access|auth|refresh|session|bearer)[-_]?tokens?.*"
+    r"|(?:x-)?(?:goog-)?key"
+)
+"""Names of options whose values are secrets."""
 
 
 def _renamed(option: Option, text: str) -> str:
@@ -181,8 +204,8 @@ def _renamed(option: Option, text: str) -> str:
     try:
         option.form.read(text)
     except ValueError:
-        return f"{option.name}= now, and {text} does not serve: write {option.form.says}"
-    return f"{option.name}= now: write {option.name}={text}"
+        return f"{option.name}= now, and {without_keys(text)} does not serve: write {option.form.says}"
+    return f"{option.name}= now: write {option.name}={without_keys(text)}"
 
 
 def _value(option: Option, text: str | None, where: str) -> Any:
@@ -195,11 +218,16 @@ def _value(option: Option, text: str | None, where: str) -> Any:
     try:
         return option.form.read(text)
     except ValueError:
-        raise RefBenchError(f"{where}: {option.name}={text}: write {option.form.says}") from None
+        raise RefBenchError(f"{where}: {option.name}={without_keys(text)}: write {option.form.says}") from None
 
 
 MODEL_PLUG_INS, JUDGE_PLUG_INS = "refbench.models", "refbench.judges"
 """Entry point groups under which installed packages name kinds: callables from a Spec to an ImageModel or a VLM."""
+
+DECLARED = ("revision", "quantization", "template")
+"""What a user says of the weights behind a judge's server: keyed and recorded like a parameter, and sent to nobody."""
+WEIGHTS = ("root", "parent", "meta")
+"""What a server may tell of them: another value is another judge."""
 
 RENAMED = {"usd_a_picture": "price", "open": "open_weights"}
 """Options that had another name before they were the same for image models and judges."""
@@ -252,12 +280,14 @@ class Spec(Record):
 
         `truncate(M)` is short for `overflow(M; policy=truncate)`.
         """
-        where = f"{option} {text}"
+        where = f"{option} {without_keys(text)}"
         match = _WRAPPER.fullmatch(text)
         if match is None:
             if _WRAPPER_BEGINS.match(text):  # a plain spec has a colon before any bracket
                 raise RefBenchError(f"{where}: a bracket is not closed")
             return _plain(text.strip(), where)
+        if text.count("(") > _MOST_BRACKETS:
+            raise RefBenchError(f"{option} {without_keys(text[:60])}...: it has more than {_MOST_BRACKETS} brackets")
         given: dict[str, str] = {}
         for argument in _arguments(match[3], where):
             key, value = _key_and_value(argument)
@@ -297,6 +327,8 @@ class Spec(Record):
         return cls(name=name or _last_part(what.partition("?")[0]), kind=kind, what=what, options=options)
 
 
+_MOST_BRACKETS = 100
+"""In a wrapped spec, each of which may be a wrapper around another."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*")
 _WRAPPER = re.compile(r"\s*(?:([^=:(\s]+)=)?([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 _WRAPPER_BEGINS = re.compile(r"\s*(?:[^=:(\s]+=)?[A-Za-z_]\w*\s*\(")
@@ -311,10 +343,19 @@ def _plain(text: str, where: str) -> Spec:
         name, rest = "", head
     kind, colon, what = rest.partition(":")
     if not colon or not kind or not what:
-        example = "judge=openai:gpt-4o" if "judge" in where.removesuffix(text) else "mine=folder:outputs"
+        example = "judge=openai:gpt-4o" if "judge" in where.partition(" ")[0] else "mine=folder:outputs"
+        if not colon and example.startswith("mine") and ("/" in rest or _is_folder(rest)):
+            example = f"{name}=folder:{rest}" if name else f"folder:{rest}"
         raise RefBenchError(f"{where}: write it as [name=]kind:what, for example {example}")
     options = dict(parse_qsl(query, keep_blank_values=True))
     return Spec(name=_checked_name(name, where) or _last_part(what), kind=kind, what=what, options=options)
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except OSError:  # too long for a name
+        return False
 
 
 def _wrapped(name: str, kind: str, given: Mapping[str, Any], where: str) -> Spec:
@@ -397,13 +438,15 @@ def _as_text(value: Any, where: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int | float):
-        raise RefBenchError(f"{where}: {value!r} is no text and no number")
+        raise RefBenchError(f"{where}: {without_keys(repr(value))} is no text and no number")
     return str(value)
 
 
 def _checked_name(name: str, where: str) -> str:
     if name and not _NAME.fullmatch(name):
-        raise RefBenchError(f"{where}: the name {name!r} may have letters, digits, dot, dash, plus and underscore only")
+        raise RefBenchError(
+            f"{where}: the name {without_keys(name)!r} may have letters, digits, dot, dash, plus and underscore only"
+        )
     return name
 
 
@@ -418,6 +461,25 @@ def nearest(name: str, known: Iterable[str], more: str = "") -> str:
     if near:
         return f"did you mean {near[0]}{more}?"
     return f"there is only {names[0]}" if len(names) == 1 else f"there are {', '.join(names) or 'none'}"
+
+
+def entry_points(group: str) -> EntryPoints:
+    """What installed packages offer under a group. All their files are read for it, so once for each state of the
+    folders that they are looked for in."""
+    installed: EntryPoints = _installed(tuple((folder, _changed(folder)) for folder in sys.path)).select(group=group)
+    return installed
+
+
+@lru_cache(maxsize=1)
+def _installed(folders: tuple[tuple[str, int], ...]) -> Any:  # Python 3.11 has another type here than 3.12
+    return metadata.entry_points()
+
+
+def _changed(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def kinds(shipped: Mapping[str, Kind], group: str) -> dict[str, Kind]:
@@ -455,6 +517,11 @@ def from_plug_in(spec: Spec, group: str, wanted: type[Any], where: str) -> Any:
     return None
 
 
+def plug_in_named(name: str, group: str) -> Callable[..., Any]:
+    """What an installed package offers under that name, which is one of `plug_ins`."""
+    return _loaded(next(point for point in entry_points(group=group) if point.name == name))
+
+
 def plug_in_identity(spec: Spec) -> dict[str, str]:
     """What is recorded of a plug-in's model or judge beside what it says of itself: other options are another one."""
     options = {f"option {key}": value for key, value in sorted(spec.options.items())}
@@ -469,9 +536,9 @@ def plug_ins(group: str) -> list[str]:
     return sorted(point.name for point in entry_points(group=group))
 
 
-def _loaded(point: EntryPoint) -> Callable[[Spec], Any]:
+def _loaded(point: EntryPoint) -> Callable[..., Any]:
     try:
-        make: Callable[[Spec], Any] = point.load()
+        make: Callable[..., Any] = point.load()
     except Exception as error:
         raise RefBenchError(f"{point.name}: the plug-in {point.value} cannot be loaded: {error}") from error
     return make
@@ -498,6 +565,7 @@ _FAMILIES = {
     "mistral": r"mistral|pixtral|magistral",
     "bytedance": r"seed|bagel|doubao",
     "black-forest-labs": r"flux",
+    "xai": r"grok",
     "internvl": r"internvl",
     "stability": r"stable|sd\d|sdxl",
     "zhipu": r"glm|cogv|cogview",

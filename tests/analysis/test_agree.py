@@ -56,6 +56,12 @@ def judged(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def corrected(judged: Path) -> Result:
+    """That run, scored once by the corrected protocol, without intervals."""
+    return score_run(judged, protocol="corrected", draws=0)
+
+
 def values(result: Result, judge: str, metric: str) -> dict[tuple[str, str], float]:
     """The scores of a judge in per cent, by model and case."""
     return {
@@ -84,12 +90,11 @@ def ratings(marks: Iterable[tuple[str, str, str, float]], **more: Any) -> Rating
 # --- judges of a run ---------------------------------------------------------------------------------------------
 
 
-def test_a_point_is_an_item_a_mean_over_a_task_or_a_mean_over_all_cases(judged: Path) -> None:
-    result = score_run(judged, protocol="corrected", draws=0)
-    rows = agreement(ratings_of(result), FAST)
-    dimension = {case.id: case.groups["dimension"] for case in result.cases}
+def test_a_point_is_an_item_a_mean_over_a_task_or_a_mean_over_all_cases(corrected: Result) -> None:
+    rows = agreement(ratings_of(corrected), FAST)
+    dimension = {case.id: case.groups["dimension"] for case in corrected.cases}
     for metric in METRICS:
-        first, second = values(result, "gpt-4o", metric), values(result, "qwen3-vl", metric)
+        first, second = values(corrected, "gpt-4o", metric), values(corrected, "qwen3-vl", metric)
         points = {
             "item": {key: [key] for key in first},
             "task": {
@@ -116,13 +121,12 @@ def test_a_point_is_an_item_a_mean_over_a_task_or_a_mean_over_all_cases(judged: 
             assert row.figures["mse"].value == pytest.approx(np.mean(np.subtract(x, y) ** 2))
 
 
-def test_the_summary_measure_of_a_case_is_the_benchmarks_own(judged: Path) -> None:
-    result = score_run(judged, protocol="corrected", draws=0)
+def test_the_summary_measure_of_a_case_is_the_benchmarks_own(corrected: Result) -> None:
     sides = []
     for judge in ("gpt-4o", "qwen3-vl"):
-        of = {metric: values(result, judge, metric) for metric in METRICS}
+        of = {metric: values(corrected, judge, metric) for metric in METRICS}
         sides.append({key: 0.4 * of["IF"][key] + 0.4 * of["VC"][key] + 0.2 * of["VQ"][key] for key in of["IF"]})
-    row = one(agreement(ratings_of(result), FAST), level="item", metric="avg")
+    row = one(agreement(ratings_of(corrected), FAST), level="item", metric="avg")
     x, y = ([side[key] for key in sides[0]] for side in sides)
     assert row.figures["pearson"].value == pytest.approx(scipy_stats.pearsonr(x, y)[0])
     assert row.bins == "5 equal bins of 0 to 100"
@@ -149,17 +153,15 @@ def test_two_real_judges_agree_on_the_real_replies(creval_mini: Path, tmp_path: 
     assert set(system.figures) == {"mse", "mae"}
 
 
-def test_the_pages_get_every_figure_or_none(judged: Path) -> None:
-    result = score_run(judged, protocol="corrected", draws=0)
-    rows = agreement_rows(result, options=FAST)
+def test_the_pages_get_every_figure_or_none(corrected: Result) -> None:
+    rows = agreement_rows(corrected, options=FAST)
     wanted = {"first", "second", "level", "metric", "group", "n", *FIGURES}
     for row in rows:
         assert wanted <= set(row)
         assert all(row[name] is None or set(row[name]) == {"value", "ci95"} for name in FIGURES)
     json.dumps(rows, allow_nan=False)
-    alone = score_run(judged, protocol="corrected", draws=0)
-    mine = [score for score in alone.scores if score.judge == "gpt-4o"]
-    assert agreement_rows(Result(alone.bench, alone.table, tuple(mine), alone.cases)) == []
+    mine = [score for score in corrected.scores if score.judge == "gpt-4o"]
+    assert agreement_rows(Result(corrected.bench, corrected.table, tuple(mine), corrected.cases)) == []
 
 
 def test_two_runs_are_compared_and_judges_of_one_name_told_apart(judged: Path, checkout: Path, tmp_path: Path) -> None:
@@ -240,8 +242,8 @@ def human_rows(result: Result) -> list[tuple[str, str, str, str, float]]:
     ]
 
 
-def test_long_and_both_wide_forms_say_the_same(judged: Path, tmp_path: Path) -> None:
-    rows = human_rows(score_run(judged, protocol="corrected", draws=0))
+def test_long_and_both_wide_forms_say_the_same(judged: Path, corrected: Result, tmp_path: Path) -> None:
+    rows = human_rows(corrected)
     long = write(tmp_path / "long.csv", [("case", "model", "metric", "rater", "score"), *rows])
     by_item: dict[tuple[str, ...], dict[str, float]] = {}
     by_rater: dict[tuple[str, ...], dict[str, float]] = {}
@@ -266,8 +268,10 @@ def test_long_and_both_wide_forms_say_the_same(judged: Path, tmp_path: Path) -> 
     assert good.figures["pearson"].value > bad.figures["pearson"].value + 0.2
 
 
-def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(judged: Path, tmp_path: Path) -> None:
-    judge = values(score_run(judged, protocol="corrected", draws=0), "gpt-4o", "IF")
+def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(
+    judged: Path, corrected: Result, tmp_path: Path
+) -> None:
+    judge = values(corrected, "gpt-4o", "IF")
     rows = [(case, model, "if", 1 + value / 25) for (model, case), value in judge.items()]
     path = write(tmp_path / "h.csv", [("case", "model", "metric", "score"), *rows])
     plain = one(
@@ -286,8 +290,20 @@ def test_another_scale_is_mapped_where_it_is_said_and_refused_where_not(judged: 
     assert mapped.bins == "5 equal bins of 1 to 5"
 
 
-def test_scores_without_a_metric_are_about_the_summary_measure(judged: Path, tmp_path: Path) -> None:
-    judge = values(score_run(judged, protocol="corrected", draws=0), "gpt-4o", "IF")
+def test_marks_beyond_the_scale_that_is_said_are_refused(judged: Path, corrected: Result, tmp_path: Path) -> None:
+    (model, case), *_ = values(corrected, "gpt-4o", "IF")
+    path = write(tmp_path / "h.csv", [("case", "model", "metric", "score"), (case, model, "if", 33)])
+    with pytest.raises(RefBenchError, match=r"h.csv, line 2: human gives 33, and --scale says 1 to 5"):
+        agree(judged, humans=path, options=AgreeOptions(draws=0, scale=RaterScales.parse("1-5")))
+    wide = write(tmp_path / "w.csv", [("case", "model", "human", "other"), ("a", "m", 4, 7), ("b", "m", 5, 11)])
+    with pytest.raises(RefBenchError, match=r"w.csv, line 3: other gives 11, and --scale says 1 to 10"):
+        agree(wide, options=AgreeOptions(draws=0, scale=RaterScales.parse("1-5:1-10")))
+    with pytest.raises(RefBenchError, match=r"w.csv, line 3: human gives 5, and --scale says 1 to 4"):
+        agree(wide, options=AgreeOptions(draws=0, scale=RaterScales.parse("1-4")))
+
+
+def test_scores_without_a_metric_are_about_the_summary_measure(judged: Path, corrected: Result, tmp_path: Path) -> None:
+    judge = values(corrected, "gpt-4o", "IF")
     path = write(
         tmp_path / "h.csv", [("case", "model", "score"), *((case, model, v) for (model, case), v in judge.items())]
     )
@@ -296,9 +312,10 @@ def test_scores_without_a_metric_are_about_the_summary_measure(judged: Path, tmp
     assert {row.metric for row in found.rows if row.kind == "judge-human"} == {"avg"}
 
 
-def test_people_who_only_have_means_are_compared_with_the_judges_means(judged: Path, tmp_path: Path) -> None:
-    result = score_run(judged, protocol="corrected", draws=0)
-    judge = values(result, "gpt-4o", "VC")
+def test_people_who_only_have_means_are_compared_with_the_judges_means(
+    judged: Path, corrected: Result, tmp_path: Path
+) -> None:
+    judge = values(corrected, "gpt-4o", "VC")
     means = {m: np.mean([v for (model, _), v in judge.items() if model == m]) for m in ("alpha", "beta", "gamma")}
     path = write(tmp_path / "h.csv", [("model", "metric", "human"), *((m, "VC", v) for m, v in means.items())])
     row = one(agree(judged, humans=path, options=FAST).rows, first="gpt-4o", kind="judge-human", level="system")
@@ -400,6 +417,33 @@ def leaning(lean: float, noise: float = 1.0) -> Ratings:
     return ratings(marks)
 
 
+def test_the_verdict_says_what_a_judge_can_be_trusted_for_and_that_few_models_are_few(tmp_path: Path) -> None:
+    """A judge that follows people closely in one measure, somewhat in another, and not in the third."""
+    rng = np.random.default_rng(3)
+    rows: list[list[object]] = [["case", "model", "metric", "rater", "score"]]
+    for model in range(9):
+        for case in range(40):
+            for metric, noise in (("none", None), ("loose", 1.6), ("close", 0.2)):
+                truth = model / 2 + rng.normal()
+                own = rng.normal() if noise is None else truth + noise * rng.normal()
+                rows += [
+                    [f"c{case}", f"m{model}", metric, rater, mark] for rater, mark in (("human", truth), ("j", own))
+                ]
+    found = agree(write(tmp_path / "marks.csv", rows), options=AgreeOptions(draws=200))
+    (said,) = found.verdicts
+    assert said.startswith(
+        "trust j for single pictures in close; for means over many pictures, not for single ones, in loose; "
+    )
+    assert "not for none, where agreement beyond chance is not shown; " in said
+    assert "; for the order of 9 models (Kendall's tau in close: " in said
+    few = [row for row in rows if row[1] in ("model", "m0", "m8")]
+    (said,) = agree(write(tmp_path / "few.csv", few), options=AgreeOptions(draws=200)).verdicts
+    assert "whether for the order of models is not known: 2 models are too few" in said
+    both = [["judge" if one == "human" else one for one in row] for row in rows]
+    said, more = agree(write(tmp_path / "both.csv", both), options=AgreeOptions(draws=200)).verdicts
+    assert "for one another for single pictures in close" in said and "marks of people" in more
+
+
 def test_self_preference_is_the_difference_in_differences() -> None:
     found = self_preference(leaning(1.5, noise=0.0), draws=200)
     row = one(found.rows, judge="gpt-5")
@@ -436,7 +480,9 @@ def test_families_can_be_said_and_judges_of_one_family_are_not_compared() -> Non
 # --- repeats, failures, printing ---------------------------------------------------------------------------------
 
 
-def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(judged: Path, tmp_path: Path) -> None:
+def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(
+    judged: Path, corrected: Result, tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(judged, tmp_path / "copy"))
     run = Run.open(copy)
     other = {(p.case, p.model, p.part): e for p, e in run.evidence() if p.judge == "qwen3-vl"}
@@ -446,8 +492,7 @@ def test_repeats_of_a_run_give_a_standard_error_for_each_judge_and_model(judged:
                 said = other[purpose.case, purpose.model, purpose.part].reply
                 again = evidence.model_copy(update={"request": {**evidence.request, "repeat": 1}, "reply": said})
                 writer.add(again, purpose.model_copy(update={"repeat": 1}))
-    result = score_run(judged, protocol="corrected", draws=0)
-    single = values(result, "qwen3-vl", "IF")
+    single = values(corrected, "qwen3-vl", "IF")
     found = agree(copy, options=AgreeOptions(repeats="repeat", draws=0, by=["category"]))
     row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="IF", group="")
     assert (row.repeats, row.n_items) == (2, 27)
@@ -484,8 +529,10 @@ def second_in(cases: Iterable[str], *, judge: str = "gpt-4o", part: str = "IF") 
     return lambda p: (p.seed, p.judge, p.part) == (1, judge, part) and p.case in some
 
 
-def test_a_judges_failures_are_counted_by_picture_and_are_no_models(judged: Path, tmp_path: Path) -> None:
-    cases = [case.id for case in score_run(judged, draws=0).cases]
+def test_a_judges_failures_are_counted_by_picture_and_are_no_models(
+    judged: Path, corrected: Result, tmp_path: Path
+) -> None:
+    cases = [case.id for case in corrected.cases]
     absent = [Output(case=cases[0], model="beta", seed=1, failure=Failure(kind="refused"))]
     absent += [Output(case=cases[1], model="beta", seed=1, failure=Failure(kind="api_error"))]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[4:8]), absent=absent)
@@ -500,8 +547,8 @@ def test_a_judges_failures_are_counted_by_picture_and_are_no_models(judged: Path
     assert {judge for judge, _ in counts} == {"gpt-4o", "qwen3-vl"}
 
 
-def test_judges_are_compared_on_the_pictures_that_both_marked(judged: Path, tmp_path: Path) -> None:
-    cases = [case.id for case in score_run(judged, draws=0).cases]
+def test_judges_are_compared_on_the_pictures_that_both_marked(judged: Path, corrected: Result, tmp_path: Path) -> None:
+    cases = [case.id for case in corrected.cases]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]))
     result = score_run(run, protocol="corrected", draws=0)
     sides: list[dict[tuple[str, str, int], float]] = [
@@ -527,8 +574,8 @@ def test_judges_are_compared_on_the_pictures_that_both_marked(judged: Path, tmp_
     assert system.figures["mse"].value == pytest.approx(np.mean(np.subtract(*means) ** 2))
 
 
-def test_people_mark_a_case_and_judges_its_pictures(judged: Path, tmp_path: Path) -> None:
-    cases = [case.id for case in score_run(judged, draws=0).cases]
+def test_people_mark_a_case_and_judges_its_pictures(judged: Path, corrected: Result, tmp_path: Path) -> None:
+    cases = [case.id for case in corrected.cases]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]))
     rng = np.random.default_rng(3)
     rows = [(case, "alpha", "IF", "ann", rng.integers(1, 6)) for case in cases]
@@ -539,8 +586,10 @@ def test_people_mark_a_case_and_judges_its_pictures(judged: Path, tmp_path: Path
     assert [row for row in found.rows if row.kind == "judge-judge"] == list(alone.rows)
 
 
-def test_the_total_over_repeats_is_taken_of_each_picture_as_in_the_table(judged: Path, tmp_path: Path) -> None:
-    cases = [case.id for case in score_run(judged, draws=0).cases]
+def test_the_total_over_repeats_is_taken_of_each_picture_as_in_the_table(
+    judged: Path, corrected: Result, tmp_path: Path
+) -> None:
+    cases = [case.id for case in corrected.cases]
     run = drawn_twice(judged, tmp_path / "run", second_in(cases[::2]), repeats=2)
     found = agree(run, options=AgreeOptions(repeats="repeat", draws=0))
     row = one(found.steadiness, rater="gpt-4o", model="alpha", metric="avg", group="")
@@ -681,3 +730,25 @@ def test_without_draws_self_preference_has_no_interval() -> None:
 def test_more_parts_than_cases_is_a_mistake() -> None:
     with pytest.raises(RefBenchError, match="--partitions 81: there are 80 cases"):
         agreement(leaning(0.0), AgreeOptions(partitions=81))
+
+
+def test_the_noise_ceiling_is_what_a_judge_without_noise_reaches() -> None:
+    rng = np.random.default_rng(21)
+    truth = rng.normal(0, 1, 400)
+    people = {f"p{k}": truth + rng.normal(0, 1, 400) + k for k in range(3)}
+    marks = [
+        Mark(RatedItem(f"c{i}", "m", "quality"), rater, float(values[i]))
+        for rater, values in {"judge": truth, **people}.items()
+        for i in range(400)
+    ]
+    ratings = Ratings(marks=tuple(marks), humans=frozenset(people))
+    rows = agreement(ratings, AgreeOptions(levels=["item"], draws=100))
+    ceilings = [row.ceiling for row in rows if row.ceiling is not None]
+    (ceiling,) = ceilings
+    # Cronbach's alpha of the three, written out.
+    cube = np.stack(list(people.values()))
+    alpha = 3 / 2 * (1 - cube.var(axis=1, ddof=1).sum() / cube.sum(axis=0).var(ddof=1))
+    assert ceiling.value == pytest.approx(alpha**0.5, rel=1e-9)
+    assert ceiling.ci95 is not None
+    reached = next(row for row in rows if row.kind == "judge-human").figures["pearson"].value
+    assert reached == pytest.approx(ceiling.value, abs=0.03)

@@ -24,6 +24,7 @@ from refbench.case import AnyCase, Request
 from refbench.runs.run import fair_order
 from refbench.stats import holm
 from refbench.tables.table import Aggregate, Measure, Slice, columns_of, slice_mean, tabulate
+from support.campaigns import slow
 from support.sentences import contradictions, parse
 
 Data = tuple[Sequence[AnyCase], Sequence[Score]]
@@ -102,6 +103,7 @@ SWAP = {"a": "b", "b": "a"}
 
 
 @pytest.mark.parametrize("make", [banana, geometric])
+@pytest.mark.slow
 def test_p_is_that_of_really_swapping_the_scores_of_whole_clusters(make: Callable[[], tuple[Aggregate, Data]]) -> None:
     """Every swap written out as scores and tabled: macro averages and case-wise totals included."""
     aggregate, (cases, scores) = make()
@@ -199,7 +201,7 @@ def test_a_pair_is_of_cases_that_both_have_and_every_other_is_accounted_for(rele
         for s in mine
     ]
     (pair,) = compared(CORRECTED, cases, broken).pairs
-    assert pair.left_out == {"Bagel: refused": 1, "OmniGen2: unparsable": 1}
+    assert pair.left_out == {"Bagel: refused by the judge": 1, "OmniGen2: unparsable": 1}
     assert pair.n_cases == len(cases) - 2
     kept = [case for case in cases if case.id not in (cases[0].id, cases[1].id)]
     table = overall(CORRECTED, kept, [s for s in mine if s.case not in (cases[0].id, cases[1].id)], "avg")
@@ -365,6 +367,7 @@ def null_errors(
     return corrected / trials, plain / trials
 
 
+@pytest.mark.slow
 def test_family_wise_error_is_kept_on_released_scores_without_any_difference(released: Data) -> None:
     cases, scores = released
     sample = fair_order(cases)[:200]
@@ -395,7 +398,8 @@ def test_the_leading_slices_are_one_a_level_and_none_of_more_than_half_the_cases
     aggregate, (sets, marks) = geometric()
     lopsided = [c.model_copy(update={"groups": {"g": "most" if i else "few"}}) for i, c in enumerate(sets)]
     (pair,) = compared(aggregate, lopsided, marks).pairs
-    assert [driver.slice["g"] for driver in pair.leading] == ["few"]
+    assert max(pair.drivers, key=lambda one: abs(one.contribution or 0)).slice["g"] == "most"
+    assert pair.leading == (), "the second largest is not named as the largest"
 
 
 def test_a_claimed_gap_is_never_printed_as_zero(released: Data) -> None:
@@ -422,7 +426,7 @@ def shifted(scores: Sequence[Score], model: str, name: str, by: float) -> list[S
     ]
 
 
-@pytest.mark.parametrize("count", [33, 40])
+@pytest.mark.parametrize("count", [33, slow(40)])
 def test_a_large_family_is_resolved_where_its_gaps_are_clear(released: Data, count: int) -> None:
     """Of 33 models the correction is over 528 pairs: a p with a floor of one in ten thousand flips resolved none."""
     cases, scores = released
@@ -518,6 +522,7 @@ def test_a_model_gains_nothing_by_refusing_its_worst_cases(released: Data) -> No
     assert "90 failed pictures counted as the worst value (Flux1-Kontext-Pro 90)" in worst.sentence
 
 
+@pytest.mark.slow
 def test_bounds_that_leave_out_zero_are_undone_by_failures_and_chance_together_only(released: Data) -> None:
     cases, scores = released
     names = "gpt-image-1", "Bagel"
@@ -619,7 +624,7 @@ def test_a_case_whose_pictures_failed_in_different_ways_says_all_of_them() -> No
         for lost in [(s.model, s.case) == ("a", "3")]
     ]
     (pair,) = compared(aggregate, cases, drawn, seeds={"a": 3, "b": 3}).pairs
-    assert pair.left_out == {"a: mixed (out_of_range, refused, refused (its own))": 1}
+    assert pair.left_out == {"a: mixed (out_of_range, refused (its own), refused by the judge)": 1}
 
 
 def test_where_less_is_better_the_winner_wins_and_no_judge_is_named_for_what_none_gave(released: Data) -> None:

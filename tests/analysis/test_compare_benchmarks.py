@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -11,8 +13,11 @@ import pytest
 import refbench
 from refbench import Score
 from refbench.analysis.compare import Systems, compare_columns
+from refbench.analysis.compare.runs import compare
+from refbench.analysis.compare.stopping import check_is_sum, follow_pairs
 from refbench.benchmarks import benchmark
 from refbench.case import AnyCase
+from refbench.runs.run import fair_order_of_clusters
 from refbench.tables.table import Aggregate, columns_of, summaries
 from support import checkout, icebench, ideabench, multibanana, multiref
 
@@ -83,3 +88,39 @@ def test_p_of_every_shipped_aggregate_is_that_of_really_swapped_scores(
     assert len(set(np.round(np.abs(gaps), 9))) == 2 ** (CLUSTERS - 1)
     for driver in pair.drivers:
         assert np.isfinite(driver.contribution)
+
+
+@pytest.mark.parametrize("name", ["creval", "multibanana", "ideabench", "icebench", "multiref"])
+def test_every_shipped_aggregate_can_be_followed_case_by_case(name: str, tmp_path: Path) -> None:
+    """The gap so far, of all cases, is the gap; of half of them nothing that waits has a say."""
+    cases = refbench.load(name, written(name, tmp_path / name)).cases
+    scores = drawn(name, [*cases], "corrected")
+    bench = benchmark(name)
+    systems = Systems.of(bench, "corrected", columns_of(scores, cases), cases, mean_of_judges=None)
+    check_is_sum(systems)
+    (whole,) = follow_pairs(systems, [("a", "b")])
+    found = compare_columns(systems, draws=100)
+    assert whole.n_cases <= whole.n_all == found.pairs[0].n_cases
+    order = [case.id for case in fair_order_of_clusters(cases)]
+    late = set(order[len(order) // 2 :])
+    asked = [
+        s
+        if s.case not in late or s.not_applicable
+        else Score(case=s.case, model=s.model, metric=s.metric, protocol=s.protocol, not_asked=True)
+        for s in scores
+    ]
+    (half,) = follow_pairs(replace(systems, columns=columns_of(asked, cases)), [("a", "b")])
+    assert half.n_all == whole.n_all
+    if whole.verdict == "open":
+        assert whole.gap == pytest.approx((found.pairs[0].gap, found.pairs[0].gap))
+        assert half.n_cases < whole.n_cases
+
+
+@pytest.mark.slow
+def test_the_sentences_that_the_docs_quote_are_those_that_are_printed() -> None:
+    page = Path(__file__).parents[2] / "docs/compare.md"
+    quoted = {line.removeprefix("> ") for line in page.read_text().splitlines() if re.match("> .*Holm over", line)}
+    models = ("seedream4-0", "gpt-image-1", "qwen-image-edit_output_edit-2509")
+    found = compare([f"creval:{model}" for model in models])
+    assert quoted
+    assert quoted <= {pair.sentence for pair in found.pairs}

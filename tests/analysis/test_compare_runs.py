@@ -32,9 +32,14 @@ def run_of(root: Path, name: str, replies: str = "answer_gpt", judge: str | None
     return out
 
 
-@pytest.fixture
-def run(checkout: Path) -> Path:
-    return run_of(checkout, "x")
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 27 items and two models that nobody here writes to."""
+    items = plain_items(27)
+    root = write_checkout(tmp_path_factory.mktemp("compared") / "creval", items)
+    for model in ("alpha", "beta"):
+        write_replies(root / "answer_gpt", model, items)
+    return run_of(root, "x")
 
 
 def test_a_run_and_two_models_of_it_are_the_same_comparison_as_of_the_result(run: Path) -> None:

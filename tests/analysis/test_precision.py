@@ -13,10 +13,12 @@ import pytest
 import refbench
 from refbench.analysis.agree.runs import agree
 from refbench.analysis.precision.conditional import conditional
-from refbench.analysis.precision.variance import pooled, ranking, variances
-from refbench.benchmarks import benchmark
+from refbench.analysis.precision.variance import OneMore, Variance, pooled, ranking, variances
+from refbench.analysis.precision.weights import own_weights
+from refbench.benchmarks import benchmark, kit
 from refbench.benchmarks.creval.table import released_scores
 from refbench.benchmarks.kit.definition import Condition
+from refbench.case import AnyCase, Request
 from refbench.cli.precision import precision_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -26,7 +28,8 @@ from refbench.runs import Run
 from refbench.score import Score
 from refbench.tables.result import Result
 from refbench.tables.scoring import result_of, run_draws, score_run
-from refbench.tables.table import DRAWS
+from refbench.tables.table import DRAWS, case_values, columns_of
+from support.campaigns import slow
 from support.checkout import METRICS, plain_items, reply_text, write_checkout
 
 
@@ -38,9 +41,9 @@ def creval() -> Result:
 
 @pytest.fixture(scope="module")
 def drawn_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models, two judges, two seeds and three repeats on 27 items, one repeat missing and one unreadable."""
+    """Two models, two judges, two seeds and three repeats on 12 items, one repeat missing and one unreadable."""
     work = tmp_path_factory.mktemp("drawn")
-    items = plain_items(27)
+    items = plain_items(12)
     root = write_checkout(work / "creval", items, pictures=False)
     run = Run.create(work / "run", "creval", refbench.load("creval", root).cases)
     rng = np.random.default_rng(3)
@@ -174,7 +177,7 @@ def test_the_means_of_the_draws_are_the_scores(drawn_run: Path) -> None:
         count += 1
         if score.value is not None:
             drawn[score.protocol, score.model, score.judge, score.case, score.metric, score.seed].append(score.value)
-    assert count == 2 * 2 * 2 * 2 * 3 * 27 * 3  # protocols, models, judges, seeds, repeats, cases, metrics
+    assert count == 2 * 2 * 2 * 2 * 3 * 12 * 3  # protocols, models, judges, seeds, repeats, cases, metrics
     result = score_run(drawn_run, draws=0)
     for score in result.scores:
         place = score.protocol, score.model, score.judge, score.case, score.metric, score.seed
@@ -206,7 +209,7 @@ def test_all_sources_are_told_apart_in_a_run_that_has_two_of_each(drawn_run: Pat
         assert one.error is not None
         assert set(errors) == {"seed", "judge", "repeat", "100 cases"}
         assert all(error is not None and error <= one.error for error in errors.values())
-        assert errors["100 cases"] == pytest.approx(one.error * (27 / 127) ** 0.5)
+        assert errors["100 cases"] == pytest.approx(one.error * (12 / 112) ** 0.5)
     shares, models = pooled(found) or ({}, 0)
     assert models == 2
     assert shares["case"] == pytest.approx(fmean(one.share["case"] for one in found))
@@ -364,8 +367,8 @@ def test_the_command_prints_one_json_object(drawn_run: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     "lines",
     [
-        ["case,model,metric,rater,score", *(f"item_{i:03}.0,{m},avg,ann,{i % 5}" for i in range(9) for m in ("alpha", "beta"))],
-        ["case,model,metric,ann,bo", *(f"item_{i:03}.0,{m},avg,{i % 5},3" for i in range(9) for m in ("alpha", "beta"))],
+        slow(["case,model,metric,rater,score", *(f"item_{i:03}.0,{m},avg,ann,{i % 5}" for i in range(9) for m in ("alpha", "beta"))]),
+        slow(["case,model,metric,ann,bo", *(f"item_{i:03}.0,{m},avg,{i % 5},3" for i in range(9) for m in ("alpha", "beta"))]),
         ["case,model,rater,IF,VC,VQ", *(f"item_{i:03}.0,{m},ann,{i % 5},3,2" for i in range(9) for m in ("alpha", "beta"))],
     ],
 )  # fmt: skip
@@ -373,7 +376,7 @@ def test_people_are_read_from_the_csv_that_agree_reads(
     drawn_run: Path, tmp_path: Path, lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     people = tmp_path / "people.csv"
-    ids = [case.id for case in score_run(drawn_run, draws=0).cases]
+    ids = [case.id for case in Run.open(drawn_run).cases(benchmark("creval").data.case_type)]
     text = "\n".join(lines)
     for i in range(9):
         text = text.replace(f"item_{i:03}.0", ids[i])
@@ -382,6 +385,10 @@ def test_people_are_read_from_the_csv_that_agree_reads(
     assert precision_command(drawn_run, humans=people, json=True) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["judges"][0]["weights"]["default"]["human"]["n_items"] == 18
+
+
+def test_people_who_scored_none_of_the_models_are_refused(drawn_run: Path, tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
     people.write_text("case,model,score\nitem_000.0,stranger,1\n")
     with pytest.raises(RefBenchError, match="none of its models is in the run"):
         precision_command(drawn_run, humans=people)
@@ -399,3 +406,57 @@ def test_people_are_read_from_the_csv_that_agree_reads(
 def test_wrong_usage_is_a_sentence(drawn_run: Path, wrong: dict[str, object], sentence: str) -> None:
     with pytest.raises(RefBenchError, match=sentence):
         precision_command(drawn_run, **wrong)  # type: ignore[arg-type]
+
+
+def bought(**errors: float | None) -> Variance:
+    calls = {"seed": 200.0, "judge": 200.0, "repeat": 200.0, "100 cases": 200.0}
+    return Variance(
+        model="a",
+        versus="b",
+        measure="avg",
+        n_cases=100,
+        n_judges=1,
+        n_seeds=1,
+        n_repeats=1,
+        variance={},
+        share={},
+        merged={},
+        negative={},
+        remarks=(),
+        error=2.0,
+        level_error=None,
+        one_more=tuple(OneMore(of=of, error=errors.get(of), calls=n) for of, n in calls.items()),
+    )
+
+
+def test_what_to_buy_next_takes_most_variance_for_each_judgement() -> None:
+    best = bought(seed=1.5, repeat=1.9, **{"100 cases": 1.6}).best_buy
+    assert best is not None
+    assert best.of == "seed"
+    assert bought(seed=1.5).best_buy is None, "one thing alone cannot be compared with another"
+    shares = bought(seed=3**0.5, repeat=3.5**0.5).error_shares
+    assert shares == pytest.approx({"seed": 0.5, "repeat": 0.25})
+
+
+def test_weights_are_read_off_cases_whose_criteria_are_of_the_same_pictures() -> None:
+    """A mark that one of two seeds has lost makes a criterion's mean one of other pictures than the total's."""
+    bench = kit.benchmark(
+        name="tiny",
+        load=lambda root: [],
+        judge=[kit.Call("j", {"x": (0, 10), "y": (0, 10)}, lambda case, material: [], lambda case, reply: {})],
+        total="mean",
+    )
+    aggregate = next(iter(bench.scoring.protocols.values())).aggregate
+    cases = [AnyCase(id=str(i), request=Request(instruction=""), cluster=str(i), details=None) for i in range(6)]
+    rng = np.random.default_rng(1)
+    scores = []
+    for case in cases:
+        for seed in (0, 1):
+            for metric in ("x", "y"):
+                place = {"case": case.id, "model": "m", "judge": "j", "metric": metric, "protocol": "p", "seed": seed}
+                lost = (case.id, seed, metric) == ("0", 1, "y")
+                known = {"failure": Failure(kind="out_of_range")} if lost else {"value": float(rng.uniform(0, 10))}
+                scores.append(Score(**place, **known))
+    columns = columns_of(scores, cases)
+    read = own_weights(aggregate, columns, case_values(aggregate, columns, cases), ("x", "y"), "total")
+    assert read == pytest.approx([0.5, 0.5])

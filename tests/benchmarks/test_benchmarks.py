@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,19 +13,14 @@ from hypothesis import strategies as st
 from refbench.benchmarks import Benchmark, benchmark, names
 from refbench.benchmarks.kit.definition import measured_by
 from refbench.case import AnyCase
+from refbench.cli.options import Formulas
 from refbench.failure import KINDS, Failure
 from refbench.metrics import find_metric, home_of
 from refbench.score import Score
-from support import icebench, ideabench, multiref
+from support.small_data import WRITERS
 
 MEASURING = [name for name in names() if benchmark(name).asking.measuring is not None]
 DERIVING = [name for name in names() if benchmark(name).scoring.derived is not None]
-WRITERS: dict[str, Callable[[Path], object]] = {
-    "ideabench": lambda root: ideabench.write_checkout(root, ideabench.designs(1)),
-    "multiref": lambda root: multiref.write_checkout(root, multiref.blends(), multiref.requests(1)),
-    "icebench": lambda root: icebench.write_dataset(root, icebench.every_task(1)),
-}
-"""Write a few cases of a benchmark as its release has them: what its loader reads in the tests below."""
 States = dict[str, dict[str, Any]]
 CasesOf = Callable[[str], Sequence[AnyCase]]
 
@@ -51,6 +45,18 @@ def cases_of(tmp_path_factory: pytest.TempPathFactory) -> CasesOf:
 def test_a_benchmark_that_nothing_writes_data_of_is_named(cases_of: CasesOf) -> None:
     with pytest.raises(pytest.skip.Exception, match="nothing writes data of mine: add it to WRITERS"):
         cases_of("mine")
+
+
+def test_the_help_of_formulas_names_all_that_there_are() -> None:
+    said = " ".join(str(one.help) for one in get_args(Formulas)[1:])
+    there = {
+        (bench.title, name)
+        for bench in map(benchmark, names())
+        for protocol in bench.scoring.protocols.values()
+        for name in protocol.formulas
+    }
+    assert len(there) > 1
+    assert {one for one in there if f"{one[0]} has `{one[1]}`" not in said} == set()
 
 
 NOT_ASKED: dict[str, Any] = {"not_asked": True}

@@ -164,6 +164,7 @@ def moody(kind: str, picture: str, text: str, reply: str) -> str:
     return reply
 
 
+@pytest.mark.slow
 def test_the_pictures_of_creval_mini_become_a_benchmark_without_an_anomaly(
     creval_mini: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,16 +227,18 @@ def test_the_same_replies_give_the_same_bytes_and_nothing_is_asked_twice(tmp_pat
 def test_a_build_that_is_killed_goes_on_without_asking_twice(tmp_path: Path) -> None:
     source, out = folder_of_pictures(tmp_path / "in", 12), tmp_path / "out"
     code = "import sys; from refbench.cli.build import build_command as b; sys.exit(b(sys.argv[1:], result_action='return_value'))"
-    with Pen(latency=0.02) as server:
+    with Pen() as server:
         server.ring_at = 40
+        server.hold(after=40)
         words = ["creval", str(source), "--out", str(out), "--writer", spec(server), "--checker", spec(server, "other")]
         child = subprocess.Popen(
             [sys.executable, "-c", code, *words, "--concurrency", "3", "--json"],
             env={**os.environ, "OPENAI_API_KEY": "none"},
         )
-        assert server.arrived.wait(60)
+        assert server.arrived.wait(600)
         child.send_signal(signal.SIGKILL)
-        assert child.wait(60) == -signal.SIGKILL
+        assert child.wait() == -signal.SIGKILL
+        server.release()
         before = len(server.requests)
         assert not (out / "bench").exists()
         report = make(server, source, out, concurrency=3)

@@ -376,7 +376,7 @@ def test_examples_of_a_user_come_first_and_bad_files_are_refused(tmp_path: Path)
     known = dimensions(path)
     assert known[2].shown(0, "x")[0] == "Mine one."
     assert known[3].theirs == ("Mine two.",)
-    for text in ('[{"class_id": 12, "input_prompt": "x"}]', '[{"class_id": 1}]', "[1]", "{"):
+    for text in ('[{"class_id": 12, "input_prompt": "x"}]', '[{"class_id": 1}]', '[{"class_id": [1]}]', "[1]", "{"):
         path.write_text(text)
-        with pytest.raises(RefBenchError, match=r"--examples .*mine"):
+        with pytest.raises(RefBenchError, match=r"mine.*--examples|--examples .*mine"):
             dimensions(path)

@@ -7,12 +7,7 @@ import asyncio
 import csv
 import hashlib
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -73,15 +68,11 @@ class Pen(JudgeServer):
         self.habit = habit or (lambda kind, pictures, text, reply: reply)
         self.look = look
         self.kinds: Counter[str] = Counter()
-        self.arrived = threading.Event()
-        self.ring_at = -1
 
     async def _answer(self, request: web.Request, body: dict[str, Any], digest: str) -> web.StreamResponse:
         parts = body["messages"][-1]["content"]
         urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
         pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
-        if len(self.requests) >= self.ring_at > 0:
-            self.arrived.set()
         self.reply = lambda text: self._say(text, pictures)
         return await super()._answer(request, body, digest)
 
@@ -256,10 +247,10 @@ def test_every_task_that_the_pictures_allow_is_covered_and_the_card_says_why_not
     card = (out / "README.md").read_text()
     for name in set(TASKS) - allowed:
         assert report.missing[name].startswith(("no picture is there for", "it needs"))
-        escaped = name.replace("_", "\\_")
-        assert f"- **{escaped}**: " in card
+        assert f"- **{name}**: " in card
 
 
+@pytest.mark.slow
 def test_123_real_pictures_make_sets_of_every_task(tmp_path: Path, creval_mini: Path, no_networks: Path) -> None:
     out = tmp_path / "out"
     with Pen() as server:
@@ -295,27 +286,6 @@ def test_the_same_replies_give_the_same_bytes_and_nothing_is_asked_twice(tmp_pat
         make(server, source, tmp_path / "two", size=40, filters=no_networks, concurrency=1)
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert first.model_copy(update={"asked": 0}) == again
-
-
-def test_a_build_that_is_killed_goes_on_without_asking_twice(tmp_path: Path, no_networks: Path) -> None:
-    source, out = folder_of_pictures(tmp_path / "in", 16), tmp_path / "out"
-    code = "import sys; from refbench.cli.build import build_command as b; sys.exit(b(sys.argv[1:], result_action='return_value'))"
-    with Pen(moody, latency=0.02) as server:
-        server.ring_at = 50
-        words = ["multibanana", str(source), "--out", str(out), "--size", "30", "--filters", str(no_networks)]
-        words += ["--writer", spec(server), "--checker", spec(server, "checker"), "--concurrency", "3", "--json"]
-        child = subprocess.Popen([sys.executable, "-c", code, *words], env={**os.environ, "OPENAI_API_KEY": "none"})
-        assert server.arrived.wait(120)
-        child.send_signal(signal.SIGKILL)
-        assert child.wait(60) == -signal.SIGKILL
-        before = len(server.requests)
-        assert not (out / "data").exists()
-        report = make(server, source, out, size=30, filters=no_networks, concurrency=3)
-        asked = Counter(seen.digest for seen in server.requests)
-        assert sum(many - 1 for many in asked.values()) <= 3, "only what was in flight"
-        assert report.asked == len(server.requests) - before > 20
-        make(server, source, tmp_path / "straight", size=30, filters=no_networks)
-    assert files(out) == files(tmp_path / "straight")
 
 
 def test_a_dataset_that_was_built_runs(tmp_path: Path, no_networks: Path) -> None:
@@ -519,6 +489,7 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, more: dict[str, Any], said:
         make(server, tmp_path / "empty", tmp_path / "out2")
 
 
+@pytest.mark.slow
 def test_real_pictures_meet_real_networks_and_the_card_shows_what_was_dropped(
     tmp_path: Path, creval_mini: Path
 ) -> None:
@@ -544,7 +515,7 @@ def test_real_pictures_meet_real_networks_and_the_card_shows_what_was_dropped(
     assert dropped["HQ-Edit_122_133.jpg"] == "object mask below 0.3"
     assert "v2v_145.png" not in dropped
     card = (out / "README.md").read_text()
-    assert "by yolov4\\_tiny" in card
+    assert "by yolov4_tiny" in card
     assert any("the filter aesthetic was not run" in note for note in report.notes) or why_not("laion_v1_l14") is None
     shown = re.findall(r"!\[object box below 0.02: [^\]]+\]\((card/\w+\.png)\)", card)
     assert len(shown) == 2

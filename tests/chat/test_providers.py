@@ -24,7 +24,8 @@ from refbench.failure import Failure
 from refbench.pictures import encode, facts_of
 from refbench.record import RefBenchError
 from refbench.specs import Spec, family_of
-from support.judge_server import JudgeServer, wire
+from support.judge_server import Faults, JudgeServer, wire
+from support.raw_server import RawServer, http
 
 SPECS = {
     "openai": "openai:gpt-4o?base_url={url}/v1",
@@ -46,7 +47,7 @@ def ask(
     server: JudgeServer, kind: str, request: ChatRequest, pictures: list[SentPicture], options: str = ""
 ) -> Evidence:
     async def work() -> Evidence:
-        async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=5) as transport:
+        async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=60) as transport:
             spec = SPECS[kind].format(url=server.url) + options
             vlm = make_vlm(Spec.parse(spec, "--judge"), transport)
             return await vlm.ask(request, {p.sha256: p for p in pictures}, 0)
@@ -132,6 +133,20 @@ def test_anthropic_over_the_wire(
     assert shas([source["data"] for source in sources]) == [p.sha256 for p in pictures]
     assert {source["media_type"] for source in sources} == {"image/png"}
     assert evidence.reply
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_what_was_said_before_is_turns_of_its_own(kind: str) -> None:
+    request = ChatRequest(opening=("Set to work.", "I am ready."), parts=(ChatText(text="Rate it."),), max_tokens=50)
+    with JudgeServer() as server:
+        ask(server, kind, request, [])
+        (seen,) = server.requests
+    turns = seen.body.get("messages") or seen.body["contents"]
+    assert [turn["role"] for turn in turns] == ["user", "model" if kind == "gemini" else "assistant", "user"]
+    assert ["Set to work." in str(turns[0]), "I am ready." in str(turns[1]), "Rate it." in str(turns[2])] == [True] * 3
+    plain = request.model_copy(update={"opening": None})
+    assert request.canonical("x", "m") != plain.canonical("x", "m")
+    assert "opening" not in plain.canonical("x", "m"), "what was recorded before has the same key"
 
 
 SCHEMA = {
@@ -360,3 +375,103 @@ def test_families_are_recorded_and_never_guessed() -> None:
 def test_picture_tokens_follow_the_published_rules(kind: str, model: str, size: tuple[int, int], tokens: int) -> None:
     """The providers' own worked examples, or their formula by hand."""
     assert picture_tokens(kind, model, *size, detail="high") == tokens
+
+
+# --- hostile servers --------------------------------------------------------------------------------------------
+
+KEY = "q7-house-key/of+mine="
+PATHS = {"openai": "/v1/chat/completions", "gemini": "x:generateContent", "anthropic": "/v1/messages"}
+USAGE = {
+    "openai": ("usage", "prompt_tokens", "completion_tokens"),
+    "gemini": ("usageMetadata", "promptTokenCount", "candidatesTokenCount"),
+    "anthropic": ("usage", "input_tokens", "output_tokens"),
+}
+QUESTION = ChatRequest(parts=(ChatText(text="?"),), max_tokens=100)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 422, 429, 500])
+def test_a_key_that_a_server_quotes_is_cut_by_value_and_the_words_stay(
+    kind: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS[kind], KEY)
+    words = f"Incorrect API key provided: {KEY}, or {KEY[:4]}****{KEY[-4:]}. Ask for another."
+    body = wire(PATHS[kind], words, refused=False) if status == 200 else {"error": {"message": words}}
+    with JudgeServer(status=status, error=body) as server:
+        try:
+            shown = ask(server, kind, QUESTION, []).model_dump_json()
+        except RefBenchError as error:
+            assert status in (401, 403, 404)
+            shown = str(error)
+    assert "Incorrect API key provided: [redacted], or [redacted]. Ask for another." in shown
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_a_key_in_pieces_over_the_parts_of_a_reply_is_cut_too(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEYS[kind], KEY)
+    pieces = ("It is ", KEY[:3], *KEY[3:-2], KEY[-2:], ".")
+    body = wire(PATHS[kind], "", refused=False)
+    parts = [{"type": "text", "text": piece} for piece in pieces]
+    if kind == "openai":
+        body["choices"][0]["message"]["content"] = parts
+    elif kind == "gemini":
+        body["candidates"][0]["content"]["parts"] = parts
+    else:
+        body["content"] = parts
+    with JudgeServer(status=200, error=body) as server:
+        assert ask(server, kind, QUESTION, []).reply == "It is [redacted]."
+
+
+@pytest.mark.parametrize("kind", SPECS)
+@pytest.mark.parametrize("value", [1000.5, "12", [3], -1000, {"n": 1}, True, 10**12, None], ids=repr)
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_reply_is_kept_whatever_its_usage_and_counts_as_the_worst_case(kind: str, value: Any, place: int) -> None:
+    names = USAGE[kind]
+    body = wire(PATHS[kind], "Yes", refused=False)
+    body[names[0]][names[place]] = value
+    if kind == "gemini" and (place, value) == (2, None):
+        body[names[0]]["thoughtsTokenCount"] = "many"
+    with JudgeServer(status=200, error=body) as server:
+        evidence = ask(server, kind, QUESTION, [], "&price=1,10")
+    assert (evidence.reply, evidence.cost_usd) == ("Yes", None)
+    # 21 tokens for a question of one sign, and 100 that the reply may have.
+    assert evidence.charged_usd == evidence.worst_usd == pytest.approx((21 * 1 + 100 * 10) / 1e6)
+
+
+def test_what_may_have_been_charged_on_the_way_counts_too() -> None:
+    with JudgeServer(faults=Faults(cut=1.0)) as server:
+        evidence = ask(server, "openai", QUESTION, [], "&price=1,10")
+    assert (evidence.cost_usd, evidence.worst_usd) == (pytest.approx(0.002), None), "no answer began, nothing is paid"
+    good = wire(PATHS["openai"], "Yes", refused=False)
+    answers = iter([http(good, length=5000), http(good)])
+    with RawServer(lambda asked: [next(answers)]) as server:
+        evidence = ask(server, "openai", QUESTION, [], "&price=1,10")  # type: ignore[arg-type]
+    assert evidence.reply == "Yes"
+    assert evidence.charged_usd == pytest.approx(evidence.cost_usd + 0.001021)
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_an_error_under_the_status_200_is_an_error(kind: str) -> None:
+    with JudgeServer(status=200, error={"error": {"message": "upstream is busy", "code": 502}}) as server:
+        evidence = ask(server, kind, QUESTION, [])
+    assert str(evidence.failure) == "api_error: HTTP 200: 502 upstream is busy"
+
+
+def test_parameters_that_make_replies_longer_raise_the_worst_case() -> None:
+    async def work(options: str) -> float | None:
+        async with Transport() as transport:
+            spec = f"openai:x?base_url=http://127.0.0.1:9/v1&price=0,1000000{options}"
+            return make_vlm(Spec.parse(spec), transport).worst_cost(QUESTION, {})
+
+    assert [asyncio.run(work(o)) for o in ("", "&max_completion_tokens=500", "&n=3")] == [100, 500, 300]
+
+
+@pytest.mark.parametrize("option", ["api_key=hunter2", "base_url=http://me:hunter2@host/v1", "base_url=http://[::1"])
+def test_a_judge_whose_spec_would_be_recorded_with_a_secret_is_refused(option: str) -> None:
+    async def work() -> None:
+        async with Transport() as transport:
+            make_vlm(Spec.parse(f"j=openai:x?base_url=http://127.0.0.1:9/v1&{option}"), transport)
+
+    with pytest.raises(RefBenchError, match="judge j: ") as raised:
+        asyncio.run(work())
+    assert "hunter2" not in str(raised.value)

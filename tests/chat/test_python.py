@@ -165,6 +165,18 @@ def test_what_is_no_reply_is_a_failure_of_that_call(value: object, kind: str, sa
     assert failure is not None and (failure.kind, said in failure.detail) == (kind, True)
 
 
+def test_a_judge_that_raises_says_where_in_its_own_file() -> None:
+    def weights() -> str:
+        raise KeyError("vision")
+
+    failure = ask(FunctionVLM("j", lambda prompt: weights())).failure
+    assert failure is not None
+    assert "raised KeyError: 'vision' (test_python.py:" in failure.detail
+    assert failure.detail.count("in weights: raise KeyError") == 1
+    assert "from test_python.py:" in failure.detail, "and who called it"
+    assert "site-packages" not in failure.detail and "functions.py" not in failure.detail
+
+
 def test_a_judge_that_hangs_is_given_up() -> None:
     hang = threading.Event()
     failure = ask(FunctionVLM("j", lambda prompt: hang.wait(), timeout=0.05)).failure

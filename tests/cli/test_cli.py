@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from refbench.cli.app import COMMANDS
+from refbench import __version__
+from refbench.cli.app import COMMANDS, GROUPS
 from refbench.demo import photographs
+from refbench.tables.scoring import score_run
 
 Outcome = tuple[int, str, str]
 Refbench = Callable[..., Outcome]
@@ -213,7 +216,7 @@ def test_the_judge_is_known_for_released_folders_and_can_be_named(run_cli: Refbe
         ("check creval --data {tmp}/absent", "is not there"),
         ("check creval --data {data}/bench", "did you mean --data"),
         ("check creval --data {tmp}", "did you mean --data"),
-        ("check creval --data {tmp}/empty", "is no CREval checkout: bench/instruction.json"),
+        ("check creval --data {tmp}/empty", "is no CREval checkout: neither bench/instruction.json"),
         ("check creval --data {data}/bench/instruction.json", "is a file"),
         ("check crevall --data {data}", "did you mean creval?"),
         ("check creval", "REFBENCH_DATA"),
@@ -297,6 +300,11 @@ def test_every_command_has_a_help_page(run_cli: Refbench) -> None:
         assert f"refbench {name}" in out
 
 
+def test_the_help_shows_every_command_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(COMMANDS)
+
+
 def test_options_of_a_run_are_grouped_and_a_benchmarks_own_are_in_its_help(run_cli: Refbench) -> None:
     code, out, _ = run_cli("run", "--help")
     assert code == 0
@@ -325,11 +333,19 @@ def test_the_demo_shows_a_gap_that_is_none_and_runs_every_command_it_prints(
     assert "Cannot resolve qwen-image-edit_output_edit-2509 and gpt-image-1" in out
     typed = [line for line in out.splitlines() if line.startswith("$ refbench ")]
     assert [line.split()[2] for line in typed[:2]] == ["table", "compare"]
-    if len(typed) > 2:
-        assert [line.split()[2] for line in typed[2:]] == ["run", "compare", "view"]
-        assert (tmp_path / "demo/site/index.html").is_file()
-    else:
+    there = [line.split()[2] for line in typed[2:]]
+    if not there:
         assert "needs" in out
+        return
+    assert there[-3:] == ["run", "failures", "view"]
+    assert there[:-3] == (["run", "compare"] if "needs" not in out else [])
+    assert ("total is the mean of background, subject" in out) == ("needs" not in out)
+    judged = score_run(tmp_path / "demo/made-up", draws=0)
+    assert {failure["kind"] for failure in judged.failures()} <= {"refused", "unparsable"}
+    assert "draws its marks by chance" in out
+    files = [path for path in (tmp_path / "demo/site").rglob("*") if path.suffix in (".html", ".json", ".js")]
+    pages = b"".join(path.read_bytes() for path in files)
+    assert b"nobody has looked at this picture" in pages, "the judge's words, which say what they are"
 
 
 def modules_after(statement: str) -> set[str]:
@@ -376,3 +392,96 @@ def test_view_says_which_of_its_options_do_not_go_together(
     code, _, err = run_cli("view", "runs/x", *words)
     assert code == 2
     assert said in err
+
+
+INTERRUPTED = """
+import threading, time
+from refbench.cli import app
+def stop(*words, **how):
+    raise KeyboardInterrupt
+app.app = stop
+threading.Thread(target=time.sleep, args=(60,)).start()  # which the interpreter waits for
+app.main()
+"""
+
+
+def test_an_interrupt_of_a_command_that_is_ending_is_no_traceback() -> None:
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("refbench: stopped;")
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == ""
+    assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_command_that_is_asked_to_end_before_it_has_begun_has_the_code_for_the_queue(number: signal.Signals) -> None:
+    asked = f"import os; os.kill(os.getpid(), {int(number)})"
+    code = INTERRUPTED.replace("raise KeyboardInterrupt", asked).replace("60", "0")
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stderr == "refbench: stopped; what was recorded is safe, run the same command again to go on\n"
+    assert ended.returncode == 75
+
+
+def test_the_version_comes_with_the_environment_for_a_report(run_cli: Refbench) -> None:
+    lines = run_cli("--version")[1].splitlines()
+    assert lines[0] == __version__
+    assert lines[1].startswith("Python 3.")
+    assert "numpy " in lines[2]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(run_cli: Refbench, shell: str) -> None:
+    code, out, _ = run_cli("completion", shell)
+    assert code == 0
+    assert all(name in out for name in ("refbench", "compare", "failures", "generate"))
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+
+
+def test_a_folder_without_its_kind_is_named_with_it(run_cli: Refbench, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text('{"id": "a", "instruction": "x"}')
+    code, _, err = run_cli(
+        "run", cases, "--rubric", "five_criteria", "--model", "copy=out/copy", "--out", tmp_path / "r"
+    )
+    assert code == 2
+    assert "for example copy=folder:out/copy" in err
+    assert not (tmp_path / "r").exists(), "a mistaken command leaves nothing that blocks the next one"
+
+
+def test_pictures_leave_a_run_under_readable_names(run_cli: Refbench, tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text(
+        "".join(f'{{"id": "{name}", "instruction": "x"}}\n' for name in ("a/b", "a b", "c"))
+    )
+    (tmp_path / "model.py").write_text(
+        "from PIL import Image\n\ndef make():\n"
+        "    return lambda request, seed: Image.new('RGB', (8, 8), (seed, 2, 3))\n"
+    )
+    model = f"m=python:{tmp_path / 'model.py'}:make"
+    words = ("generate", tmp_path / "cases.jsonl", "--model", model, "--seeds", 2, "--out", tmp_path / "run")
+    assert run_cli(*words)[0] == 0
+    code, out, _ = run_cli("export", tmp_path / "run", "--pictures", tmp_path / "pictures")
+    assert (code, out) == (0, f"6 pictures in {tmp_path / 'pictures'}\n")
+    names = sorted(path.name for path in (tmp_path / "pictures" / "m").iterdir())
+    assert {"c.png", "c_s1.png", "a_b.png", "a_b_s1.png"} <= set(names)
+    assert len(names) == 6
+    assert run_cli("export", tmp_path / "run")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("compare", "creval:Bagel", "creval:OmniGen2"), ("grid", "run"), ("paper", "run"), ("audit", "make", "run")],
+)
+def test_a_seed_below_zero_is_refused_in_a_sentence(
+    words: tuple[str, ...], run_cli: Callable[..., tuple[int, str, str]]
+) -> None:
+    code, _, said = run_cli(*words, "--seed", -1, *(("--out", "x") if words[0] != "compare" else ()))
+    assert code == 2
+    assert "a seed is 0 or more" in said
+
+
+def test_more_resamples_than_a_machine_holds_are_refused(run_cli: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, said = run_cli("compare", "creval:Bagel", "creval:OmniGen2", "--draws", 10**10)
+    assert code == 2
+    assert "100,000 resamples are the most" in said

@@ -148,15 +148,15 @@ def test_what_neither_file_nor_command_line_says_is_asked_for(
     code, _, err = run(monkeypatch, capsys, "run", path, "--model", "baseline:copy")
     assert "give --out DIR" in err
     assert code == 2
-    assert "cannot be read" in run(monkeypatch, capsys, "run", tmp_path / "absent.toml")[2]
+    assert "is not there" in run(monkeypatch, capsys, "run", tmp_path / "absent.toml")[2]
 
 
 def test_an_option_of_another_name_or_benchmark_is_explained(run_cli: Any) -> None:
     for command in ("run", "generate"):
         code, _, err = run_cli(command, "cases.jsonl", "--making", "3")
         assert code == 2 and "--making is called --generate-concurrency now" in err
-    code, _, err = run_cli("run", "creval", "--ask", "paper", "--model", "a=folder:x")
-    assert code == 2 and "--ask is a setting of ideabench, not of this benchmark" in err
+    code, _, err = run_cli("run", "creval", "--prompt", "enhanced", "--model", "a=folder:x")
+    assert code == 2 and "--prompt is a setting of multiref, not of this benchmark" in err
 
 
 def test_plan_and_generate_take_models_and_judges_from_an_experiment(tmp_path: Path, run_cli: Any) -> None:
@@ -170,3 +170,12 @@ def test_plan_and_generate_take_models_and_judges_from_an_experiment(tmp_path: P
     assert code == 1 and "failed: 1 missing_output" in out, err
     code, _, err = run_cli("generate", write(tmp_path / "bare.toml", text))
     assert code == 2 and "give at least one --model" in err
+
+
+def test_a_timeout_holds_for_functions_and_commands_whose_specs_say_none(tmp_path: Path, run_cli: Any) -> None:
+    cases = write(tmp_path / "cases.jsonl", '{"id": "a", "instruction": "Paint a tree."}\n')
+    slow = write(tmp_path / "slow.py", "import time\ndef paint(request): time.sleep(3600)\n")
+    text = f"benchmark = '{cases}'\nout = '{tmp_path}/run'\ntimeout = 0.3\n"
+    lists = f"""models = ['a=python:{slow}:paint', 'b=command:sh -c "sleep 9999" {{instruction}} {{output}}']\n"""
+    code, out, err = run_cli("generate", write(tmp_path / "slow.toml", text + lists))
+    assert code == 1 and "failed: 2 timeout" in out, err

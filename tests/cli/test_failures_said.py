@@ -40,9 +40,12 @@ def test_failures_of_a_part_that_the_summary_does_without_are_shown_and_explaine
     )
     assert "(8 unparsable)" in err
     assert "--retry unparsable asks again" in err
-    table = run_cli("table", tmp_path / "run")[1]
-    assert "qa 0/8 (8 unparsable)" in table
-    assert "qa 0/8 (8 unparsable)" in run_cli("table", tmp_path / "run", "--markdown")[1]
+    assert re.search(r"\n  8 unparsable, one of them \S+ by m, judged by j: unparsable", err)
+    assert f"refbench failures {tmp_path / 'run'} lists each" in err
+    assert "did you mean unparsable?" in run_cli("failures", tmp_path / "run", "--kind", "unparsible")[2]
+    words = ("table", tmp_path / "run", "--protocol", "corrected")
+    assert "qa 0/8 (8 unparsable)" in run_cli(*words)[1]
+    assert "qa 0/8 (8 unparsable)" in run_cli(*words, "--markdown")[1]
 
 
 def test_json_is_alone_on_standard_output_and_the_reason_beside_it(run_cli: Refbench, tmp_path: Path) -> None:
@@ -157,3 +160,67 @@ def test_a_picture_that_a_case_lacks_is_the_datas_fault_and_said_before_and_afte
     assert f"Note: {lacks}" in out
     assert "--retry unreadable_picture" not in err
     assert "put the pictures of the cases right" in err
+
+
+def test_failures_are_listed_with_case_model_cause_and_what_was_replied(run_cli: Refbench, tmp_path: Path) -> None:
+    with JudgeServer(reply=lambda text: "I would rather\nnot say.") as judge:
+        run_cli(*ice(tmp_path, judge.url))
+    code, out, _ = run_cli("failures", tmp_path / "run")
+    assert code == 0
+    assert "8 failures of the kind unparsable: --retry unparsable asks again" in out
+    assert re.search(r"\n  \S+ by m, judged by j: \S+.*\n      replied 2 times: I would rather not say\.\n", out)
+    found = json.loads(run_cli("failures", tmp_path / "run", "--kind", "unparsable", "--json")[1])
+    assert found["kinds"] == {"unparsable": 8}
+    assert {row["model"] for row in found["failures"]} == {"m"}
+    assert set(found["failures"][0]["replies"]) == {"I would rather\nnot say."}
+    assert run_cli("failures", tmp_path / "run", "--kind", "refused")[1].endswith("failed as refused.\n")
+    assert run_cli("failures", tmp_path / "run", "--kind", "refusal")[0] == 2
+
+
+def test_a_reply_without_any_of_its_marks_is_one_failure(run_cli: Refbench, tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"id": "c1", "instruction": "Paint."}\n')
+    write_picture(tmp_path / "out/c1.png", "a", (64, 64))
+    with JudgeServer(reply=lambda text: "I would rather not say.") as judge:
+        words = ("--judge", f"j=openai:gpt-4o?base_url={judge.url}/v1", "--out", tmp_path / "run")
+        model = f"A=folder:{tmp_path / 'out'}"
+        run_cli("run", tmp_path / "cases.jsonl", "--rubric", "five_criteria", "--model", model, *words)
+    out = run_cli("failures", tmp_path / "run")[1]
+    assert out.startswith("1 failure of the kind unparsable")
+    assert out.count("replied") == 1
+    assert "(and 4 more of this reply)" in out
+    (row,) = json.loads(run_cli("failures", tmp_path / "run", "--json")[1])["failures"]
+    assert len(row["causes"]) == 5
+
+
+def test_a_reply_that_fails_in_two_ways_is_one_failure_that_either_kind_finds(
+    run_cli: Refbench, tmp_path: Path
+) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"id": "c1", "instruction": "Paint."}\n')
+    write_picture(tmp_path / "out/c1.png", "a", (64, 64))
+    with JudgeServer(reply=lambda text: '{"instruction_alignment": 42, "visual_quality": 4}') as judge:
+        words = ("--judge", f"j=openai:gpt-4o?base_url={judge.url}/v1", "--out", tmp_path / "run")
+        model = f"A=folder:{tmp_path / 'out'}"
+        err = run_cli("run", tmp_path / "cases.jsonl", "--rubric", "five_criteria", "--model", model, *words)[2]
+    found = json.loads(run_cli("failures", tmp_path / "run", "--json")[1])
+    (row,) = found["failures"]
+    assert {"out_of_range", "unparsable"} == set(row["kinds"])
+    assert "1 of 1 replies failed, 100.0 %, which is more" in err
+    assert sum(found["kinds"].values()) == 1
+    for kind in row["kinds"]:
+        assert (
+            f"(and {len(row['causes']) - 1} more of this reply)"
+            in run_cli("failures", tmp_path / "run", "--kind", kind)[1]
+        )
+
+
+def test_a_kind_of_which_there_is_nothing_to_retry_is_said(run_cli: Refbench, tmp_path: Path) -> None:
+    with JudgeServer(reply=lambda text: "I'm sorry, but I can't help with that.") as judge:
+        words = ice(tmp_path, judge.url)
+        run_cli(*words)
+        asked = len(judge.requests)
+        err = run_cli(*words, "--retry", "out_of_range")[2]
+        assert "--retry out_of_range: nothing in " in err
+        assert len(judge.requests) == asked
+        err = run_cli(*words, "--retry", "refused")[2]
+        assert len(judge.requests) > asked, "a refusal in ordinary words is a refusal"
+        assert "nothing is asked again" not in err

@@ -15,8 +15,8 @@ from refbench.cli.view import view_command
 from refbench.engine import evaluate
 from refbench.pictures import encode
 from refbench.record import RefBenchError
-from refbench.report.grid.choice import marks_of, state_of
-from refbench.report.grid.sheet import open_board
+from refbench.report.grid.choice import Chosen, marks_of, state_of
+from refbench.report.grid.sheet import open_board, sheet_rows
 from refbench.report.grid.text import TextStyle, plain
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
@@ -139,6 +139,26 @@ def test_references_stand_left_of_the_models_in_their_order(work: Path, capsys: 
     drawn(capsys, work, cases="c1", size=64, models="B,A")
     turned = Image.open(work / "sheet.png")
     assert np.mean([x for x, _ in has(turned, COLOURS["B"])]) < np.mean([x for x, _ in has(turned, COLOURS["A"])])
+
+
+def test_references_have_the_numbers_that_instructions_use(tmp_path: Path) -> None:
+    """In the order the model gets them, the source among them; a single picture has its role alone."""
+    for name in ("s", "a", "out/two", "out/one"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / f"{name}.png").write_bytes(flat(COLOURS["A"], len(name)))
+    rows = [
+        {"id": "two", "instruction": "The hat of image 2", "source": "s.png", "references": ["a.png"]},
+        {"id": "one", "instruction": "Bluer", "source": "s.png"},
+    ]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    out = tmp_path / "run"
+    evaluate(tmp_path / "cases.jsonl", models=f"A=folder:{tmp_path / 'out'}", metrics="ssim", out=out)
+    board = open_board([out], None)
+    chosen = Chosen(board.cases, "all")
+    sheet = sheet_rows(board, marks_of(board.result), chosen, ["A"], None)
+    board.close()
+    labels = {row.case: [tile.label for tile in row.references] for row in sheet}
+    assert labels == {"two": ["1 source", "2 reference"], "one": ["source"]}
 
 
 def test_a_failed_output_is_a_labelled_box(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from refbench.chat.http import HttpVLM
 from refbench.chat.vlm import ChatRequest, Pictures
 from refbench.engine import evaluate
 from refbench.engine.batch_journal import BatchJournal
+from refbench.engine.breaker import Breaker
 from refbench.engine.judging import JudgingRun
 from refbench.evidence import Evidence
 from refbench.record import RefBenchError
 from refbench.report import to_json
 from refbench.runs import Run, Shard
 from refbench.tables.scoring import score_run
-from support.batch_server import SPECS, BatchServer, batch
+from support.batch_server import SPECS, BatchServer, Kept, batch
 from support.campaigns import slow_but
 from support.checkout import plain_items, write_checkout, write_outputs
 from support.judge_server import JudgeServer, answer
@@ -61,7 +63,8 @@ def live(work: Path, specs: list[str], out: str) -> None:
 
 
 def table(path: Path) -> str:
-    return to_json(score_run(path, draws=20))
+    # Who answered is noted by `evaluate`, which these batches are made without.
+    return to_json(replace(score_run(path, draws=20), served={}))
 
 
 def acts(path: Path) -> dict[str, Evidence]:
@@ -213,6 +216,52 @@ def test_what_a_batch_did_not_answer_is_typed_and_handed_in_again_by_the_next_ru
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_results_that_are_not_there_yet_are_waited_for(work: Path, server: BatchServer, kind: str) -> None:
+    server.on = lambda event: 404 if event == "results" else None
+    batch(work, judges(server, kind), wait=False)
+    with pytest.raises(RefBenchError, match=r"not there yet .*: the batches are kept"):
+        batch(work, judges(server, kind), wait=False)
+    assert not acts(work / "run")
+    server.on = lambda event: None
+    report, _ = batch(work, judges(server, kind))
+    assert set(server.submitted.values()) == {1}
+    assert (report.outstanding, any(e.failure for e in acts(work / "run").values())) == (0, False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lost_results_count_at_their_worst_so_that_the_budget_ends_them(
+    work: Path, server: BatchServer, kind: str
+) -> None:
+    server.fate = lambda custom_id: "missing"
+    worst = 0.5 * 2000 * 10 / 1e6  # of the reply alone
+    for _ in range(3):
+        batch(work, judges(server, kind), budget="1usd")
+    assert worst * server.submitted.total() <= Run.open(work / "run").spent_usd() <= 1
+    assert {str(e.failure).partition(", which")[0] for e in acts(work / "run").values()} == {
+        "api_error: not answered: no result in the batch"
+    }
+    server.fate = lambda custom_id: "ok"
+    batch(work, judges(server, kind))
+    assert not any(e.failure for e in acts(work / "run").values())
+
+
+def test_a_reply_counts_where_another_file_names_an_error(work: Path, server: BatchServer) -> None:
+    names = BatchServer._openai_results
+
+    def both(self: BatchServer, kept: Kept) -> tuple[str | None, str | None]:
+        self.files["error"] = b"".join(
+            json.dumps({"custom_id": name, "error": {"code": "x", "message": "y"}}).encode() + b"\n"
+            for name in kept.requests
+        )
+        return names(self, kept)[0], "error"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BatchServer, "_openai_results", both)
+        batch(work, judges(server, "openai"))
+    assert not any(e.failure for e in acts(work / "run").values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_refusal_is_final_until_it_is_asked_for(work: Path, server: BatchServer, kind: str) -> None:
     unlucky = some(4)
     server.fate = lambda custom_id: "refused" if unlucky(custom_id) else "ok"
@@ -290,6 +339,43 @@ def test_what_a_batch_did_not_use_of_the_budget_pays_for_the_next(work: Path, se
     assert set(Counter(purpose.case for purpose in recorded).values()) == {6}, "no case is split"
 
 
+def test_a_judge_whose_batches_only_fail_is_handed_no_more(work: Path, server: BatchServer) -> None:
+    """Here a budget hands the cases in by turns; without the breaker every turn would fail alike."""
+
+    def breaking(judged: JudgingRun) -> None:
+        judged.breaker = Breaker(4)
+
+    server.fate = lambda custom_id: "errored"
+    report, judged = batch(work, judges(server, "openai"), budget="0.15usd", started=breaking)
+    assert (len(server.kept), report.outstanding, judged.stopped) == (1, 0, "failures")
+    assert 0 < report.submitted == report.recorded < ACTS
+    assert judged.breaker.stopped["judge"].startswith(
+        "judge was stopped after 4 failures in a row, all alike (api_error"
+    )
+    assert judged.budget.reserved == pytest.approx(0)
+    batch(work, judges(server, "openai"), budget="0.15usd", wait=False, started=breaking)
+    server.fate = lambda custom_id: "errored" if server.submitted[custom_id] == 2 else "ok"
+    report, judged = batch(work, judges(server, "openai"), started=breaking)
+    assert report.submitted == ACTS, "what an earlier command left failing stops nobody"
+    assert (judged.stopped, report.outstanding) == ("", 0)
+    assert not any(evidence.failure for evidence in acts(work / "run").values())
+
+
+def test_one_of_two_judges_that_only_fails_leaves_the_other_its_batches(work: Path, server: BatchServer) -> None:
+    def breaking(judged: JudgingRun) -> None:
+        judged.breaker = Breaker(4)
+
+    def asked_of_openai(custom_id: str) -> bool:
+        return any(custom_id in kept.requests for kept in server.kept.values() if kept.kind == "openai")
+
+    server.fate = lambda custom_id: "errored" if asked_of_openai(custom_id) else "ok"
+    specs = [SPECS[kind].replace("judge=", f"{kind}=").format(url=server.url) for kind in KINDS]
+    _, judged = batch(work, specs, budget="0.25usd", started=breaking)
+    assert list(judged.breaker.stopped) == ["openai"]
+    told = [p["judge"] for p in intended(work / "run")]
+    assert told.count("openai") < ACTS == told.count("anthropic")
+
+
 def intended(path: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in (path / "batches.jsonl").read_text().splitlines()]
     return [p for line in lines if line["event"] == "intended" for act in line["acts"].values() for p in act["for"]]
@@ -326,13 +412,10 @@ MOMENTS = [
     if not (kind == "anthropic" and moment.startswith("upload"))  # Anthropic has no upload
 ]
 FEW = [
-    ("openai", "uploading"),
     ("openai", "created"),
-    ("openai", "within-2"),
-    ("anthropic", "creating"),
     ("anthropic", "recording-7"),
 ]
-"""Before and after a batch is made, by the server's and by the client's end, and in the middle of recording."""
+"""Just after a batch is made, and in the middle of recording."""
 
 
 @pytest.mark.parametrize(("kind", "moment"), slow_but(FEW, MOMENTS))
@@ -485,6 +568,37 @@ def test_a_damaged_journal_is_said_and_nothing_is_handed_in(work: Path, server: 
     path = work / "run/batches.jsonl"
     path.write_bytes(b"}" + path.read_bytes())
     with pytest.raises(RefBenchError, match=r"batches\.jsonl cannot be read"):
+        batch(work, judges(server, "openai"))
+    assert len(server.kept) == 1
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"worst_usd": "x"},
+        {"worst_usd": -900.0},
+        {"acts": {"a": {}}},
+        {"acts": ["a"]},
+        {"time": "soon"},
+        {"place": ["openai", 7, "m"]},
+        {"batch": ["a"]},
+        "pipe",
+        "device",
+    ],
+)
+def test_an_edited_journal_is_said_and_nothing_is_handed_in(
+    work: Path, server: BatchServer, edit: dict[str, object] | str
+) -> None:
+    """A batch that counts less than nothing would make a budget last longer."""
+    batch(work, judges(server, "openai"), wait=False)
+    path = work / "run/batches.jsonl"
+    intended, *others = path.read_text().splitlines()
+    if isinstance(edit, dict):
+        path.write_text("\n".join([json.dumps({**json.loads(intended), **edit}), *others]) + "\n")
+    else:
+        path.unlink()
+        os.mkfifo(path) if edit == "pipe" else path.symlink_to("/dev/zero")
+    with pytest.raises(RefBenchError, match=r"batches\.jsonl (cannot be read|is a link)"):
         batch(work, judges(server, "openai"))
     assert len(server.kept) == 1
 

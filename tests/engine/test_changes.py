@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 
 from refbench.engine import Evaluation, evaluate
 from refbench.judges.rubric import rubric_source
+from refbench.machine import unfinished
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
 from refbench.runs import Run, Shard, merge
+from refbench.runs.run import RunInfo
 from refbench.tables.scoring import score_run
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer
@@ -322,6 +324,23 @@ def test_runs_whose_judges_or_pictures_differ_do_not_merge(work: Path, judge: Ju
         merge([work / "run", work / "redrawn"], work / "third")
 
 
+def test_runs_whose_models_of_one_name_differ_do_not_merge(work: Path, judge: JudgeServer) -> None:
+    """Three cases of one folder and the others of another would be a number of no model."""
+    other = work / "other"
+    other.mkdir()
+    for n in range(CASES):
+        (other / f"case{n}.png").write_bytes(picture(50 + n))
+    run(work, judge, limit=3)
+    run(work, judge, out=work / "second", models=[f"A=folder:{other}"])
+    run(work, judge, out=work / "copied", models=["A=baseline:copy"])
+    for sources in (["run", "second"], ["second", "run"], ["run", "copied"]):
+        with pytest.raises(RefBenchError, match="would mix two models"):
+            merge([work / name for name in sources], work / "both")
+    merge([work / "run"], work / "both")
+    with pytest.raises(RefBenchError, match=r"other pictures of case .* would mix two models"):
+        merge([work / "second"], work / "both")
+
+
 def test_a_folder_that_is_rewritten_while_the_run_goes_on_is_judged_as_it_was(work: Path, judge: JudgeServer) -> None:
     def rewrite(text: str) -> str:
         for n in range(CASES):
@@ -404,7 +423,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, seeds=st.integers(1, 2))
 def test_whatever_happened_before_a_mark_is_of_the_picture_that_stands(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any, Any]], seeds: int
@@ -512,11 +531,15 @@ def test_the_source_of_a_reader_belongs_to_its_version(mybench: Path, judge: Jud
     assert other.table.fingerprint == newer.table.fingerprint
 
 
-def test_a_copy_that_was_edited_by_hand_has_another_fingerprint(mybench: Path, judge: JudgeServer) -> None:
+def test_a_copy_that_was_edited_by_hand_is_refused_and_has_another_fingerprint_where_it_is_named(
+    mybench: Path, judge: JudgeServer
+) -> None:
     first = run_mine(mybench, judge).result
     copy = mybench.parent / "run/benchmark/benchmark.py"
     copy.write_text(MYBENCH.replace("FACTOR = 0.5", "FACTOR = 0.9"))
-    now = score_run(mybench.parent / "run")
+    with pytest.raises(RefBenchError, match=r"is not the file that was written with the run.*--benchmark FILE"):
+        score_run(mybench.parent / "run")
+    now = score_run(mybench.parent / "run", reader=copy)
     assert now.table.fingerprint != first.table.fingerprint
     assert any("read with other code" in note for note in now.notes)
 
@@ -548,6 +571,31 @@ def test_measurements_of_a_replaced_picture_do_not_stand(mybench: Path, judge: J
     assert after == l1(score_run(mybench.parent / "run"))
 
 
+SPOILING = """
+import numpy as np
+from refbench.metrics import metric
+
+@metric(better="lower", range=(0, 255))
+def spoiling(output: np.ndarray, source: np.ndarray) -> float:
+    for path in Path({pics!r}).glob("*.png"):
+        path.write_bytes(Path({other!r}).read_bytes())
+    return float(np.abs(output.astype(float) - source).mean())
+"""
+
+
+def test_references_that_change_while_they_are_measured_are_no_numbers(mybench: Path, judge: JudgeServer) -> None:
+    (mybench.parent / "other.png").write_bytes(picture(200))
+    spoiling = SPOILING.format(pics=str(mybench.parent / "pics"), other=str(mybench.parent / "other.png"))
+    begin, end = MYBENCH.split("def measure")
+    mybench.write_text(begin + spoiling + "def measure" + end.replace("l1", "spoiling").replace("(0, 1)", "(0, 255)"))
+    result = run_mine(mybench, judge, judges=[]).result
+    values = [s.value for s in result.scores if s.metric == "spoiling" and s.protocol == "corrected"]
+    assert {value for value in values if value is not None} == {101.0}, "before anything had changed"
+    assert None in values
+    failed = [one for one in result.failures() if one["protocol"] == "corrected"]
+    assert all("source has changed since it was recorded" in one["detail"] for one in failed), failed
+
+
 def test_what_is_measured_otherwise_is_refused(mybench: Path, judge: JudgeServer) -> None:
     """The picture that a metric compares with is part of what it measures; the case itself has not changed."""
     run_mine(mybench, judge, judges=[])
@@ -559,7 +607,8 @@ def test_what_is_measured_otherwise_is_refused(mybench: Path, judge: JudgeServer
     from refbench.benchmarks import benchmark
 
     # As if its author had not told the code apart.
-    run_file.write_text(json.dumps({**info, "code": benchmark(str(mybench)).code}))
+    told = RunInfo.model_validate({**info, "code": benchmark(str(mybench)).code})
+    run_file.write_text(told.model_copy(update={"digest": told.sum}).model_dump_json())
     with pytest.raises(RefBenchError, match=r"l1 is measured otherwise.*pictures: .* then"):
         run_mine(mybench, judge)
     assert not judge.requests
@@ -597,7 +646,7 @@ def test_a_run_needs_nothing_of_the_systems_temporary_folder(
     monkeypatch.setattr("tempfile.tempdir", None)
     (work / "paint.py").write_text(CLEANER)
     (work / "run").mkdir()
-    (work / "run" / f".part-scratch-{os.uname().nodename}-999999999").mkdir()
+    (work / "run" / unfinished("scratch").replace(f"-{os.getpid()}-", "-999999999-")).mkdir()
     copy = f"import shutil,sys;shutil.rmtree('{work / 'tmp'}',True);shutil.copy(*sys.argv[2:])"
     (work / "copy.py").write_text(copy)
     models = [
@@ -606,11 +655,11 @@ def test_a_run_needs_nothing_of_the_systems_temporary_folder(
     ]
     done = run(work, judge, models=models)
     assert {output.failure for output in done.run.outputs()} == {None}
-    assert not list((work / "run").glob(".part-scratch-*")), "nothing is left, not even of a command that was killed"
+    assert not list((work / "run").glob(".part-*")), "nothing is left, not even of a command that was killed"
 
 
 def test_scratch_that_is_removed_all_the_same_is_said(work: Path, judge: JudgeServer) -> None:
-    removing = CLEANER.replace("Path(tempfile.gettempdir()).iterdir()", f'Path("{work}/run").glob(".part-scratch-*")')
+    removing = CLEANER.replace("Path(tempfile.gettempdir()).iterdir()", f'Path("{work}/run").glob(".part-*-scratch")')
     (work / "paint.py").write_text(removing)
     done = run(work, judge, models=[f"P=python:{work / 'paint.py'}:make"], limit=1)
     (output,) = done.run.outputs()

@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from refbench.chat import ChatRequest, ChatText
 from refbench.cli.app import main
 from refbench.engine.doctor import Largest, ModelReport, examine, examine_models
+from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.image_server import ImageServer, Told
 
@@ -116,3 +118,24 @@ def test_a_schema_that_no_request_has_is_not_asked_for(
     largest = Largest("c", request, {}, needs_schema=schema is not None)
     (report,) = asyncio.run(examine([f"mine=python:{tmp_path}/judge.py:judge"], 1, largest))
     assert report.findings["json schema"].startswith(said)
+
+
+def test_the_doctor_says_of_an_id_that_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert "was shut down on 23 October 2026" in examined("openai:gpt-image-1").findings["reachable"]
+
+
+def test_cases_of_ones_own_are_tried_with_the_rubric_that_judges_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "judge.py").write_text("def judge(prompt):\n    return 'Yes'\n")
+    (tmp_path / "a.png").write_bytes(encode(np.zeros((32, 32, 3), dtype=np.uint8)))
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(json.dumps({"id": "one", "instruction": "Paint it", "references": ["a.png"]}))
+    words = ("--benchmark", cases, "--judge", f"j=python:{tmp_path}/judge.py:judge")
+    assert (
+        "the request about one, one of the largest, went through"
+        in (doctor(monkeypatch, capsys, *words, "--rubric", "five_criteria")[1])
+    )
+    assert doctor(monkeypatch, capsys, "--benchmark", cases, "--model", "baseline:copy")[0] == 0, "nothing is judged"

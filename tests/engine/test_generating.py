@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import os
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+import orjson
 import pytest
 from PIL import Image
 
 from refbench.benchmarks import Dataset
 from refbench.calls.prices import Budget
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.case import Case, Picture, Request
 from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async
@@ -22,15 +27,18 @@ from refbench.engine.generating import GeneratingRun
 from refbench.engine.options import RunOptions
 from refbench.engine.progress import Progress
 from refbench.failure import Failure
-from refbench.models.model import Painted, Traits
+from refbench.models.api.http import http_model
+from refbench.models.model import Commission, Painted, Traits
 from refbench.output import painting
-from refbench.pictures import facts_of
+from refbench.pictures import encode, facts_of
 from refbench.record import RefBenchError
-from refbench.runs import Run
+from refbench.runs import LedgerWriter, Run
 from refbench.runs.ledger import Recorder
+from refbench.specs import Spec
 from refbench.tables.scoring import score_run
 from support.judge_server import JudgeServer
 from support.painters import Painter, paint
+from support.raw_server import RawServer, http
 
 
 def dataset(root: Path, n: int = 6, n_pictures: int = 1) -> Dataset:
@@ -92,9 +100,32 @@ def test_the_model_sees_the_request_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_at_most_so_many_pictures_are_in_the_making(tmp_path: Path) -> None:
-    painter = Painter(latency=0.01)
+    painter = Painter(latency=0.01, together=3)
     make(tmp_path, painter)
     assert painter.most_in_flight == 3
+
+
+def test_a_place_is_given_on_when_its_picture_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the disk is: what a killed run has paid for and lost is no more than it had places."""
+    commit = LedgerWriter.commit
+
+    def slowly(writer: LedgerWriter) -> None:
+        time.sleep(0.05)
+        commit(writer)
+
+    @dataclass
+    class Watching(Painter):
+        unrecorded: int = 0
+
+        async def generate(self, commission: Commission, seed: int) -> Painted:
+            on_record = len(list(Run.open(tmp_path / "run").outputs()))
+            self.unrecorded = max(self.unrecorded, len(self.asked) + 1 - on_record)
+            return await super().generate(commission, seed)
+
+    monkeypatch.setattr(LedgerWriter, "commit", slowly)
+    painter = Watching()
+    make(tmp_path, painter)
+    assert painter.unrecorded == 3
 
 
 def test_a_kill_while_painting_costs_only_what_was_in_flight(tmp_path: Path) -> None:
@@ -164,6 +195,21 @@ def test_no_picture_at_all_is_a_missing_output(tmp_path: Path) -> None:
     assert {failure.kind for failure in made.values()} == {"missing_output"}
 
 
+@pytest.mark.parametrize("cap", [0.04, 0.05, 0.12, 0.2])
+def test_the_budget_covers_every_try_that_may_have_been_charged(tmp_path: Path, cap: float) -> None:
+    class Remote(Painter):
+        async def generate(self, commission: Commission, seed: int) -> Painted:
+            async with Transport(policy=RetryPolicy(first=0.001), timeout=60) as transport:
+                spec = Spec.parse(f"m={server.url}/paint?price=0.05", "--model")
+                return await http_model(spec, transport).generate(commission, seed)
+
+    with RawServer(lambda asked: [http({"version": 1, "pictures": []}, length=5000)]) as server:
+        made = make(tmp_path, Remote(traits=Traits(price=0.05)), budget=f"{cap}usd")
+        assert len(server.requests) == int(cap / 0.05 + 1e-9)
+    assert all(isinstance(failure, Failure) for failure in made.values())
+    assert Run.open(tmp_path / "run").spent_usd() == pytest.approx(len(server.requests) * 0.05)
+
+
 def test_the_budget_holds_across_runs(tmp_path: Path) -> None:
     price = Traits(price=0.05)
     made = make(tmp_path, Painter(traits=price), budget="0.2usd")
@@ -203,6 +249,7 @@ def test_a_name_under_which_nothing_was_painted_is_free(tmp_path: Path) -> None:
 BENCH = """
 import json
 from refbench.benchmarks.kit import Call, Measured, benchmark
+from refbench.calls.transport import RetryPolicy, Transport
 from refbench.case import Case, Picture, Request
 
 def load(root):
@@ -337,6 +384,7 @@ def test_the_steps_of_an_agent_are_tabled_like_models(tmp_path: Path) -> None:
             evaluate(bench, models=[f"x=steps:{tmp_path / 'agent'}?{wrong}"], out=tmp_path / "no", **arguments)
 
 
+@pytest.mark.slow
 def test_refbench_steps_tables_and_draws_an_agent_by_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,6 +408,49 @@ def test_refbench_steps_tables_and_draws_an_agent_by_step(
     plot = ElementTree.fromstring((tmp_path / "by-step/steps.svg").read_text())
     assert len([e for e in plot.iter() if e.tag.endswith("circle")]) >= 2
     assert "step 1" in {e.text for e in plot.iter() if e.tag.endswith("text")}
+
+
+def test_steps_say_what_each_took_and_a_case_that_stopped_early_is_in_every_later_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A planted critic is satisfied with six of ten cases at once; its questions, and the planner's, are $2 each."""
+    from refbench.cli.steps import steps_command
+    from support.icebench import every_task, write_dataset
+
+    write_dataset(tmp_path / "ice", every_task(1)[16:26])
+    stopping: set[str] = set()
+
+    def reply(text: str) -> str:
+        if '{"mark"' not in text:
+            return "Make it brighter."
+        request = text.partition("<request>")[2].partition("</request>")[0]
+        marked.append(request)
+        if request in stopping or (len(stopping) < 6 and marked.count(request) == 1):
+            stopping.add(request)
+            return '{"mark": 9}'
+        return '{"mark": 3}'
+
+    marked: list[str] = []
+    with JudgeServer(reply=reply) as server:
+        planner = f"openai:p?base_url={server.url}/v1&price=1000,10000"
+        model = f"A=ipr(baseline:copy; planner={planner}; stop=8)"
+        arguments: dict[str, Any] = {"data": tmp_path / "ice", "metrics": ["l1_raw"]}
+        evaluate("icebench", models=[model], out=tmp_path / "agent", **arguments)
+        assert len(set(marked)) == 10 and len(stopping) == 6
+        assert len(server.requests) == 6 + 4 * 4, "a critic's question; two of it and two of the planner's"
+    assert steps_command(tmp_path / "agent", out=tmp_path / "by-step", data=tmp_path / "ice") == 0
+    rows = score_run(tmp_path / "by-step").rows(level="overall")
+    assert {row.model for row in rows} == {"A.step1", "A.step2", "A.result"}
+    assert {row.n_cases for row in rows} == {10} and not any("missing_output" in row.failures for row in rows)
+    found = {row["model"]: row for row in orjson.loads((tmp_path / "by-step/frontier.json").read_bytes())}
+    # To step 2: the critic twice and the planner once for four of ten; the result of those has one more question.
+    assert {name: row["usd"] for name, row in found.items()} == pytest.approx(
+        {"A.step1": 2.0, "A.step2": (6 * 2 + 4 * 6) / 10, "A.result": (6 * 2 + 4 * 8) / 10}
+    )
+    assert all(row["seconds"] > 0 for row in found.values())
+    assert [name for name, row in found.items() if row["frontier"]] == ["A.step1"], "copies are as good at once"
+    said = capsys.readouterr().out
+    assert "To each step, on average" in said and "frontier" in said
 
 
 def test_cases_that_an_agent_was_never_asked_for_are_not_missing_from_its_steps(
@@ -392,3 +483,42 @@ def test_no_pictures_at_once_is_refused_and_does_not_wait_for_ever(
     assert f"--generate-concurrency {number}: give how many pictures a model may make at once, at least 1" in err
     with pytest.raises(RefBenchError, match="at least 1"):
         evaluate("cases.jsonl", models=["a=baseline:copy"], out=tmp_path / "run", generate_concurrency=int(number))
+
+
+def test_pictures_of_folders_are_put_on_record_beside_those_that_are_made(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_bytes(
+        b"\n".join(orjson.dumps({"id": name, "instruction": "paint"}) for name in ("one", "two", "three"))
+    )
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/one.png").write_bytes(b"")
+    (tmp_path / "theirs/two.png").write_bytes(encode(np.zeros((8, 8, 3), np.uint8)))
+    options = RunOptions(
+        benchmark=str(tmp_path / "cases.jsonl"), models=[f"A=folder:{tmp_path / 'theirs'}"], out=tmp_path / "run"
+    )
+    found = asyncio.run(generate_async(options))
+    assert found.there == 1 and found.failed == {"unreadable_picture": 1, "missing_output": 1}
+    both = options.model_copy(update={"models": [*options.models, f"mine=python:{tmp_path}/paint.py:make"]})
+    (tmp_path / "paint.py").write_text(
+        "from PIL import Image\n\n\ndef make(request, seed):\n    return Image.new('RGB', (8, 8))\n"
+    )
+    assert asyncio.run(generate_async(both)).there == 4
+    outputs = Run.open(tmp_path / "run").outputs()
+    assert {(o.model, o.case) for o in outputs if o.pictures} == {("A", "two")} | {
+        ("mine", case) for case in ("one", "two", "three")
+    }
+    assert {(o.model, o.case) for o in outputs if o.failure} == {("A", "one"), ("A", "three")}
+
+
+def test_a_folders_picture_that_changed_is_refused_and_replaced_only_when_asked(tmp_path: Path, run_cli: Any) -> None:
+    (tmp_path / "cases.jsonl").write_bytes(orjson.dumps({"id": "one", "instruction": "paint"}))
+    (tmp_path / "theirs").mkdir()
+    picture = tmp_path / "theirs/one.png"
+    picture.write_bytes(encode(np.zeros((8, 8, 3), np.uint8)))
+    words = ("generate", tmp_path / "cases.jsonl", "--model", f"A=folder:{picture.parent}", "--out", tmp_path / "run")
+    assert run_cli(*words)[0] == 0
+    picture.write_bytes(encode(np.full((8, 8, 3), 200, np.uint8)))
+    code, _, err = run_cli(*words)
+    assert code == 2 and "1 outputs changed" in err and "--replace" in err
+    assert run_cli(*words, "--replace")[0] == 0
+    (output,) = Run.open(tmp_path / "run").outputs()
+    assert output.pictures[0].sha256 == hashlib.sha256(picture.read_bytes()).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -20,9 +21,10 @@ from refbench.chat.vlm import VLM, ChatRequest
 from refbench.engine import Evaluation, evaluate
 from refbench.evidence import Evidence
 from refbench.metrics.metric import home_of, metrics, register_from
-from refbench.models.model import Painted, Traits
+from refbench.models.model import Painted, Startable, Traits
 from refbench.pictures import encode
 from refbench.record import RefBenchError
+from refbench.runs import Run
 from refbench.specs import JUDGE_PLUG_INS, MODEL_PLUG_INS, Option, Spec, declares, whole
 from support.five_criteria import FIVE
 
@@ -152,7 +154,7 @@ def test_state_that_cannot_be_told_is_said_and_a_version_decides(cases: Path) ->
 # --- plug-ins -----------------------------------------------------------------------------------------------------
 
 
-class Shaded:
+class Shaded(Startable):
     """A model that says nothing of its shade."""
 
     traits = Traits()
@@ -165,6 +167,10 @@ class Shaded:
 
     async def generate(self, commission: Any, seed: int) -> Painted:
         return Painted(pictures=(encode(np.full((16, 16, 3), self.shade, np.uint8)),))
+
+    async def start(self) -> None:
+        if self.shade == 13:
+            raise RefBenchError("there is no such shade")
 
     async def close(self) -> None:
         return
@@ -212,6 +218,14 @@ def test_the_options_of_a_plug_in_model_are_part_of_it(cases: Path) -> None:
     painted(cases, "shaded:x?shade=20")
     with pytest.raises(RefBenchError, match="other settings"):
         painted(cases, "shaded:x?shade=90")
+
+
+@pytest.mark.usefixtures("plugged")
+def test_a_plug_in_that_cannot_start_is_found_before_anybody_paints(cases: Path) -> None:
+    painters = ["plain=baseline:copy", "shaded=shaded:x?shade=13"]
+    with pytest.raises(RefBenchError, match="there is no such shade"):
+        evaluate(cases, models=painters, judges=["const:x"], rubric="five_criteria", out=cases.parent / "run")
+    assert not Run.open(cases.parent / "run").outputs()
 
 
 @pytest.mark.usefixtures("plugged")
@@ -263,6 +277,7 @@ def registered(folder: Path, scale: int, version: int = 1) -> None:
         "def bright_of_a_user(output: Pixels) -> float:\n"
         f"    return float(output.mean()) / {scale}\n"
     )
+    os.utime(path, (1_000_000_000, 1_000_000_000))  # the same second and size, by which bytecode is known
     sys.modules.pop(path.stem, None)
     register_from(path.stem, str(path))
 
@@ -275,7 +290,7 @@ def measured_in(cases: Path, out: str, model: str = "B") -> Evaluation:
 def user_metric(cases: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     registry = sys.modules["refbench.metrics.metric"]
     monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     return cases.parent
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refbench.calls.transport import RetryPolicy
 from refbench.engine import Evaluation, evaluate
 from refbench.record import RefBenchError
 from refbench.report import to_json
@@ -25,9 +27,14 @@ from refbench.runs import Run, Shard
 from refbench.tables.scoring import score_run
 from support.campaigns import slow
 from support.checkout import Item, plain_items, write_checkout, write_outputs
-from support.judge_server import Faults, JudgeServer
+from support.judge_server import Faults, JudgeServer, wire
+from support.raw_server import Asked, RawServer, http
 
-CHAOS = Faults(throttled=0.02, failing=0.01, malformed=0.01, refused=0.01, hanging=0.01, cut=0.005)
+Refbench = Callable[..., tuple[int, str, str]]
+CHAOS = Faults(throttled=0.04, failing=0.02, malformed=0.02, refused=0.02, hanging=0.01, cut=0.01)
+NOT_LATE = replace(CHAOS, hanging=0.0)
+"""Without the fault that only a time-out ends: which other calls it ends too depends on the machine."""
+N = 18
 
 
 @pytest.fixture
@@ -38,12 +45,15 @@ def judge() -> Iterator[JudgeServer]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A checkout of 36 items and the outputs of two models."""
-    items = plain_items(36)
-    write_checkout(tmp_path / "creval", items)
+    """A checkout of two items of each dimension and the outputs of two models."""
+    return of_items(N, tmp_path)
+
+
+def of_items(count: int, root: Path) -> Path:
+    write_checkout(root / "creval", plain_items(count))
     for model in ("a", "b"):
-        write_outputs(tmp_path / model, items)
-    return tmp_path
+        write_outputs(root / model, plain_items(count))
+    return root
 
 
 def run(work: Path, server: JudgeServer, *, out: str = "run", **changes: Any) -> Evaluation:
@@ -80,12 +90,12 @@ def test_what_goes_over_the_wire_is_original_edit_questions(work: Path, judge: J
 
 def test_every_case_is_judged_once_and_resuming_asks_nothing(work: Path, judge: JudgeServer) -> None:
     first = run(work, judge)
-    assert len(judge.requests) == 36 * 2 * 3
-    assert {row.n_scored for row in first.result.rows(level="overall")} == {36}
+    assert len(judge.requests) == N * 2 * 3
+    assert {row.n_scored for row in first.result.rows(level="overall")} == {N}
     before = table(work / "run")
     again = run(work, judge)
-    assert len(judge.requests) == 36 * 2 * 3
-    assert again.progress.known == 36 * 2 * 3
+    assert len(judge.requests) == N * 2 * 3
+    assert again.progress.known == N * 2 * 3
     assert table(work / "run") == before
 
 
@@ -122,7 +132,7 @@ def test_chaos_loses_nothing_and_records_nothing_twice(work: Path, judge: JudgeS
     acts = [evidence.id for _, evidence in Run.open(work / "run").evidence()]
     assert len(acts) == len(set(acts))
     scored = {(s.case, s.model, s.metric): s for s in evaluation.result.scores if s.protocol == "corrected"}
-    assert len(scored) == 36 * 2 * 3
+    assert len(scored) == N * 2 * 3
     assert run(work, judge, timeout=3.0).progress.done == 0, "final failures are not tried again"
     refused = sum(s.failure is not None and s.failure.kind == "refused" for s in scored.values())
     if refused:
@@ -135,15 +145,15 @@ from refbench.engine import evaluate
 work, url, out = sys.argv[1:]
 print("go", flush=True)
 evaluate("creval", data=f"{work}/creval", models=[f"A=folder:{work}/a", f"B=folder:{work}/b"],
-         judges=[f"judge=openai:gpt-4o?base_url={url}/v1"], out=out, concurrency=8, timeout=3.0)
+         judges=[f"judge=openai:gpt-4o?base_url={url}/v1"], out=out, concurrency=8)
 """
 
 
-@pytest.mark.parametrize("runs", [1, slow(4)])
-def test_killed_five_times_a_run_ends_with_the_table_of_an_undisturbed_one(
-    work: Path, judge: JudgeServer, runs: int
+@pytest.mark.parametrize(("runs", "kills"), [(1, 1), slow(1, 5), slow(4, 5)])
+def test_killed_again_and_again_a_run_ends_with_the_table_of_an_undisturbed_one(
+    work: Path, judge: JudgeServer, runs: int, kills: int
 ) -> None:
-    judge.faults = CHAOS
+    judge.faults = NOT_LATE
     judge.latency = 0.02
 
     def start(out: Path) -> subprocess.Popen[bytes]:
@@ -157,25 +167,28 @@ def test_killed_five_times_a_run_ends_with_the_table_of_an_undisturbed_one(
     expected = table(work / "calm")
     undisturbed = len(judge.requests)
     rng = random.Random(5)
-    kills = 0
+    killed = 0
     for number in range(runs):
         out = work / f"killed-{number}"
         judge.requests.clear()
         judge.tries.clear()
         here = 0
-        for _ in range(5):
-            process, seen = start(out), len(judge.requests)
-            moment = seen + rng.randint(1, 40)
-            while process.poll() is None and len(judge.requests) < moment:
-                time.sleep(0.001)
+        for _ in range(kills):
+            answered = rng.randint(1, 40)
+            moment = len(judge.requests) + answered
+            judge.hold(after=answered)
+            process = start(out)
+            while process.poll() is None and len(judge.requests) <= moment:
+                time.sleep(0.01)
             here += process.poll() is None
             process.send_signal(signal.SIGKILL)
             process.wait()
+            judge.release()
         assert start(out).wait() == 0
         assert table(out) == expected
         assert len(judge.requests) <= undisturbed + here * 8, "more was asked than kills times concurrency explain"
-        kills += here
-    assert kills >= 5 * runs - 1
+        killed += here
+    assert killed >= kills * runs - 1
 
 
 def test_four_shards_give_the_table_of_one_run(work: Path, judge: JudgeServer) -> None:
@@ -183,10 +196,11 @@ def test_four_shards_give_the_table_of_one_run(work: Path, judge: JudgeServer) -
     for index in range(1, 5):
         run(work, judge, out="parts", shard=Shard(index=index, count=4))
     assert table(work / "parts") == table(work / "whole")
-    assert len(judge.requests) == 2 * 36 * 2 * 3
+    assert len(judge.requests) == 2 * N * 2 * 3
 
 
-def test_a_budget_stops_before_it_is_broken_and_leaves_pairs(work: Path, judge: JudgeServer) -> None:
+def test_a_budget_stops_before_it_is_broken_and_leaves_pairs(tmp_path: Path, judge: JudgeServer) -> None:
+    work = of_items(36, tmp_path)
     # The server reports 1,000 tokens in and 100 out: 0.002 dollars a call at this price.
     priced = [f"judge=openai:gpt-4o?base_url={judge.url}/v1&price=1,10"]
     evaluation = run(work, judge, judges=priced, budget="0.3usd")
@@ -210,6 +224,29 @@ def test_a_budget_stops_before_it_is_broken_and_leaves_pairs(work: Path, judge: 
     assert Run.open(work / "run").spent_usd() == pytest.approx(36 * 6 * 0.002)
 
 
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_budget_holds_whatever_becomes_of_the_tries(
+    work: Path, silent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(RetryPolicy.__init__, "__defaults__", (6, 0.001, 0.002, 0.05))
+
+    def answer(asked: Asked) -> Iterator[bytes]:
+        yield http(wire("/v1/chat/completions", "Q1: Yes", refused=False), length=5000)
+        if silent:
+            over.wait()
+
+    with RawServer(answer) as server:
+        priced = [f"judge=openai:gpt-4o?base_url={server.url}/v1&price=0,10"]
+        patience = 0.5 if silent else 60.0
+        evaluation = run(work, server, judges=priced, budget="0.3usd", timeout=patience)  # type: ignore[arg-type]
+        over.set()
+        asked = sum(seen.method == "POST" for seen in server.requests)
+    assert evaluation.stopped == "budget"
+    assert Run.open(work / "run").spent_usd() == pytest.approx(asked * 0.02), "a reply may have 2,000 tokens"
+    assert asked * 0.02 <= 0.3
+
+
 def test_a_budget_needs_a_price(work: Path, judge: JudgeServer) -> None:
     with pytest.raises(RefBenchError, match="price"):
         run(work, judge, budget="1usd")
@@ -223,8 +260,8 @@ def test_missing_and_broken_outputs_are_typed_and_cost_nothing(work: Path, judge
     evaluation = run(work, judge, models=[f"A=folder:{work / 'a'}"])
     (row,) = evaluation.result.rows(level="overall", metric="avg", protocol="corrected")
     assert row.failures == {"missing_output": 1, "unreadable_picture": 1}
-    assert len(judge.requests) == 34 * 3
-    write_outputs(work / "a", plain_items(36))
+    assert len(judge.requests) == (N - 2) * 3
+    write_outputs(work / "a", plain_items(N))
     assert (
         run(work, judge, models=[f"A=folder:{work / 'a'}"])
         .result.rows(level="overall", metric="avg", protocol="corrected")[0]
@@ -307,6 +344,36 @@ def test_two_judges_and_repeats_are_kept_apart_and_averaged(work: Path, judge: J
     assert {row.judge for row in evaluation.result.table.rows} == {"one", "two"}
 
 
+def test_a_repeat_that_failed_counts_once_whatever_is_made_of_it(tmp_path: Path) -> None:
+    """Both protocols read each reply, and `both` and the total follow from its marks."""
+    (tmp_path / "mine.py").write_text(
+        "from refbench.benchmarks import kit\n"
+        "@kit.asks('look', reads=kit.score_object(('a', 'b'), 0, 10))\n"
+        "def look(case, shown):\n    return ['Two marks', shown.output]\n"
+        "BENCHMARK = kit.benchmark(name='mine', judge=[look], protocols={'paper': kit.Variant()}, total='mean',\n"
+        "    load=lambda root: [kit.case(str(n), f'paint {n}', {}) for n in range(8)],\n"
+        "    derived={'both': kit.Derive(lambda marks: marks['a'] * marks['b'], (0, 100))})\n"
+    )
+    write_outputs(tmp_path / "a", [Item(str(n)) for n in range(8)])
+    said: list[str] = []
+
+    def reply(text: str) -> str:
+        said.append("I cannot say." if len(said) % 4 == 1 else '{"score": [4, 6]}')
+        return said[-1]
+
+    with JudgeServer(reply=reply) as server:
+        models, judges = [f"A=folder:{tmp_path / 'a'}"], [f"j=openai:x?base_url={server.url}/v1"]
+        more: dict[str, Any] = {"data": tmp_path, "out": tmp_path / "run", "repeats": 3, "repair": False}
+        made = evaluate(tmp_path / "mine.py", models=models, judges=judges, **more)
+    unread: dict[str, list[bool]] = {}
+    for purpose, act in made.run.evidence():
+        unread.setdefault(purpose.case, []).append(act.reply == said[1])
+    lost = sum(sum(case) for case in unread.values() if not all(case))
+    assert 1 < lost <= 6
+    (note,) = [note for note in made.result.notes if "of repeats" in note]
+    assert note == f"j: {2 * lost} marks of repeats failed; the other repeats stand for them"
+
+
 def test_one_question_a_call_gives_the_same_scores_as_all_at_once(work: Path, judge: JudgeServer) -> None:
     judge.reply = lambda text: "\n".join(
         json.dumps({"Question": line.split(":")[0] + ": x", "answer": "Yes" if int(line[1]) % 2 else "No"})
@@ -337,10 +404,10 @@ def test_a_run_cannot_be_continued_with_other_settings(work: Path, judge: JudgeS
 
 
 def test_a_limit_can_be_raised_and_the_table_is_about_what_was_asked_for(work: Path, judge: JudgeServer) -> None:
-    assert run(work, judge, limit=9).result.rows(level="overall")[0].n_expected == 9
-    assert run(work, judge, limit=18).result.rows(level="overall")[0].n_expected == 18
-    assert len(judge.requests) == 18 * 6
-    assert run(work, judge).result.rows(level="overall")[0].n_expected == 36
+    assert run(work, judge, limit=3).result.rows(level="overall")[0].n_expected == 3
+    assert run(work, judge, limit=6).result.rows(level="overall")[0].n_expected == 6
+    assert len(judge.requests) == 6 * 6
+    assert run(work, judge).result.rows(level="overall")[0].n_expected == N
 
 
 def test_no_key_reaches_any_file_of_a_run(work: Path, judge: JudgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +429,7 @@ def test_no_key_reaches_any_file_of_a_run(work: Path, judge: JudgeServer, monkey
         ({"judges": ["gpt-4o"]}, "write it as"),
         ({"judges": ["openai:gpt-4o"]}, "OPENAI_API_KEY"),
         ({"judges": ["gemini:gemini-2.5-flash"]}, "GEMINI_API_KEY or GOOGLE_API_KEY"),
-        ({"judges": ["a=openai:x?base_url=localhost:8000"]}, "is no URL"),
+        ({"judges": ["a=openai:x?base_url=localhost:8000"]}, "is no address"),
         ({"models": ["A=folder:/nowhere"]}, "no directory"),
         ({"models": ["A=magic:x"]}, "no kind of model"),
         ({"settings": {"questions": "some"}}, "choose all or one"),
@@ -388,38 +455,26 @@ def test_a_folder_in_which_nothing_fits_shows_the_nearest_names(work: Path, judg
         run(work, judge)
 
 
-def test_the_command_line_runs_and_resumes(work: Path, judge: JudgeServer) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "refbench",
-        "run",
-        "creval",
-        "--data",
-        work / "creval",
-        "--model",
-        f"A=folder:{work / 'a'}",
-    ]
-    command += ["--judge", "openai:gpt-4o", "--out", work / "cli", "--limit", "4", "--json"]
-    environment = {**os.environ, "OPENAI_BASE_URL": f"{judge.url}/v1", "OPENAI_API_KEY": "sk-test"}
-    ended = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    said = json.loads(ended.stdout)
+def test_the_command_line_runs_and_resumes(
+    work: Path, judge: JudgeServer, run_cli: Refbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{judge.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    command = ["run", "creval", "--data", work / "creval", "--model", f"A=folder:{work / 'a'}", "--limit", 4, "--json"]
+    asked = [*command, "--judge", "openai:gpt-4o", "--out", work / "cli"]
+    code, printed, why = run_cli(*asked)
+    assert code == 0, why
+    said = json.loads(printed)
     assert {row["n_expected"] for row in said["rows"] if row["slice"]["level"] == "overall"} == {4}
     assert said["rows"][0]["judge"] == "gpt-4o"
-    again = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
-    assert again.stdout == ended.stdout
+    assert run_cli(*asked)[1] == printed
     assert len(judge.requests) == 12
-    broke = subprocess.run(
-        [*map(str, command), "--budget", "0.001usd"], capture_output=True, text=True, env=environment
-    )
-    assert (broke.returncode, "price" in broke.stderr) == (2, True)
-    priced = [str(word) for word in command]
-    priced[priced.index("openai:gpt-4o")] = "openai:gpt-4o?price=1,10"
-    priced[priced.index(str(work / "cli"))] = str(work / "poor")
-    poor = subprocess.run([*priced, "--budget", "0.131usd"], capture_output=True, text=True, env=environment)
-    assert poor.returncode == 3
-    assert json.loads(poor.stdout)["rows"]
+    code, _, why = run_cli(*asked, "--budget", "0.001usd")
+    assert (code, "price" in why) == (2, True)
+    priced = [*command, "--judge", "openai:gpt-4o?price=1,10", "--out", work / "poor"]
+    code, printed, _ = run_cli(*priced, "--budget", "0.131usd")
+    assert code == 3
+    assert json.loads(printed)["rows"]
 
 
 def test_a_slurm_array_is_a_set_of_shards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,24 +550,48 @@ def start_command(work: Path, judge: JudgeServer, *more: str) -> subprocess.Pope
     )
 
 
-def test_the_first_interrupt_stops_new_calls_and_says_how_many_are_left(work: Path, judge: JudgeServer) -> None:
-    judge.latency = 1.0
+def four_in_flight(judge: JudgeServer, process: subprocess.Popen[str]) -> None:
+    """Waits until the command waits for four answers, which `judge.release` gives."""
+    judge.hold()
+    while judge.in_flight < 4:
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("signals", "code", "says"),
+    [
+        ([signal.SIGINT], 130, "press Ctrl-C again to stop now"),
+        ([signal.SIGTERM, signal.SIGTERM, signal.SIGUSR1], 75, "asked to end by SIGTERM"),
+        ([signal.SIGUSR1, signal.SIGTERM], 75, "asked to end by SIGUSR1"),
+    ],
+)
+def test_the_first_interrupt_stops_new_calls_and_says_how_many_are_left(
+    work: Path, judge: JudgeServer, signals: list[int], code: int, says: str
+) -> None:
+    """Those of a scheduler end a run so however often they come, with the code of what is to be put in the queue again."""
     with start_command(work, judge, "--concurrency", "4") as process:
-        while judge.in_flight < 4:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        four_in_flight(judge, process)
+        assert process.stderr is not None
+        process.send_signal(signals[0])
+        told = ""
+        while not told.startswith("refbench: stopping"):
+            told = process.stderr.readline()
+        for number in signals[1:]:
+            process.send_signal(number)
+        judge.release()
         _, said = process.communicate()
-    assert "finishing 4 calls in flight; press Ctrl-C again to stop now" in said
+    assert told == f"refbench: stopping, 4 calls in flight; {says}\n"
+    assert said.count("stopping, ") == 0
+    assert f"Exit code {code}: " in said
     assert len(judge.requests) == 4
-    assert process.returncode == 130
+    assert process.returncode == code
     assert len({evidence.id for _, evidence in Run.open(work / "run").evidence()}) == 4, "what was paid for is kept"
 
 
 def test_the_second_interrupt_ends_at_once_in_a_sentence(work: Path, judge: JudgeServer) -> None:
-    judge.latency = 120.0
     with start_command(work, judge, "--concurrency", "4") as process:
-        while judge.in_flight < 4:
-            time.sleep(0.01)
+        four_in_flight(judge, process)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         while "press Ctrl-C again" not in process.stderr.readline():
@@ -522,6 +601,26 @@ def test_the_second_interrupt_ends_at_once_in_a_sentence(work: Path, judge: Judg
     assert process.returncode == 130
     assert "Traceback" not in said
     assert "refbench: stopped; what was recorded is safe, run the same command again to go on" in said
+
+
+@pytest.mark.parametrize(("first", "then"), [("SIGTERM", "SIGINT"), ("SIGINT", "SIGTERM")])
+def test_ctrl_c_ends_at_once_what_a_scheduler_asked_to_end_and_not_the_reverse(
+    work: Path, judge: JudgeServer, first: str, then: str
+) -> None:
+    """Who presses Ctrl-C does not want to wait; a scheduler that waits as well changes nothing."""
+    with start_command(work, judge, "--concurrency", "4") as process:
+        four_in_flight(judge, process)
+        process.send_signal(signal.Signals[first])
+        assert process.stderr is not None
+        while "stopping, 4 calls" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.Signals[then])
+        if then == "SIGTERM":
+            judge.release()
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert ("Exit code 130" in said) == (first == "SIGINT"), "what was in flight is in"
 
 
 def test_a_budget_for_no_case_is_not_said_to_be_spent(work: Path, judge: JudgeServer) -> None:

@@ -23,6 +23,7 @@ from refbench.tables.scoring import score_run
 from refbench.tables.table import OVERALL
 from support.judge_server import JudgeServer
 
+pytestmark = pytest.mark.usefixtures("one_worker")
 BENCH = '''
 import json
 from refbench.benchmarks.kit import Call, Measured, benchmark
@@ -175,6 +176,21 @@ def test_a_metric_whose_network_is_not_here_is_not_measured_and_says_what_to_do(
     (note,) = [n for n in result.notes if n.startswith("lpips")]
     assert "refbench fetch lpips" in note or "pip install" in note
     assert result.failure_share(missing=True) == 0.0
+
+
+def test_every_part_of_a_metric_that_is_not_here_says_so_and_none_waits(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFBENCH_WEIGHTS", str(work / "nothing"))
+    one = "Measured('{}', 'lpips', {{'source': Picture(name='src/c0.png', role='source')}})"
+    more = f"MORE = [{one.format('first')}, {one.format('second')}]"
+    less = 'lower=("first", "second"), measured'
+    (work / "mine.py").write_text(BENCH.replace("MORE = []", more).replace("measured=", f"{less}=", 1))
+    result = run(work)
+    for part in ("first", "second"):
+        states = {(s.not_asked, s.failure and s.failure.kind) for s in result.scores if s.metric == part}
+        assert states == {(False, "not_measured")}
+    assert any(note.startswith("first, second were not measured: ") for note in result.notes), result.notes
 
 
 def test_only_the_parts_that_were_asked_for_are_measured(work: Path) -> None:

@@ -23,6 +23,7 @@ from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.stats import detectable
+from support import reasoning
 from support.checkout import METRICS, plain_items, reply_text, write_checkout, write_outputs
 from support.judge_server import Faults, JudgeServer
 
@@ -58,6 +59,16 @@ def test_a_plan_counts_calls_tokens_and_money_without_sending_anything(work: Pat
     assert "replies of 400 tokens" in found.assumptions
 
 
+def test_outputs_that_are_missing_are_named_before_anything_is_paid(work: Path) -> None:
+    first, second, *_ = sorted(path for path in (work / "a").rglob("*") if path.is_file())
+    first.rename(first.with_stem(f"{first.stem}_final"))
+    assert plan(work, PRICED).missing == (
+        f"1 of 36 outputs of A is missing: A has no picture for {first.stem}; is it {first.stem}_final{first.suffix}?",
+    )
+    second.unlink()
+    assert plan(work, PRICED).missing[0].startswith("2 of 36 outputs of A are missing, the first: ")
+
+
 def test_what_is_on_record_is_not_planned_again_and_teaches_the_rest(work: Path) -> None:
     with JudgeServer() as server:
         spec = f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"
@@ -69,6 +80,27 @@ def test_what_is_on_record_is_not_planned_again_and_teaches_the_rest(work: Path)
     assert found.judges[0].calls == 54
     assert found.judges[0].output_tokens == 54 * 100, "replies had 100 tokens so far"
     assert found.assumptions == ()
+
+
+def test_a_request_that_several_cases_share_is_one_call_in_plan_and_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each picture is in three pairs, and of the few that are laid out at first in fewer."""
+    monkeypatch.setattr("refbench.engine.plan._SAMPLE", 4)
+    rows = reasoning.editrewardbench(tmp_path / "pairs")
+    with JudgeServer(reply=lambda text: '{"score": [5, 5]}') as server:
+        judges = [f"j=openai:gpt-4o?base_url={server.url}/v1&price=2,10"]
+        told: dict[str, Any] = {"data": rows, "models": (), "judges": judges, "out": tmp_path / "run"}
+        options = RunOptions.of({"benchmark": "editrewardbench", **told})
+        begun = evaluate("editrewardbench", **told, limit=5)
+        some = len(server.requests)
+        whole = asyncio.run(make_plan(options.model_copy(update={"out": None})))
+        rest = asyncio.run(make_plan(options))
+        assert (whole.calls, rest.calls, rest.calls_known) == (52, 52, some)
+        done = evaluate("editrewardbench", **told)
+        assert len(server.requests) == 52
+    assert begun.progress.expected == begun.progress.done == some
+    assert (done.progress.expected, done.progress.known, done.progress.done) == (52, some, 52 - some)
 
 
 @pytest.mark.parametrize("on_record", [40, 50])
@@ -169,7 +201,7 @@ def test_a_plan_is_for_the_family_the_seeds_and_the_repeats_of_its_run(work: Pat
         path.with_stem(f"{path.stem}_s1").write_bytes(path.read_bytes())
     models = [f"m{i}=folder:{work / 'a'}" for i in range(8)]
     many = plan(work, PRICED, models=models, seeds=2, repeats=3)
-    assert many.calls == 8 * 108 * 2 * 3
+    assert many.calls == 108 * 3, "the pictures are the same in all models and seeds, and asked about once"
     assert one is not None
     assert many.precision is not None
     assert (many.precision.family, many.precision.seeds, many.precision.repeats) == (28, 2, 3)

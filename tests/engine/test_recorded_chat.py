@@ -38,7 +38,7 @@ def interview(
     read: Callable[[str], str | Failure] = caption,
 ) -> tuple[list[str | Failure], int]:
     async def all_of_it() -> tuple[list[str | Failure], int]:
-        async with Transport(concurrency=4, timeout=20.0) as transport:
+        async with Transport(concurrency=4, timeout=60.0) as transport:
             spec = (
                 f"writer=openai:tiny?base_url={server.url}/v1&price={price}"
                 if price

@@ -1,4 +1,4 @@
-"""The examples: two published designs, each in one small file, from data to the table."""
+"""Benchmarks in one small file, from data to the table: the example, and two designs that ask for more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from refbench.tables.result import Result
 from refbench.tables.scorer import score_evidence
 from refbench.tables.scoring import result_of
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/edits.py"
+FILES = Path(__file__).resolve().parents[1] / "support/one_file"
 
 
 def sent(letter: str) -> SentPicture:
@@ -49,37 +50,41 @@ def table(bench: Benchmark, data: Path, replies: dict[str, dict[str, str]]) -> R
     return result_of(bench, cases, score_evidence(bench, cases, evidence, ["corrected"]), draws=0)
 
 
-@pytest.mark.parametrize("name", ["gedit", "rise"])
-def test_an_example_is_under_sixty_lines(name: str) -> None:
-    assert (EXAMPLES / f"{name}.py").read_text().count("\n") < 60
+def test_the_example_is_under_forty_lines_and_makes_a_table(tmp_path: Path) -> None:
+    assert EXAMPLE.read_text().count("\n") < 40
+    rows = [{"id": f"a{n}", "instruction": "do", "source": "a.png", "task": "ab"[n % 2]} for n in range(3)]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    replies = {f"a{n}": {"edit": f'{{"score": {pair}}}'} for n, pair in enumerate(([9, 4], [4, 4], [4, 9]))}
+    result = table(benchmark(str(EXAMPLE)), tmp_path, replies)
+    assert result.value(metric="total", level="overall") == pytest.approx((6 + 4) / 2), "the mean over tasks"
 
 
 @pytest.fixture
-def gedit(tmp_path: Path) -> tuple[Benchmark, Path]:
+def pairs(tmp_path: Path) -> tuple[Benchmark, Path]:
     rows = [
         {"key": f"k{n}", "instruction": f"Turn {n} blue", "task_type": "color", "instruction_language": "en"}
         for n in range(3)
     ]
     (tmp_path / "instructions.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    return benchmark(str(EXAMPLES / "gedit.py")), tmp_path
+    return benchmark(str(FILES / "pairs.py")), tmp_path
 
 
-def test_gedit_shows_the_source_to_the_first_call_only(gedit: tuple[Benchmark, Path]) -> None:
-    requests = asked(*gedit, 0)
+def test_pairs_shows_the_source_to_the_first_call_only(pairs: tuple[Benchmark, Path]) -> None:
+    requests = asked(*pairs, 0)
     assert [p.sha256[0] for p in requests["SC"].pictures] == ["a", "b"]
     assert [p.sha256[0] for p in requests["PQ"].pictures] == ["b"]
     assert "Turn 0 blue" in requests["SC"].model_dump_json()
     assert "Turn 0 blue" not in requests["PQ"].model_dump_json()
 
 
-def test_gedit_is_the_mean_of_geometric_means_of_minima(gedit: tuple[Benchmark, Path]) -> None:
+def test_pairs_is_the_mean_of_geometric_means_of_minima(pairs: tuple[Benchmark, Path]) -> None:
     def marks(success: float, kept: float, natural: float, clean: float) -> dict[str, str]:
         return {
             "SC": json.dumps({"edit_success": success, "preservation": kept}),
             "PQ": json.dumps({"naturalness": natural, "no_artifacts": clean}),
         }
 
-    result = table(*gedit, {"k0": marks(4, 8, 9, 10), "k1": marks(9, 10, 9, 9), "k2": {**marks(9, 9, 9, 9), "PQ": "?"}})
+    result = table(*pairs, {"k0": marks(4, 8, 9, 10), "k1": marks(9, 10, 9, 9), "k2": {**marks(9, 9, 9, 9), "PQ": "?"}})
     (total,) = result.rows(metric="total", level="overall")
     assert (total.value, total.n_scored, dict(total.failures)) == (7.5, 2, {"unparsable": 1})
     assert result.value(metric="SC", level="task") == pytest.approx((4 + 9 + 9) / 3)
@@ -103,7 +108,7 @@ def rise(tmp_path: Path) -> tuple[Benchmark, Path]:
         for n in range(2)
     ]
     (tmp_path / "items.json").write_text(json.dumps(rows))
-    return benchmark(str(EXAMPLES / "rise.py")), tmp_path
+    return benchmark(str(FILES / "rise.py")), tmp_path
 
 
 def test_the_answer_reaches_the_judge_and_never_the_model(rise: tuple[Benchmark, Path]) -> None:
@@ -143,11 +148,11 @@ def test_a_failed_axis_is_not_taken_for_one_that_does_not_apply(rise: tuple[Benc
     assert (total.value, total.n_scored, dict(total.failures)) == (5.0, 1, {"unparsable": 1})
 
 
-def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark, Path]) -> None:
-    _, data = gedit
+def test_a_value_outside_its_declared_range_is_a_failure(pairs: tuple[Benchmark, Path]) -> None:
+    _, data = pairs
     wild = declared(
         name="wild",
-        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).data.load(root, None).cases,
+        load=lambda root: benchmark(str(FILES / "pairs.py")).data.load(root, None).cases,
         judge=[Call("all", {"mark": (0, 10)}, lambda case, material: [], lambda case, reply: {"mark": 99})],
     )
     result = table(wild, data, {"k0": {"all": "x"}, "k1": {"all": "x"}, "k2": {"all": "x"}})
@@ -155,35 +160,35 @@ def test_a_value_outside_its_declared_range_is_a_failure(gedit: tuple[Benchmark,
 
 
 def two(total: Total | None = None, lower: tuple[str, ...] | None = ("distance",)) -> Benchmark:
-    """A judge that marks how good a picture is and how far from the source, in cases of gedit."""
+    """A judge that marks how good a picture is and how far from the source, in cases of pairs."""
     marks = {"quality": (0, 10), "distance": (0, 1)}
     return declared(
         name="two",
-        load=lambda root: benchmark(str(EXAMPLES / "gedit.py")).data.load(root, None).cases,
+        load=lambda root: benchmark(str(FILES / "pairs.py")).data.load(root, None).cases,
         judge=[Call("all", marks, lambda case, material: [], lambda case, reply: json.loads(reply))],
         total=total,
         lower=lower,
     )
 
 
-def test_a_total_over_unlike_directions_is_refused_unless_its_author_says_how(gedit: tuple[Benchmark, Path]) -> None:
+def test_a_total_over_unlike_directions_is_refused_unless_its_author_says_how(pairs: tuple[Benchmark, Path]) -> None:
     with pytest.raises(RefBenchError, match="of distance less is better"):
         two(Total("mean", range=(0, 1)))
     turned = two(Total("mean", range=(0, 1), turn_lower=True))
     assert turned.scoring.lower == {"distance"}
     replies = {name: {"all": '{"quality": 8, "distance": 0.1}'} for name in ("k0", "k1", "k2")}
-    assert table(turned, gedit[1], replies).value(metric="total", level="overall") == pytest.approx((0.8 + 0.9) / 2)
+    assert table(turned, pairs[1], replies).value(metric="total", level="overall") == pytest.approx((0.8 + 0.9) / 2)
 
 
-def test_a_total_with_measures_turned_round_has_true_bounds(gedit: tuple[Benchmark, Path]) -> None:
+def test_a_total_with_measures_turned_round_has_true_bounds(pairs: tuple[Benchmark, Path]) -> None:
     """The case that failed would have had between quality 0 at distance 1 and quality 10 at distance 0."""
     turned = two(Total("mean", range=(0, 1), turn_lower=True))
     replies = {name: {"all": '{"quality": 8, "distance": 0.1}'} for name in ("k0", "k1")}
-    (row,) = table(turned, gedit[1], replies | {"k2": {"all": "{}"}}).rows(metric="total", level="overall")
+    (row,) = table(turned, pairs[1], replies | {"k2": {"all": "{}"}}).rows(metric="total", level="overall")
     assert row.bounds == pytest.approx((2 * 0.85 / 3, (2 * 0.85 + 1) / 3))
-    (distance,) = table(turned, gedit[1], replies | {"k2": {"all": "{}"}}).rows(metric="distance", level="overall")
+    (distance,) = table(turned, pairs[1], replies | {"k2": {"all": "{}"}}).rows(metric="distance", level="overall")
     assert distance.bounds == pytest.approx((0.2 / 3, 1.2 / 3))
-    whole = table(turned, gedit[1], {name: {"all": '{"quality": 10, "distance": 0}'} for name in ("k0", "k1", "k2")})
+    whole = table(turned, pairs[1], {name: {"all": '{"quality": 10, "distance": 0}'} for name in ("k0", "k1", "k2")})
     drawn = result_of(turned, whole.cases, whole.scores, draws=40)
     (best,) = drawn.rows(metric="total", level="overall")
     assert best.ci95 is not None and best.ci95[0] < best.ci95[1] == 1, "an interval of scores with two ends"

@@ -11,12 +11,12 @@ import pytest
 from refbench.benchmarks import benchmark, names, registry
 from refbench.record import RefBenchError
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FILES = Path(__file__).resolve().parents[1] / "support/one_file"
 
 
 def test_a_file_is_run_once_while_it_is_unchanged() -> None:
-    assert benchmark(str(EXAMPLES / "rise.py")) is benchmark(str(EXAMPLES / "rise.py"))
-    assert benchmark(str(EXAMPLES / "rise.py")).name == "rise"
+    assert benchmark(str(FILES / "rise.py")) is benchmark(str(FILES / "rise.py"))
+    assert benchmark(str(FILES / "rise.py")).name == "rise"
 
 
 @pytest.mark.parametrize(
@@ -41,35 +41,35 @@ def test_a_file_that_is_none_says_so_in_one_sentence(tmp_path: Path, text: str |
 
 
 def test_installed_packages_add_benchmarks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "plugin_gedit.py").write_text((EXAMPLES / "gedit.py").read_text())
+    (tmp_path / "plugin_pairs.py").write_text((FILES / "pairs.py").read_text())
     monkeypatch.syspath_prepend(tmp_path)
     group = registry.ENTRY_POINTS
     points = [
-        importlib.metadata.EntryPoint("gedit", "plugin_gedit:BENCHMARK", group),
-        importlib.metadata.EntryPoint("creval", "plugin_gedit:BENCHMARK", group),
-        importlib.metadata.EntryPoint("broken", "plugin_gedit:NOTHING", group),
+        importlib.metadata.EntryPoint("pairs", "plugin_pairs:BENCHMARK", group),
+        importlib.metadata.EntryPoint("creval", "plugin_pairs:BENCHMARK", group),
+        importlib.metadata.EntryPoint("broken", "plugin_pairs:NOTHING", group),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    assert benchmark("gedit").name == "gedit"
-    assert benchmark("gedit").code, "an editable install keeps its version while its code changes"
+    assert benchmark("pairs").name == "pairs"
+    assert benchmark("pairs").code, "an editable install keeps its version while its code changes"
     assert not benchmark("creval").code
     assert benchmark("creval").name == "creval", "what is shipped cannot be replaced"
     assert names().count("creval") == 1
-    assert "gedit" in names()
-    with pytest.raises(RefBenchError, match="the benchmark broken of the package plugin_gedit cannot be loaded"):
+    assert "pairs" in names()
+    with pytest.raises(RefBenchError, match="the benchmark broken of the package plugin_pairs cannot be loaded"):
         benchmark("broken")
-    with pytest.raises(RefBenchError, match="did you mean gedit"):
-        benchmark("gedid")
+    with pytest.raises(RefBenchError, match="did you mean pairs"):
+        benchmark("pairz")
 
 
 def test_an_edited_file_is_another_benchmark_also_within_the_tick_of_a_clock(tmp_path: Path) -> None:
-    path, text = tmp_path / "mybench.py", (EXAMPLES / "gedit.py").read_text()
+    path, text = tmp_path / "mybench.py", (FILES / "pairs.py").read_text()
     path.write_text(text)
     first, times = benchmark(str(path)), path.stat()
-    path.write_text(text.replace("gedit", "tedig"))
+    path.write_text(text.replace("pairs", "sriap"))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     second = benchmark(str(path))
     assert path.stat().st_size == times.st_size
-    assert (first.name, second.name) == ("gedit", "tedig")
+    assert (first.name, second.name) == ("pairs", "sriap")
     assert first.code != second.code
     assert first.source["benchmark.py"] == text

@@ -140,6 +140,7 @@ def test_every_extractor_says_what_it_does_and_needs() -> None:
         "depth",
         "sketch",
         "semantic_map",
+        "semantic_map_low_iou",
         "caption",
     ]
     for extractor in EXTRACTORS.values():

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refbench.failure import Failure
-from refbench.judges import Contract, Criterion, Scale, Text, YesNo
+from refbench.judges import Contract, Criterion, Scale, Text, YesNo, combine
 from refbench.judges.dialects import DIALECTS
 from refbench.judges.values import LONGEST_REPLY
 from refbench.record import RefBenchError
@@ -212,3 +214,25 @@ def test_only_dialects_with_an_order_have_a_last_statement() -> None:
         Contract("binary", ONE, "last")
     with pytest.raises(RefBenchError, match="which='first': choose all or last"):
         Contract("json_object", SCORE, "first")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_made_up_reply_of_every_dialect_reads_back_whole(dialect: str) -> None:
+    scale, answer, words = (
+        Criterion("mark", Scale(0.2, 0.8)),
+        Criterion("Q1", YesNo(), "Is it so?"),
+        Criterion("why", Text()),
+    )
+    asked = {
+        "number_list": (Criterion("one", Scale(1, 10, whole=True)), scale), "binary": (answer,),
+        "json_per_question": (answer, scale),
+    }.get(dialect, (words, scale, answer))  # fmt: skip
+    contract = Contract(dialect, asked)
+    readings = contract.read(contract.example())
+    assert not [one for one in readings.values() if isinstance(one, Failure) or one is None], contract.example()
+
+
+@given(st.floats(0, 100), st.integers(2, 5))
+def test_a_geometric_mean_lies_between_its_marks(mark: float, count: int) -> None:
+    """Of 10 and 10 the rounded roots give a little more than 10, which no scale of 10 has."""
+    assert combine("geometric_mean", [mark] * count) == mark

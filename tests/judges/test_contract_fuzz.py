@@ -7,13 +7,12 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text, YesNo
 from refbench.judges.values import LONGEST_REPLY, MARKDOWN
-from support.campaigns import slow
+from support.campaigns import searched, slow
 from support.hang import no_hang
 
 DAMAGE = ['"', "'", "{", "}", "[", "]", ",", ":", "\\", "\n", "```", "**", "7", "/10", "Yes", "No", "true", "}{", "“", "\x00",
@@ -109,17 +108,15 @@ def test_mutated_replies_are_read_without_raising_hanging_or_inventing(mutations
     assert found > 2 * mutations, "most values survive a small damage; a reader that reads nothing would pass otherwise"
 
 
-@given(st.text(max_size=300))
-@settings(max_examples=200, deadline=None)
+@searched(50, 200, st.text(max_size=300))
 def test_any_text_is_read_without_raising(text: str) -> None:
     check(text)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["Yes", "7", "Q1"]),
+@searched(50, 200, st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.sampled_from(["Yes", "7", "Q1"]),
                     lambda inner: st.lists(inner, max_size=4)
                     | st.dictionaries(st.sampled_from(["question", "answer", "Q1", "id", "score", "visual_quality", "ok"]), inner, max_size=4),
                     max_leaves=20))  # fmt: skip
-@settings(max_examples=200, deadline=None)
 def test_any_json_is_read_without_raising(value: object) -> None:
     for contract in CONTRACTS.values():
         contract.read(json.dumps(value))

@@ -137,3 +137,20 @@ def test_a_rubric_may_say_that_the_last_mark_counts() -> None:
     questions = GOOD.replace('"json_object"', '"json_per_question"\nwhich = "last"')
     with pytest.raises(RefBenchError, match="json_per_question cannot tell which statement is the last"):
         parse_rubric(questions, "mine.md")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ('dialect = "json_object"', f"dialect = {'[' * 20_000}"),
+        ('dialect = "json_object"', f"{'.'.join(['a'] * 20_000)} = 1"),
+    ],
+)
+def test_a_rubric_nested_without_end_is_refused(tmp_path: Path, change: str, says: str) -> None:
+    path = tmp_path / "rubric.md"
+    path.write_text(GOOD.replace(change, says))
+    with pytest.raises(RefBenchError, match=r"rubric\.md: what stands between its \+\+\+ lines .* more than"):
+        load_rubric(path)
+    path.write_bytes(GOOD.encode() + b"\xe9")
+    with pytest.raises(RefBenchError, match=r"rubric\.md, line \d+ is not UTF-8"):
+        load_rubric(path)

@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -214,6 +215,49 @@ def test_paper_sees_a_turned_picture_as_it_is_stored(tmp_path: Path) -> None:
     turned = str(tmp_path / "turned.png")
     assert refbench.measure("l1", output=turned, source=upright).value == 0.0
     assert refbench.measure("l1", output=turned, source=upright, protocol="paper").value > 0.1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_paper_sees_what_multiref_s_release_reads_with_opencv_turned(suffix: str, tmp_path: Path) -> None:
+    """OpenCV itself is the oracle: the release reads maps, and outputs of which it takes edges, by `cv2.imread`."""
+    upright = np.zeros((40, 60, 3), np.uint8)
+    upright[8:20, 10:50] = 200
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = str(tmp_path / f"turned.{suffix}")
+    Image.fromarray(np.rot90(upright).copy()).save(turned, exif=exif)
+    read = cv2.imread(turned)
+    assert read is not None and read.shape == upright.shape, "OpenCV turns it"
+    edges = np.asarray(cv2.Canny(cv2.cvtColor(read, cv2.COLOR_BGR2GRAY), 100, 200), np.uint8)
+    assert refbench.measure("canny_mse", output=turned, reference=edges, protocol="paper").value == 0.0
+    for name in ("mask_iou", "semantic_iou", "pose_pixel", "bbox_iou"):
+        as_read = np.ascontiguousarray(read[:, :, ::-1])
+        found = refbench.measure(name, output=upright, reference=turned, protocol="paper").value
+        assert found == refbench.measure(name, output=upright, reference=as_read, protocol="paper").value, name
+    stored = np.asarray(Image.open(turned).convert("RGB"))
+    by_pillow = refbench.measure("pose_pixel", output=turned, reference=stored, protocol="paper").value
+    assert by_pillow == 1.0, "outputs that the release opens with Pillow stay as they are stored"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tiff"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_paper_sees_sixteen_bits_as_the_release_does_and_corrected_scales_them(
+    suffix: str, channels: int, tmp_path: Path
+) -> None:
+    """ICE-Bench opens pictures with Pillow, which cuts grey values off at 255 and takes the upper byte of colours."""
+    deep = np.random.default_rng(channels).integers(0, 1 << 16, (40, 48, channels), dtype=np.uint16)
+    deep[..., 3:] = (1 << 16) - 1
+    output, source = tmp_path / f"output{suffix}", tmp_path / "source.png"
+    cv2.imwrite(str(output), deep)
+    source.write_bytes(encode(np.full((40, 48, 3), 120, np.uint8)))
+
+    def l1(protocol: str) -> float | None:
+        return refbench.measure("l1", protocol=protocol, output=output, source=source).value
+
+    released = np.asarray(Image.open(output).convert("RGB"), dtype=np.float64)
+    assert l1("paper") == pytest.approx(np.abs(released - 120).mean() / 255, abs=1e-9)
+    scaled = np.rint(deep[..., :3] / 257.0)
+    assert l1("corrected") == pytest.approx(np.abs(scaled - 120).mean() / 255, abs=1e-4)
 
 
 def test_a_transparent_picture_is_white_there_and_paper_shows_what_lies_under(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refbench.metrics import find_metric
 from refbench.metrics.sets import (
     LEAST_FRECHET,
     GaussianState,
@@ -147,3 +148,13 @@ def test_kid_of_few_pictures_says_how_few() -> None:
     assert value.remark.startswith("subsets of 30 pictures")
     with pytest.raises(RefBenchError, match="at least two"):
         kid(vectors(0, 1), vectors(1, 40), features="f")
+
+
+@pytest.mark.parametrize("name", ["fid", "kid", "frechet@mobilenet_v2"])
+def test_a_measure_of_sets_is_never_taken_for_one_of_a_picture(name: str) -> None:
+    """Beside `lpips`, `fid` is what people ask a run for; it is told where that is to be had."""
+    with pytest.raises(
+        RefBenchError, match=f"{name} compares two sets of pictures.*refbench measure {name} --output DIR"
+    ):
+        find_metric(name)
+    assert find_metric("lpips").id == "lpips@lpips_alex"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from refbench.failure import Failure
 from refbench.models.agents import METHODS, Agent
 from refbench.models.agents.agent import Plan, read_plan
 from refbench.models.model import Commission, ImageModel, Painted, Traits
+from refbench.models.wrappers.wrapper import charged_usd
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.specs import Spec
@@ -231,6 +234,17 @@ def test_steps_are_as_many_as_asked_for(tmp_path: Path) -> None:
             run("ipr", server, tmp_path, RecordingModel(), steps=wrong)
 
 
+def test_what_a_step_may_have_cost_is_kept_and_counted(tmp_path: Path) -> None:
+    unknown = Painted((flat(1),), worst_usd=0.5)
+    with saying(plan("again", 0, 1)) as server:
+        painted = run(
+            "ipr", server, tmp_path, RecordingModel(results=[unknown] * 3), options="&price=1000,10000", steps="3"
+        )
+    assert [step.worst_usd for step in painted.steps] == pytest.approx([2.5, 2.5]), "with the planner's two dollars"
+    assert painted.worst_usd == 0.5
+    assert charged_usd(painted) == pytest.approx(5.5)
+
+
 def test_each_step_counts_its_own_picture_and_the_question_after_it(tmp_path: Path) -> None:
     with saying("P") as server:
         painted = run("ipr", server, tmp_path, RecordingModel(), options="&price=1000,10000")
@@ -353,3 +367,119 @@ def test_two_seeds_and_two_steps_are_different_questions(tmp_path: Path) -> None
         with_vlm(server, work)
         assert texts(server.requests[0])
     assert len(set(repeats)) == len(repeats) == 4
+
+
+# The critic: planted painters, whose quality by step is known, and planted critics, which see it in the picture or err.
+
+
+def painter(*qualities: int) -> RecordingModel:
+    made = [Painted(pictures=(flat(quality),), seconds=1.0, cost_usd=0.25) for quality in qualities]
+    return RecordingModel(results=made)
+
+
+def critic(says: Callable[[int], object]) -> JudgeServer:
+    """Marks the picture that it is shown, by its quality; as a planner it wants the same again."""
+    qualities = {flat(quality): quality for quality in range(1, 11)}
+
+    def reply(text: str) -> str:
+        if '{"mark"' not in text:
+            return "again"
+        mark = says(qualities[pictures(server.requests[-1])[-1]])
+        return mark if isinstance(mark, str) else json.dumps({"mark": mark})
+
+    server = JudgeServer(reply=reply)
+    return server
+
+
+def quality_of(painted: Painted) -> int:
+    return next(quality for quality in range(1, 11) if painted.pictures == (flat(quality),))
+
+
+def refuse(quality: int) -> str:
+    return "I'm sorry, I can't mark this."
+
+
+@pytest.mark.parametrize(
+    ("own", "says", "expected"),
+    [
+        ({}, int, lambda made: (made[-1], 3, 0)),
+        ({"keep": "best"}, int, lambda made: (max(made), 3, 3)),
+        ({"keep": "best"}, lambda quality: 11 - quality, lambda made: (min(made), 3, 3)),
+        ({"keep": "best"}, lambda quality: 7, lambda made: (made[-1], 3, 3)),
+        ({"keep": "best"}, refuse, lambda made: (made[-1], 3, 3)),
+        ({"keep": "best"}, lambda quality: 99 if quality == 9 else quality, lambda made: (6, 3, 3)),
+        ({"stop": "6"}, int, lambda made: until(made, 6)),
+        ({"stop": "10"}, int, lambda made: (made[-1], 3, 2)),
+        ({"stop": "1"}, refuse, lambda made: (made[-1], 3, 2)),
+        ({"stop": "6", "keep": "best"}, int, lambda made: (until(made, 6)[0], until(made, 6)[1], until(made, 6)[1])),
+    ],
+    ids=["fixed", "knows", "errs the other way", "sees no difference", "refuses", "out of range", "stop", "never", "unread", "both"],
+)  # fmt: skip
+def test_what_the_critic_says_decides_which_step_is_the_result_and_how_many_there_are(
+    own: dict[str, str], says: Callable[[int], object], expected: Callable[..., tuple[int, int, int]], tmp_path: Path
+) -> None:
+    for number, made in enumerate(itertools.permutations((3, 6, 9))):
+        model = painter(*made)
+        with critic(says) as server:
+            painted = run("ipr", server, tmp_path / str(number), model, options="&price=1000,10000", **own)
+            asked = [texts(seen) for seen in server.requests]
+        marked = [text for text in asked if '{"mark"' in text]
+        assert (quality_of(painted), len(model.asks), len(marked)) == expected(made), made
+        assert len(asked) - len(marked) == len(model.asks) - 1, "the planner is not asked where nothing follows"
+        assert all(f"<request>\n{P0}\n</request>" in text for text in marked), "by what the user asked for"
+        # A question is $2 and a picture $0.25: what was asked is paid for, the critic's questions too.
+        whole = sum(cost or 0.0 for cost in (painted.cost_usd, *(step.cost_usd for step in painted.steps)))
+        assert whole == pytest.approx(2.0 * len(asked) + 0.25 * len(model.asks))
+        assert painted.failure is None and painted.provenance.get("critic_calls", "0") == str(len(marked))
+        kept = {quality_of(Painted(pictures=step.pictures)) for step in painted.steps} | {quality_of(painted)}
+        assert kept == set(made[: len(model.asks)]), "every picture that was paid for is kept"
+
+
+def until(made: tuple[int, ...], stop: int) -> tuple[int, int, int]:
+    """The fixed agent's last step, or the first that is good enough; the last is not marked, as nothing would follow."""
+    first = next(n for n, quality in enumerate(made, 1) if quality >= stop or n == len(made))
+    return made[first - 1], first, min(first, len(made) - 1)
+
+
+def test_marks_and_what_became_of_them_are_on_record(tmp_path: Path) -> None:
+    with critic(int) as server:
+        painted = run("sra", server, tmp_path, painter(5, 9, 4), keep="best")
+    assert [step.provenance["critic_mark"] for step in painted.steps] == ["5", "9", "4"]
+    assert painted.provenance["kept"] == "2 of 3" and painted.provenance["step"] == "2 of 3"
+    with critic(int) as server:
+        painted = run("cafg", server, tmp_path, painter(5, 9, 4), stop="8")
+    assert painted.provenance["stopped"] == "2 of 3" and painted.provenance["critic_mark"] == "9"
+    assert [step.provenance["critic_mark"] for step in painted.steps] == ["5"]
+    with critic(lambda quality: "{") as server:
+        painted = run("ipr", server, tmp_path, painter(5, 9, 4), stop="8")
+    assert painted.provenance["critic_unread"] == "2" and "stopped" not in painted.provenance
+    assert painted.steps[0].provenance["critic_failure"].startswith("unparsable")
+
+
+def test_a_critic_that_cannot_be_reached_ends_the_case_and_a_step_without_a_picture_fails_it(tmp_path: Path) -> None:
+    with JudgeServer(status=503, error={"error": {"message": "busy"}}) as server:
+        painted = run("ipr", server, tmp_path, painter(5, 9, 4), stop="8")
+    assert painted.failure is not None and painted.failure.transient and "critic seer" in painted.failure.detail
+    assert painted.steps[0].pictures == (flat(5),)
+    refused = Painted(failure=Failure(kind="refused", detail="safety"), cost_usd=0.0)
+    for nothing in (refused, Painted()):
+        with critic(int) as server:
+            made = [Painted(pictures=(flat(9),)), nothing]
+            painted = run("ipr", server, tmp_path, RecordingModel(results=made), keep="best")
+        assert painted.failure is not None and painted.pictures == (), "no earlier picture takes its place"
+
+
+def test_the_critic_is_part_of_who_the_agent_is_and_the_paper_s_agent_is_who_it_was(tmp_path: Path) -> None:
+    options: list[dict[str, str]] = [{}, {"keep": "last"}, {"keep": "best"}, {"stop": "8"}, {"stop": "9"}]
+    with saying("P") as server:
+
+        async def work(vlm: VLM) -> list[str]:
+            agents = [Agent(spec("ipr", **own), vlm, RecordingModel(), tmp_path) for own in options]
+            return [json.dumps(dict(agent.canonical())) for agent in agents]
+
+        fixed, last, *others = with_vlm(server, work)
+    assert fixed == last and "critic" not in fixed and "keep" not in fixed and "stop" not in fixed
+    assert len({fixed, *others}) == 4
+    for wrong in ({"keep": "first"}, {"stop": "0"}, {"stop": "11"}, {"stop": "yes"}):
+        with saying("P") as server, pytest.raises(RefBenchError, match=next(iter(wrong))):
+            run("ipr", server, tmp_path, RecordingModel(), **wrong)

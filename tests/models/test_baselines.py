@@ -138,6 +138,7 @@ def test_the_subject_of_a_reference_stands_on_the_background_reference(tmp_path:
     assert painted.provenance["baseline"] == "background picture 2, subjects of pictures 1"
 
 
+@pytest.mark.slow
 def test_several_subjects_stand_side_by_side_in_order(tmp_path: Path) -> None:
     red, _ = disc((220, 60, 30), (90, 120, 140))
     blue, _ = disc((30, 60, 220), (200, 190, 170))
@@ -149,6 +150,7 @@ def test_several_subjects_stand_side_by_side_in_order(tmp_path: Path) -> None:
     assert (made[:60] == 120).all(), "nothing above them"
 
 
+@pytest.mark.slow
 def test_a_reference_without_a_subject_is_the_background_or_is_named(tmp_path: Path) -> None:
     red, _ = disc((220, 60, 30), (90, 120, 140))
     plain = np.full((300, 400, 3), 120, np.uint8)
@@ -229,6 +231,7 @@ def test_a_bust_stands_on_the_lower_edge_and_not_in_the_air() -> None:
     assert (standing[199] == 90).all()
 
 
+@pytest.mark.slow
 def test_equal_requests_give_equal_pictures(tmp_path: Path) -> None:
     red, _ = disc((220, 60, 30), (90, 120, 140))
     shown = written(tmp_path, {"subject": red, "background": red[:, ::-1]})

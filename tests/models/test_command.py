@@ -7,7 +7,6 @@ import io
 import shlex
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,11 @@ from PIL import Image
 from refbench.failure import Failure
 from refbench.models.model import Commission, ImageModel, Painted, Shown
 from refbench.models.process.command import CommandModel
+from refbench.models.process.workers import painted_of
 from refbench.pictures import facts_of
 from refbench.record import RefBenchError
 from refbench.specs import Spec
+from support.processes import ended, late_when_written
 
 PYTHON = shlex.quote(sys.executable)
 TOOLS = """
@@ -58,19 +59,6 @@ def failure(made: Painted) -> Failure:
 
 def colours(made: Painted) -> list[Any]:
     return [Image.open(io.BytesIO(data)).convert("RGB").getpixel((0, 0)) for data in made.pictures]
-
-
-def ended(pid: int) -> bool:
-    """Whether a process is gone, or dead and only waiting for its parent to notice. A killed one may need a moment."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 # One process a case.
@@ -184,19 +172,27 @@ def test_noise_on_stdout_is_no_harm_and_a_reply_there_is_read(tmp_path: Path) ->
     assert named.cost_usd == 0.5
 
 
-def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full for every writer")
+def test_a_log_that_cannot_grow_costs_no_picture(tmp_path: Path) -> None:
+    make = script(tmp_path, "print('noise'); save(sys.argv[2])")
+    (made,) = ask(command(f"{PYTHON} {make} {{instruction}} {{output}}?log=/dev/full"), Commission("x"))
+    assert made.failure is None
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = script(
         tmp_path,
         """
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-        Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}")
+        Path(sys.argv[1]).write_text(f"{os.getpid()} {child.pid}\\n")
         child.wait()
         """,
     )
     pids = tmp_path / "pids"
-    (made,) = ask(command(f"{PYTHON} {make} {{instruction}} {{output}}?timeout=5"), Commission(str(pids)))
+    late_when_written(monkeypatch, pids)
+    (made,) = ask(command(f"{PYTHON} {make} {{instruction}} {{output}}?timeout=600"), Commission(str(pids)))
     assert failure(made).kind == "timeout"
-    assert "within 5 s" in failure(made).detail
+    assert "within 600 s" in failure(made).detail
     assert all(ended(int(pid)) for pid in pids.read_text().split())
 
 
@@ -210,7 +206,7 @@ def test_children_that_hold_the_pipes_do_not_hold_the_case(tmp_path: Path) -> No
         """,
     )
     pid = tmp_path / "pid"
-    (made,) = ask(command(f"{PYTHON} {make} {{instruction}} {{output}}?timeout=60"), Commission(str(pid)))
+    (made,) = ask(command(f"{PYTHON} {make} {{instruction}} {{output}}?timeout=600"), Commission(str(pid)))
     assert made.failure is None
     assert ended(int(pid.read_text()))
 
@@ -300,7 +296,10 @@ def test_several_at_once_each_on_its_gpu(tmp_path: Path) -> None:
 
 WORKER = """
     print("loading...")
-    if "late" in sys.argv: time.sleep(3600)
+    def hang():
+        print("hangs", file=open(Path(__file__).with_name("hangs"), "a"), flush=True)
+        time.sleep(3600)
+    if "late" in sys.argv: hang()
     if "dies" in sys.argv: print("no weights"); sys.exit(7)
     if "stops" in sys.argv: print(json.dumps({"stop": "the weights are not here: run fetch.sh"})); sys.exit()
     print(json.dumps({"ready": True, "model": "stand-in", "steps": 8}))
@@ -309,7 +308,7 @@ WORKER = """
         request = json.loads(line)
         count += 1
         word, folder = request["instruction"], Path(request["folder"])
-        if word == "hang": time.sleep(3600)
+        if word == "hang": hang()
         if word == "crash": os.kill(os.getpid(), 11)
         if word == "silence": os.close(1); time.sleep(3600)
         if word == "refuse": print(json.dumps({"id": request["id"], "error": "not this", "kind": "refused"})); continue
@@ -368,8 +367,9 @@ def test_a_case_that_goes_wrong_leaves_the_next_one_alone(tmp_path: Path, word: 
     assert second.failure is None
 
 
-def test_a_worker_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
-    first, second = ask(worker(tmp_path, "&timeout=2"), Commission("hang"), Commission("boat"))
+def test_a_worker_that_hangs_is_killed_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late_when_written(monkeypatch, tmp_path / "hangs")
+    first, second = ask(worker(tmp_path, "&timeout=600"), Commission("hang"), Commission("boat"))
     assert failure(first).kind == "timeout"
     assert colours(second) == [(1, 0, 0)]
 
@@ -384,11 +384,14 @@ def test_a_worker_that_ended_while_idle_is_nobody_s_fault(tmp_path: Path) -> Non
     ("argument", "options", "said"),
     [
         ("dies", "", "not said .*exit status 7; its last words: loading... no weights"),
-        ("late", "&load_timeout=2", "not ready within 2 s; its last words: loading..."),
+        ("late", "&load_timeout=600", "not ready within 600 s; its last words: loading..."),
         ("stops", "", "the weights are not here: run fetch.sh"),
     ],
 )
-def test_a_worker_that_never_gets_ready_ends_the_run(tmp_path: Path, argument: str, options: str, said: str) -> None:
+def test_a_worker_that_never_gets_ready_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, options: str, said: str
+) -> None:
+    late_when_written(monkeypatch, tmp_path / "hangs")
     with pytest.raises(RefBenchError, match=said):
         ask(worker(tmp_path, options, argument), Commission("boat"))
 
@@ -414,3 +417,13 @@ def test_noise_is_kept_in_the_log(tmp_path: Path) -> None:
 def test_pixels_survive_the_way_through_a_worker(tmp_path: Path) -> None:
     (made,) = ask(worker(tmp_path), Commission("boat"))
     assert np.asarray(Image.open(io.BytesIO(made.pictures[0]))).shape == (200, 300, 3)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"pictures": [{"base64": "aé="}]}, {"error": "no", "kind": {"a": 1}}, {"error": "no", "kind": ["refused"]}],
+)
+def test_an_odd_reply_of_a_worker_is_a_failure_of_the_picture(tmp_path: Path, reply: dict[str, Any]) -> None:
+    made = painted_of(reply, tmp_path, 1, {})
+    assert made.failure is not None
+    assert made.failure.kind in ("unreadable_picture", "missing_output")

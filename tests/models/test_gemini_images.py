@@ -37,7 +37,7 @@ def paint(
     options: str = "",
     seed: int = 0,
     model: str = "gemini-2.5-flash-image",
-    timeout: float = 20,
+    timeout: float = 60,
 ) -> Painted:
     async def run() -> Painted:
         async with Transport(policy=QUICK, timeout=timeout) as transport:
@@ -93,7 +93,7 @@ def test_the_text_may_come_last(tmp_path: Path) -> None:
     [
         ((1920, 1080), "", "gemini-2.5-flash-image", {"aspectRatio": "16:9"}),
         ((800, 1000), "", "gemini-2.5-flash-image", {"aspectRatio": "4:5"}),
-        ((512, 512), "&imageSize=2K", "gemini-3-pro-image-preview", {"aspectRatio": "1:1", "imageSize": "2K"}),
+        ((512, 512), "&imageSize=2K", "gemini-3-pro-image", {"aspectRatio": "1:1", "imageSize": "2K"}),
         ((512, 512), "&aspectRatio=21:9", "gemini-2.5-flash-image", {"aspectRatio": "21:9"}),
         ((512, 512), "&size=omit", "gemini-2.5-flash-image", None),
         (None, "", "gemini-2.5-flash-image", None),
@@ -117,6 +117,15 @@ def test_settings_beside_the_generation_stand_beside_it() -> None:
         body = server.requests[0].body
     assert body["safetySettings"] == [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]
     assert body["generationConfig"]["seed"] == 11
+
+
+@pytest.mark.parametrize("reason", ["STOP", "SAFETY"])
+def test_a_key_in_pieces_over_the_parts_of_a_reply_is_cut_too(reason: str) -> None:
+    pieces = [{"text": piece} for piece in KEY]
+    with ImageServer(answers=[Told(body=gemini_reply(reason=reason, before=pieces))]) as server:
+        painted = paint(server, Commission("A fox"))
+    assert painted.provenance["said"] == "[redacted]"
+    assert "[redacted]" in str(painted.failure)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +292,7 @@ def test_what_is_known_of_the_models() -> None:
         async with Transport() as transport:
             models = [
                 gemini_images(Spec.parse(f"gemini:{name}", "--model"), transport)
-                for name in ("gemini-2.5-flash-image", "gemini-3-pro-image-preview")
+                for name in ("gemini-2.5-flash-image", "gemini-3-pro-image", "gemini-nano-banana-2.1")
             ]
             assert models[0].canonical() == {
                 "kind": "gemini",
@@ -297,4 +306,14 @@ def test_what_is_known_of_the_models() -> None:
             }
             return [(m.traits.family, m.traits.open_weights, m.traits.max_references) for m in models]
 
-    assert asyncio.run(work()) == [("google", False, None), ("google", False, 14)]
+    assert asyncio.run(work()) == [("google", False, None), ("google", False, 14), ("google", False, 14)]
+
+
+@pytest.mark.parametrize("model", ["gemini-3-pro-image-preview", "gemini-3.1-flash-image-preview"])
+def test_a_preview_that_was_shut_down_is_said_with_its_successor(model: str) -> None:
+    async def work() -> None:
+        async with Transport() as transport:
+            await gemini_images(Spec.parse(f"gemini:{model}"), transport).start()
+
+    with pytest.raises(RefBenchError, match=f"was shut down on 25 June 2026: .* ask {model.removesuffix('-preview')},"):
+        asyncio.run(work())

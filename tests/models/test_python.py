@@ -28,6 +28,7 @@ from refbench.models.returned import encoded, painted
 from refbench.pictures import decode, encode, facts_of
 from refbench.record import RefBenchError
 from refbench.specs import Spec
+from support.processes import ended, late_when_written
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (20, 30, 3), dtype=np.uint8)
 PNG = encode(PIXELS)
@@ -311,7 +312,9 @@ def test_what_a_function_raises_is_that_case_s_failure(kind: str) -> None:
 
     model = FunctionModel("mine", sync if kind == "sync" else not_sync)
     first, third = ask(model, Commission("a"), Commission("c"))
-    assert first.failure == Failure(kind="missing_output", detail="the function raised ValueError: no boats")
+    assert first.failure is not None
+    assert first.failure.kind == "missing_output"
+    assert first.failure.detail.startswith("the function raised ValueError: no boats (test_python.py:"), "and where"
     assert third.failure is not None
     assert third.failure.kind == "worker_died"
     if kind == "sync":
@@ -336,11 +339,17 @@ def test_a_function_that_hangs_is_left_behind_and_the_next_case_is_painted() -> 
             release.wait()
         return PIXELS
 
-    model = FunctionModel("mine", call, timeout=0.2)
-    try:
-        hung, painted_one = ask(model, Commission("hang"), ASKED)
-    finally:
-        release.set()
+    async def both() -> tuple[Painted, Painted]:
+        model = FunctionModel("mine", call, timeout=0.05)
+        try:
+            hung = await model.generate(Commission("hang"), 0)
+            model._timeout = 600.0  # the other one is in time, however busy the machine is
+            return hung, await model.generate(ASKED, 0)
+        finally:
+            release.set()
+            await model.close()
+
+    hung, painted_one = asyncio.run(both())
     assert hung.failure is not None
     assert hung.failure.kind == "timeout"
     assert painted_one.failure is None
@@ -434,7 +443,8 @@ def test_a_factory_in_a_worker_process_paints_whatever_becomes_of_others(tmp_pat
     assert made["boat"].seconds is not None
 
 
-def test_a_worker_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_a_worker_that_hangs_is_killed_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late_when_written(monkeypatch, tmp_path / "pids")
     path = script(
         tmp_path,
         """
@@ -442,24 +452,16 @@ def test_a_worker_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None
         def make():
             def paint(request, seed):
                 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
-                pathlib.Path(request.instruction).write_text(f"{os.getpid()} {child.pid}")
+                pathlib.Path(request.instruction).write_text(f"{os.getpid()} {child.pid}\\n")
                 child.wait()
             return paint
         """,
     )
-    (made,) = ask(python(f"{path}:make?timeout=3"), Commission(str(tmp_path / "pids")))
+    (made,) = ask(python(f"{path}:make?timeout=600"), Commission(str(tmp_path / "pids")))
     assert made.failure is not None
     assert made.failure.kind == "timeout"
     for pid in (tmp_path / "pids").read_text().split():
         assert ended(int(pid))
-
-
-def ended(pid: int) -> bool:
-    """Whether a process is gone, or dead and only waiting for its parent to notice."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def test_a_module_is_found_in_the_current_directory_and_takes_options(tmp_path: Path, monkeypatch: Any) -> None:
@@ -693,7 +695,7 @@ def test_a_worker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
         worker = os.pidfd_open(int(started.read_text()))
         running.kill()
     try:
-        readable, _, _ = select.select([worker], [], [], 60)
+        readable, _, _ = select.select([worker], [], [], 600)
         assert readable
     finally:
         os.close(worker)

@@ -185,3 +185,10 @@ def test_the_wrapper_can_take_anything_and_records_how(tmp_path: Path) -> None:
     assert json.loads(always.canonical()["vlm"])["endpoint"] == f"openai {server.url}/v1"
     with pytest.raises(RefBenchError, match="when=never: write unsupported or always"), saying("") as server:
         run(server, tmp_path, RecordingModel(), when="never")
+
+
+def test_what_a_picture_may_have_cost_is_kept_beside_what_the_vlm_did(tmp_path: Path) -> None:
+    model = RecordingModel(traits=TEXT_ONLY, results=[Painted((flat(1),), worst_usd=0.5)] * 2)
+    with saying(prompts("A pot.", "A leaf.")) as server:
+        painted = run(server, tmp_path, model, "subject", n_pictures=2, options="&price=1000,10000")
+    assert painted.worst_usd == pytest.approx(2 * 0.5 + 2)

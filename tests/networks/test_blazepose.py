@@ -191,6 +191,7 @@ def same(a: Feature, b: Feature) -> bool:
     return all(np.array_equal(a[key], b[key]) for key in a)
 
 
+@pytest.mark.slow
 def test_batch_order_and_threads_change_nothing(local_weights: Load, photo: Callable[[str], Pixels]) -> None:
     network = local_weights("blazepose")
     pictures = [photo(name) for name in ("i2i_0032.jpg", "laion_-1928045627026357654.jpg", "i2i_0166.png")]

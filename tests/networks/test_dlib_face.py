@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from refbench.networks.network import weights_folder
 from refbench.networks.small.dlib_face import _Face, agreed
 from refbench.networks.small.mediapipe import Hit
 from refbench.pictures import Pixels, decode, resize
+from support.campaigns import slow
 
 Load = Callable[[str], Any]
 PEOPLE = (
@@ -83,12 +84,15 @@ def test_the_largest_face_comes_first(local_weights: Load, photo: Callable[[str]
     assert areas[0] > areas[1]
 
 
-def test_the_same_face_is_nearer_than_another(local_weights: Load, photo: Callable[[str], Pixels]) -> None:
+@pytest.mark.parametrize("people", [PEOPLE[:2], slow(PEOPLE)])
+def test_the_same_face_is_nearer_than_another(
+    local_weights: Load, photo: Callable[[str], Pixels], people: Sequence[str]
+) -> None:
     network = local_weights("dlib_face")
-    pictures = [photo(name) for name in PEOPLE]
+    pictures = [photo(name) for name in people]
     vectors = [found["vectors"][0] for found in network(pictures)]
     away = np.array([[np.linalg.norm(a - b) for b in vectors] for a in vectors])
-    assert away[~np.eye(len(PEOPLE), dtype=bool)].min() > 0.6
+    assert away[~np.eye(len(people), dtype=bool)].min() > 0.6
     for vector, pixels in zip(vectors, pictures, strict=True):
         height, width = pixels.shape[:2]
         brighter = np.clip(pixels.astype(int) * 1.3 + 15, 0, 255).astype(np.uint8)
@@ -115,6 +119,7 @@ def test_a_vector_is_the_one_dlib_gives_for_the_file_it_opens_itself(local_weigh
     assert np.linalg.norm(found["vectors"][0] - swapped["vectors"][0]) > 0.02
 
 
+@pytest.mark.slow
 def test_batch_order_and_threads_change_nothing(local_weights: Load, photo: Callable[[str], Pixels]) -> None:
     network = local_weights("dlib_face")
     pictures = [photo(name) for name in PEOPLE[:3]]

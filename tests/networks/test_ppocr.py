@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from refbench.failure import Failure
 from refbench.networks.small.ppocr import clockwise, crop, decoded, quads_of, reading_order
 from refbench.pictures import Pixels, decode, resize
+from support.campaigns import slow
 
 Load = Callable[[str], Any]
 # Where distributions keep fonts that have Chinese and Japanese; the index picks the face in a collection.
@@ -105,6 +106,7 @@ def test_rendered_chinese_and_japanese_are_read_back(local_weights: Load, langua
     pytest.skip("no font with Chinese and Japanese is installed")
 
 
+@pytest.mark.slow
 def test_text_is_read_on_its_head_on_its_side_and_slanted(local_weights: Load) -> None:
     network = local_weights("ppocr")
     page = english(["Grand Opening", "Fresh bread"])
@@ -121,17 +123,16 @@ def test_a_strip_that_is_all_text_is_read(local_weights: Load) -> None:
     assert read(local_weights("ppocr"), resize(strip, (186, 30))) == ["Grand Opening"]
 
 
-def test_boxes_lie_around_the_text_in_the_pictures_own_pixels(local_weights: Load) -> None:
-    for scale in (1, 4):
-        page = english(["Grand Opening"])
-        page = resize(page, (640 * scale, 360 * scale))
-        (found,) = local_weights("ppocr")([page])
-        (quad,) = found["boxes"] / scale
-        dark = np.argwhere(english(["Grand Opening"])[:, :, 0] < 100)
-        top, left = dark.min(axis=0)
-        bottom, right = dark.max(axis=0)
-        assert quad[0] == pytest.approx([left, top], abs=26)
-        assert quad[2] == pytest.approx([right, bottom], abs=26)
+@pytest.mark.parametrize("scale", [slow(1), 4])  # at four times the size it is read reduced
+def test_boxes_lie_around_the_text_in_the_pictures_own_pixels(local_weights: Load, scale: int) -> None:
+    page = english(["Grand Opening"], (640, 230))
+    (found,) = local_weights("ppocr")([resize(page, (640 * scale, 230 * scale))])
+    (quad,) = found["boxes"] / scale
+    dark = np.argwhere(page[:, :, 0] < 100)
+    top, left = dark.min(axis=0)
+    bottom, right = dark.max(axis=0)
+    assert quad[0] == pytest.approx([left, top], abs=26)
+    assert quad[2] == pytest.approx([right, bottom], abs=26)
 
 
 def test_a_picture_without_text_gives_no_lines(local_weights: Load) -> None:
@@ -141,24 +142,26 @@ def test_a_picture_without_text_gives_no_lines(local_weights: Load) -> None:
         assert found["boxes"].shape == (0, 4, 2)
 
 
-def test_real_photographs_read_as_rapidocr_reads_them(local_weights: Load, creval_mini: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        slow("v2v_741.png", {"XML", "Application", "Platform", "xfy"}),
+        (
+            "laion_1957767742736269735.jpg",
+            {"FUTURE HOME OF THE", "NATIONAL", "ARMOR & CAVALRY", "MUSEUM", "WWW.ARMORCAVALRYMUSEUM.ORG"},
+        ),
+    ],
+)
+def test_real_photographs_read_as_rapidocr_reads_them(
+    local_weights: Load, creval_mini: Path, name: str, lines: set[str]
+) -> None:
     """What rapidocr 3.10.0 gives for the same models at a score of 0.85 and more."""
-    wanted = {
-        "v2v_741.png": {"XML", "Application", "Platform", "xfy"},
-        "laion_1957767742736269735.jpg": {
-            "FUTURE HOME OF THE",
-            "NATIONAL",
-            "ARMOR & CAVALRY",
-            "MUSEUM",
-            "WWW.ARMORCAVALRYMUSEUM.ORG",
-        },
-    }
-    for name, lines in wanted.items():
-        pixels = decode((creval_mini / "bench/image" / name).read_bytes())
-        assert not isinstance(pixels, Failure)
-        assert set(read(local_weights("ppocr"), pixels)) == lines, name
+    pixels = decode((creval_mini / "bench/image" / name).read_bytes())
+    assert not isinstance(pixels, Failure)
+    assert set(read(local_weights("ppocr"), pixels)) == lines
 
 
+@pytest.mark.slow
 def test_batch_order_and_threads_change_nothing(local_weights: Load) -> None:
     network = local_weights("ppocr")
     pictures = [english(["Grand Opening"]), english(["Fresh", "bread"], (400, 500)), np.zeros((50, 50, 3), np.uint8)]

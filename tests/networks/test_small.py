@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from refbench.failure import Failure
 from refbench.networks.network import weights_folder
 from refbench.pictures import Pixels, decode, resize
+from support.campaigns import slow, slow_but
 
 Pattern = Callable[[int, int, int], Pixels]
 Load = Callable[[str], Any]
@@ -115,7 +117,7 @@ def test_ordinary_photographs_are_safe(local_weights: Load, photographs: list[Pi
     assert all(0 <= found["score"] < 0.2 for found in local_weights("open_nsfw")(photographs))
 
 
-@pytest.mark.parametrize("colour", [(0, 0, 0), (255, 255, 255), (128, 128, 128), (200, 10, 10)])
+@pytest.mark.parametrize("colour", [(0, 0, 0), slow((255, 255, 255)), slow((128, 128, 128)), (200, 10, 10)])
 def test_a_plain_picture_has_no_subject(local_weights: Load, colour: tuple[int, int, int]) -> None:
     (found,) = local_weights("u2netp")([np.full((200, 300, 3), colour, np.uint8)])
     assert isinstance(found, Failure) and found.kind == "no_detection"
@@ -171,10 +173,10 @@ def _same(one: Any, other: Any) -> None:
             assert np.mean(other[name] != array) < 1e-3 if name == "mask" else (other[name] == array).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [slow("u2netp"), *NAMES[1:]])
 def test_values_do_not_depend_on_batch_order_or_thread(local_weights: Load, pattern: Pattern, name: str) -> None:
     network = local_weights(name)
-    pictures = [resize(pattern(n, 60, 80), (90 + 20 * n, 120)) for n in range(5)]
+    pictures = [resize(pattern(n, 60, 80), (90 + 20 * n, 120)) for n in range(3)]
     alone = [network([picture])[0] for picture in pictures]
     with ThreadPoolExecutor(3) as threads:
         at_once = [found[0] for found in threads.map(network, [[picture] for picture in pictures])]
@@ -184,8 +186,12 @@ def test_values_do_not_depend_on_batch_order_or_thread(local_weights: Load, patt
     assert network([]) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (3000, 2)])
+ODD = ((1, 1), (1, 300), (3000, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), slow_but([("u2netp", (1, 1)), *product(NAMES[1:], ODD)], product(NAMES, ODD))
+)
 def test_odd_sizes_end_in_a_feature_or_a_failure(local_weights: Load, name: str, size: tuple[int, int]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     (found,) = local_weights(name)([picture])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
@@ -9,6 +10,7 @@ import os
 import pickle
 import struct
 import subprocess
+import tracemalloc
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -100,6 +102,28 @@ def test_a_broken_file_is_refused(tmp_path: Path, data: bytes) -> None:
         read_pickle(saved(tmp_path, data))
 
 
+def test_a_pickle_cannot_take_more_memory_than_its_own_size(tmp_path: Path) -> None:
+    bombs = {
+        "memo": b"\x80\x02}r" + struct.pack("<I", 1 << 24) + b".",  # in C: a table of 2^25 places
+        "bytes": b"\x80\x04\x8e" + struct.pack("<Q", 1 << 60) + b"x.",
+        "frame": b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"x.",
+    }
+    for bomb in bombs.values():
+        tracemalloc.start()
+        with contextlib.suppress(RefBenchError):
+            assert read_pickle(saved(tmp_path, bomb)) == {}
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 << 20
+
+
+def test_a_compressed_torch_file_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "weights.ckpt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/data.pkl", pickle.dumps({}, protocol=2) + bytes(1 << 20))
+    with pytest.raises(RefBenchError, match="compressed"):
+        read_pickle(tmp_path / "weights.ckpt")
+
+
 # A torch tensor as torch pickles it: rebuilt from a storage that is named, not contained.
 def _tensor(kind: bytes, key: bytes, length: int, offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
     numbers = b"".join(b"K" + bytes([n]) for n in (offset,))
@@ -146,6 +170,14 @@ def test_a_tensor_that_reaches_beyond_its_storage_is_refused(tmp_path: Path, sha
         read_pickle(
             saved(tmp_path, _torch_zip(_named(_tensor(b"FloatStorage", b"0", *shape)), {"0": NUMBERS.tobytes()}))
         )
+
+
+def test_a_tensor_of_one_number_a_million_times_is_refused(tmp_path: Path) -> None:
+    many = _torch_zip(
+        _named(_tensor(b"FloatStorage", b"0", 12, 0, (200, 200, 200), (0, 0, 0))), {"0": NUMBERS.tobytes()}
+    )
+    with pytest.raises(RefBenchError, match="larger than its storage"):
+        read_pickle(saved(tmp_path, many))
 
 
 def test_an_unknown_storage_is_refused(tmp_path: Path) -> None:

@@ -337,10 +337,17 @@ def _row(
     bounded = measure.low is not None and None not in values[1:]
     counts = _coverage(book, measure, here, point, cases)
     if book.names_gaps and values[0] is not None:
-        counts["nothing_in"] = [
-            part.name for part in where.parts if _summary(book, point, part, cases)[measure.name] is None
-        ]
+        counts["nothing_in"] = _nothing_in(book, measure, point, where, cases)
     return {"value": values[0], "bounds": tuple(values[1:]) if bounded else None, **counts}
+
+
+def _nothing_in(book: Book, measure: Measure, point: Draws, where: Where, cases: Mapping[str, Case]) -> list[str]:
+    """The parts without a number, and those of the parts that have one."""
+    found = []
+    for part in where.parts:
+        lost = _summary(book, point, part, cases)[measure.name] is None
+        found += [part.name] if lost else _nothing_in(book, measure, point, part, cases)
+    return found
 
 
 def _summary(book: Book, draws: Draws, where: Where, cases: Mapping[str, Case]) -> dict[str, float | None]:

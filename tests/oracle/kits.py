@@ -18,7 +18,8 @@ from typing import Any
 from oracle import creval, icebench, ideabench, marks, multibanana, multiref
 from oracle.core import Book
 from refbench import load
-from refbench.benchmarks.own import load_cases, own_benchmark
+from refbench.benchmarks.own.benchmark import own_benchmark
+from refbench.benchmarks.own.cases import load_cases
 from refbench.case import AnyCase, Case, Picture, Request
 from refbench.judges.rubric import rubric_source
 from support import checkout

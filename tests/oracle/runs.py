@@ -18,6 +18,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from oracle.kits import PROSE, SORRY, Kit, Random, kits
+from refbench.benchmarks import trust
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -249,9 +250,10 @@ def write(
 ) -> Run:
     """A run directory with these records, in one ledger or in shards."""
     kit = kits()[plan.benchmark]
-    run = Run.create(
-        folder, kit.name, cases, settings={**kit.settings, **(settings or {})}, keep=dict(keep or kit.keep)
-    )
+    files = dict(keep or kit.keep)
+    run = Run.create(folder, kit.name, cases, settings={**kit.settings, **(settings or {})}, keep=files)
+    if "benchmark.py" in files:
+        trust.remember(files["benchmark.py"].encode())  # as one who has run it
     place = {case.id: number for number, case in enumerate(cases)}
     for data, _ in pictures():
         run.blobs.put(data, "png")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refbench.pictures import Pixels, decode, encode, resize
+from refbench.pictures import Pixels, collection, decode, encode, resize
 from refbench.pictures.collection import collect, lookalikes, looks_of
 from refbench.record import RefBenchError
 
@@ -66,8 +67,14 @@ def test_looks_are_transitive_and_groups_are_numbered_in_order() -> None:
     assert list(lookalikes(looks)) == [0, 1, 0, 0]
 
 
-@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**12), max_size=30))
-def test_groups_are_those_of_a_plain_search(looks: list[int]) -> None:
+def near(look: int) -> st.SearchStrategy[int]:
+    """Looks that differ in up to 12 bits, wherever those are."""
+    return st.sets(st.integers(0, 63), max_size=12).map(lambda bits: look ^ sum(1 << bit for bit in bits))
+
+
+@pytest.mark.parametrize("many", [10**6, 0], ids=["every pair", "by pieces"])
+@given(looks=st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 2**12) | near(0x0123456789ABCDEF), max_size=30))
+def test_groups_are_those_of_a_plain_search(many: int, looks: list[int]) -> None:
     expected = list(range(len(looks)))
     for _ in looks:
         for i, a in enumerate(looks):
@@ -75,4 +82,5 @@ def test_groups_are_those_of_a_plain_search(looks: list[int]) -> None:
                 if (a ^ b).bit_count() <= 10:
                     expected[i] = expected[j] = min(expected[i], expected[j])
     names = {head: number for number, head in enumerate(dict.fromkeys(expected))}
-    assert lookalikes(looks).tolist() == [names[head] for head in expected]
+    with mock.patch.object(collection, "_MANY", many):
+        assert lookalikes(looks).tolist() == [names[head] for head in expected]

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image, ImageCms, ImageOps
 
 from refbench import Failure
-from refbench.pictures import Pixels, decode, encode, facts_of, is_complete, read_facts, resize, sniff
-from refbench.pictures.facts import plain_header
+from refbench.pictures import Pixels, decode, encode, facts_of, read_facts, resize, sniff
+from refbench.pictures.layout import Layout, layout_of
 
 
 def smooth(height: int = 40, width: int = 60) -> Pixels:
@@ -156,9 +156,9 @@ def test_a_file_cut_off_anywhere_is_never_read_as_a_picture(picture_format: str)
 def test_a_jpeg_with_a_thumbnail_is_complete_only_with_its_own_end_marker() -> None:
     thumbnail = saved(RGB.resize((8, 8)), "JPEG")
     whole = saved(RGB, "JPEG", comment=thumbnail)
-    assert is_complete(whole, "jpeg")
-    assert not is_complete(whole[:-40], "jpeg")
-    assert is_complete(whole + b"trailing bytes of a camera", "jpeg")
+    assert isinstance(layout_of(whole, "jpeg"), Layout)
+    assert not isinstance(layout_of(whole[:-40], "jpeg"), Layout)
+    assert isinstance(layout_of(whole + b"trailing bytes of a camera", "jpeg"), Layout)
 
 
 @pytest.mark.parametrize(
@@ -255,8 +255,9 @@ def test_a_damaged_header_is_never_taken_for_another_size() -> None:
             damaged = bytearray(data)
             for _ in range(int(rng.integers(1, 4))):
                 damaged[int(rng.integers(2, min(len(data), 300)))] = int(rng.integers(0, 256))
-            header = plain_header(bytes(damaged), sniff(bytes(damaged)) or "")
-            if header is not None:
+            kind = sniff(bytes(damaged))
+            header = layout_of(bytes(damaged), kind) if kind else ""
+            if isinstance(header, Layout):
                 try:
                     opened = Image.open(io.BytesIO(bytes(damaged)))
                 except (OSError, SyntaxError, ValueError, struct.error, KeyError, IndexError):

@@ -31,8 +31,9 @@ from refbench.report.site.pictures import PictureStore
 from refbench.tables.scoring import result_of
 from refbench.tables.table import names_of, summaries
 from support.brief_runs import NASTY_MODEL, Onlooker, crowd, evaluated
+from support.campaigns import slow
 from support.shown_numbers import brief_numbers, brief_texts, site_chunk, site_numbers
-from support.site_browser import Site, start_browser
+from support.site_browser import Site
 
 DRAWS = 200
 
@@ -94,15 +95,7 @@ def store() -> Iterator[PictureStore]:
     found.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver, running = start_browser()
-    yield running
-    running.close()
-    driver.stop()
-
-
-@pytest.mark.parametrize("names", [["full"], ["alone"], ["three", "released"], ["timed"]])
+@pytest.mark.parametrize("names", [["full"], slow(["alone"]), slow(["three", "released"]), slow(["timed"])])
 def test_every_board_is_exactly_one_a4_page_with_nothing_cut_off(
     names: list[str], tmp_path: Path, browser: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -126,6 +119,8 @@ def test_every_board_is_exactly_one_a4_page_with_nothing_cut_off(
     assert sizes == [[0, 0]] * len(names)
     beyond = "t => t.getBoundingClientRect().right - t.closest('.sheet').querySelector('header').getBoundingClientRect().right"
     assert all(table.evaluate(beyond) < 1 for table in page.query_selector_all(".sheet table"))
+    widest = "c => { c.textContent = '+0.2504 (+0.2148 to +0.2888)'; return c.scrollWidth <= c.clientWidth; }"
+    assert all(cell.evaluate(widest) for cell in page.query_selector_all(".choices .clear td:last-child"))
     pictures = page.query_selector_all(".outputs img")
     heights = [picture.bounding_box()["height"] for picture in pictures]
     assert all(height > 75 for height in heights)  # two centimetres
@@ -221,6 +216,7 @@ def test_strengths_are_where_a_model_is_above_the_others_and_more_so_than_overal
     assert trait.distance == pytest.approx(means["ruby"] - (means["jade"] + means["slate"]) / 2)
 
 
+@pytest.mark.slow
 def test_a_best_model_is_seldom_left_out_and_gifts_are_seldom_made_up(board: Board) -> None:
     """Scores dealt out anew to the models, case by case: each is then as good as the best at everything."""
     view = open_view(replace(board, draws=100))
@@ -298,7 +294,7 @@ def test_the_sheet_says_who_failed_what_it_rests_on_and_what_it_leaves_out(
     board.close()
     assert f"<code>{board.result.table.fingerprint}</code>" in text
     assert "slate 4 (no picture)" in text and "32 of 36" in text
-    assert "opinion of one judge, the model eye (rubric five_criteria), not of people" in text
+    assert "opinion of one judge, the model eye (rubric five_criteria; weights unverified: eye), not of people" in text
     assert "Chosen by rule, not by eye" in text
     text = write_brief([released], tmp_path / "b.html", draws=DRAWS).path.read_text()
     assert "The runs hold no pictures that the models made" in text

@@ -20,7 +20,7 @@ from refbench.report.latex.escape import is_wide, tex
 from refbench.report.latex.table import Openness, family_openness, paper_table
 from refbench.report.latex.write import to_latex
 from refbench.tables.result import Result
-from refbench.tables.scoring import result_of
+from refbench.tables.scoring import released_result, result_of
 from support.latex import compiled
 from support.multibanana import every_task, write_dataset
 
@@ -199,10 +199,13 @@ def test_a_count_is_of_the_protocol_whose_number_it_stands_beside() -> None:
     (line,) = [line for line in narrow.splitlines() if line.startswith("{}a")]
     assert r"scored \\ (corrected)" in narrow
     assert line.endswith(r"{\tiny (6/6)} & 5/6 \\"), line
-    long = [score.model_copy(update={"model": "a name that takes the room of most columns"}) for score in both.scores]
+    long = [
+        score.model_copy(update={"model": "a name that takes the room of nearly all of the columns"})
+        for score in both.scores
+    ]
     wide = to_latex(result_of(lost.bench, lost.cases, long, draws=40), published="none", interval="range")
-    last = wide.split(r"\begin{tabular}")[-1]
-    assert "avg (paper)" in last and "IF" not in last.split(r"\midrule")[0]
+    (last,) = [panel for panel in wide.split(r"\begin{tabular}") if "avg (paper)" in panel.split(r"\midrule")[0]]
+    assert "IF" not in last.split(r"\midrule")[0] and "{avg}" not in last
     assert r"scored \\ (paper)" in last
     assert "6/6" in last and "5/6" not in last.split(r"\bottomrule")[0]
 
@@ -238,6 +241,16 @@ def test_a_level_gives_a_column_for_each_slice(released: Result) -> None:
     assert {column.title for column in table.columns} == {*categories, "overall"}
     with pytest.raises(RefBenchError, match="--by colour: this table has the levels overall, category, dimension"):
         to_latex(released, by="colour")
+
+
+def test_the_number_of_all_cases_is_in_the_first_of_several_panels(released: Result) -> None:
+    """A reader of the first panel sees what models are ranked by; a table of one panel ends in it."""
+    heads = re.findall(r"\\toprule\n(.*?) \\\\\n\\midrule", to_latex(released, by="dimension", published="none"))
+    assert len(heads) > 1
+    assert ["overall" in head for head in heads] == [True] + [False] * (len(heads) - 1)
+    assert heads[0].split(" & ")[1].find("overall") > 0
+    (single,) = re.findall(r"\\toprule\n(.*?) \\\\\n\\midrule", to_latex(released, interval="none", published="none"))
+    assert "avg" in single.split(" & ")[-1]
 
 
 EVIL = (
@@ -331,3 +344,29 @@ def test_a_benchmark_of_many_slices_and_no_published_overall_compiles(tmp_path: 
 def test_what_pdflatex_has_letters_for_needs_no_other(text: str) -> None:
     assert not is_wide(text)
     assert "refbenchwide" not in tex(text)
+
+
+def test_every_measure_has_a_column_on_every_slice_and_the_papers_numbers_stand_in_theirs(tmp_path: Path) -> None:
+    """As CREval's Tables 2 and S1 are. On the paper's own cases our IF and VQ are the printed ones, to the last digit
+    but the two cells of a model whose pictures were released anew."""
+    result = released_result("creval", subset="paper874", draws=40)
+    table = paper_table(result, by="dimension", openness=Openness(), measures="all")
+    assert len(table.columns) == 10 * len((*METRICS, "avg"))
+    assert [column.group for column in table.columns[:4]] == ["Derivative Character"] * 4
+    ours = {entry.name: entry for entry in table.entries if not entry.printed}
+    theirs = {entry.name: entry for entry in table.entries if entry.printed}
+    for model, label in (("seedream4-0", "Seedream 4.0"), ("gpt-image-1", "GPT-Image-1"), ("OmniGen2", "OmniGen2")):
+        for c, column in enumerate(table.columns):
+            if column.metric in ("IF", "VQ"):
+                value = theirs[label].cells[c].value
+                assert value is not None
+                assert abs((ours[model].cells[c].value or 0) - value) < 0.0101, column
+    text = to_latex(result, by="category", measures="all", wide=True)
+    assert r"\multicolumn{5}{c}{Customization}" in text
+    shown = compiled(tmp_path, text)
+    assert "Contextualization" in shown and "83.43" in shown
+
+
+def test_measures_of_no_level_are_a_mistake(released: Result) -> None:
+    with pytest.raises(RefBenchError, match="add --by category"):
+        to_latex(released, measures="all")

@@ -11,6 +11,7 @@ from rich.console import Console
 from refbench import Failure, Score
 from refbench.benchmarks import benchmark
 from refbench.benchmarks.creval.table import released_scores
+from refbench.benchmarks.multibanana.cases import MultiBananaCase, MultiBananaDetails
 from refbench.benchmarks.multiref.cases import MultiRefCase, MultiRefDetails, Reference
 from refbench.case import Request
 from refbench.report import print_result, to_csv, to_json, to_markdown
@@ -169,3 +170,53 @@ def test_the_direction_of_a_measure_is_said() -> None:
 def test_several_seeds_are_said_beside_the_count() -> None:
     printed = read_markdown(to_markdown(made(seeds=2)))
     assert printed["Bagel_0", "judge 0", "corrected", "avg", "overall"].n == "146/146 (73 cases x 2 seeds)"
+
+
+@pytest.mark.parametrize("width", [80, 100, 130, 160, 250])
+def test_every_word_of_a_table_is_whole_and_long_measures_have_labels_with_a_legend(width: int) -> None:
+    bench = benchmark("multibanana")
+    details = MultiBananaDetails(task_dir="add", number="1")
+    groups = {"group": "2_reference", "task": "add", "n_refs": "2", "source": "real"}
+    case = MultiBananaCase(id="a", request=Request(instruction=""), cluster="a", details=details, groups=groups)
+    names = [metric for of_part in bench.asking.parts.values() for metric in of_part]
+    models = ("a-model-with-quite-a-long-name-of-its-own-2509-instruct", "b")
+    scores = [
+        Score(case="a", model=model, judge="j", metric=name, protocol=protocol, value=5.0 + place)
+        for place, model in enumerate(models)
+        for protocol in ("corrected", "paper")
+        for name in names
+    ]
+    result = result_of(bench, [case], scores, draws=20)
+    out = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    print_result(result, out=out)
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    table = lines[next(n for n, line in enumerate(lines) if line.startswith("model ")) :]
+    assert max(map(len, lines)) <= width
+    words = set(" ".join(table).replace("=", " ").split())
+    assert {*models, *names} <= words
+    assert ("IA = instruction_alignment" in table) == ("IA" in words) == (width < 250)
+
+
+def test_the_best_value_is_bold_and_of_measures_of_which_less_is_better_the_least() -> None:
+    one = made(models=3)
+    scoring = replace(one.bench.scoring, lower=frozenset({"VC"}))
+    lower = replace(one, bench=replace(one.bench, scoring=scoring))
+    out = Console(file=io.StringIO(), width=132, force_terminal=True, color_system="standard")
+    print_result(lower, out=out)
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    rows = lower.rows(level="overall", protocol="corrected")
+    for measure, best in (("avg", max), ("IF", max), ("VC", min)):
+        values = {row.model: row.value for row in rows if row.metric == measure}
+        line = next(line for line in text.splitlines() if best(values, key=lambda m: values[m] or 0) in line)
+        assert f"\x1b[1m{best(values.values()):.2f}\x1b[0m" in line
+    assert "Bold: the best value of each measure." in text
+
+
+def test_remarks_about_intervals_are_printed_for_all_lines_at_once() -> None:
+    cases, scores = released_scores("paper874")
+    few = [case for case in cases if case.id in {case.id for case in cases[:6]}]
+    mine = [s for s in scores if s.model in MODELS and s.case in {case.id for case in few}]
+    result = result_of(benchmark("creval"), few, mine, draws=40)
+    out = Console(file=io.StringIO(), width=132)
+    print_result(result, out=out)
+    assert "95 % interval of every line: small n: 6 clusters" in out.file.getvalue()  # type: ignore[attr-defined]

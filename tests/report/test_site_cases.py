@@ -11,19 +11,11 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from support.site_browser import Site, start_browser
+from support.site_browser import Site
 from support.site_figures import GROUPS, KINDS, MARKUP, Figures, instruction
 from support.site_fixture import write_fixture
 
 N_CASES = 60
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver, running = start_browser()
-    yield running
-    running.close()
-    driver.stop()
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from importlib import resources
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,12 @@ from refbench.engine import evaluate
 from refbench.engine.evaluation import generate_async
 from refbench.engine.options import RunOptions
 from refbench.failure import KINDS
+from refbench.metrics import find_metric
 from refbench.pictures import decode, encode
 from refbench.record import RefBenchError
 from refbench.report.site.boards import _within, open_boards
 from refbench.report.site.contract import CASES_SIZE
+from refbench.report.site.failures import cause_of
 from refbench.report.site.overview import failure_kinds
 from refbench.report.site.pages import Pages, script, write_site
 from refbench.report.site.pictures import PictureStore, full_picture, thumbnail
@@ -37,6 +41,7 @@ from refbench.tables.table import Columns
 from support import ideabench
 from support.five_criteria import FIVE
 from support.judge_server import JudgeServer, dice
+from support.shown_numbers import site_chunk
 
 NASTY = "It is </script><script>alert(1)</script>\u2028 & \x00 <b>bold</b>"
 
@@ -47,9 +52,8 @@ def marks(text: str) -> str:
 
 def read(path: Path) -> Any:
     """The value in a chunk, as a browser would be given it."""
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("refbench.put(") and text.endswith(");\n")
-    return json.loads("[" + text[len("refbench.put(") : -len(");\n")] + "]")[1]
+    root = next(folder for folder in path.parents if folder.name == "data")
+    return site_chunk(root.parent, path.relative_to(root).with_suffix("").as_posix(), as_text=False)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
             }
         )
     (root / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with JudgeServer(reply=marks) as server:
+    with JudgeServer(reply=marks, with_pictures=True) as server:
         judges = [f"j=openai:gpt-4o?base_url={server.url}/v1"]
         cases = str(root / "cases.jsonl")
         models = ["copy=baseline:copy", "collage=baseline:collage", f"mine=folder:{root / 'out'}"]
@@ -218,12 +222,79 @@ def test_a_copied_reference_is_flagged_and_a_new_picture_is_not(pages: Pages) ->
 def test_failures_are_counted_and_shown(pages: Pages) -> None:
     chunk = pages.chunk("b0/failures")
     assert {(row["kind"], row["n"], row["n_expected"]) for row in chunk["by_kind"]} == {("missing_output", 1, 30)}
-    assert [(e["case"], e["kind"]) for e in chunk["examples"]] == [("case4", "missing_output")], (
+    assert [(one["case"], one["kind"], one["n"]) for one in chunk["causes"]] == [("case4", "missing_output", 1)], (
         "once, not for each measure"
     )
-    assert chunk["examples"][0]["protocol"] == pages.boards["b0"].board.protocols[0]
-    assert len(chunk["examples"][0]["metrics"]) > 1
+    assert chunk["causes"][0]["protocol"] == pages.boards["b0"].board.protocols[0]
+    assert len(chunk["causes"][0]["metrics"]) > 1 and chunk["n_causes"] == 1
     assert len(chunk["test"]) == 1 and chunk["test"][0]["statement"].startswith("in total, ")
+
+
+def test_cases_to_look_at_first_are_the_best_the_worst_and_the_most_disputed(pages: Pages) -> None:
+    looks = pages.chunk("b0/board")["looks"]["corrected/0"]
+    index = pages.chunk("b0/index/0")
+    values = np.array([[np.nan if v is None else v for v in row] for row in index["values"]["corrected/0"]])
+    whole = ~np.isnan(values).any(axis=0)
+    means = np.where(whole, values.mean(axis=0), np.nan)
+    spread = np.where(whole, np.ptp(values, axis=0), np.nan)
+    assert [look["why"] for look in looks] == ["best", "worst", "disputed"]
+    places = [index["ids"].index(look["case"]) for look in looks]
+    assert len(set(places)) == 3, "none is shown twice"
+    assert means[places[0]] == np.nanmax(means) and means[places[1]] == np.nanmin(means)
+    others = [i for i in range(30) if i not in places[:2]]
+    assert spread[places[2]] == np.nanmax(spread[others])
+    for look, place in zip(looks, places, strict=True):
+        assert look["given"]["thumb"] and look["n_given"] == 1 + place % 3
+        assert {(at["model"], at["value"]) for at in look["models"]} == {(m, values[m][place]) for m in range(3)}
+        assert all(at["picture"]["thumb"].startswith("thumbs/") for at in look["models"])
+
+
+def test_models_have_their_places_on_the_board(pages: Pages) -> None:
+    models = pages.chunk("site")["boards"][0]["models"]
+    ranks = {
+        row["model"]: row["rank"]
+        for row in pages.chunk("b0/board")["rows"]
+        if row["metric"] == "total" and row["slice"]["level"] == "overall"
+    }
+    by_place = sorted(range(3), key=lambda model: models[model]["place"])
+    assert [ranks[model] for model in by_place] == sorted(ranks.values())
+
+
+def test_every_measure_of_a_shipped_benchmark_is_described() -> None:
+    said = tomllib.loads((resources.files("refbench.report.site") / "measures.toml").read_text("utf-8"))
+    assert set(said) <= set(names())
+    for name, about in said.items():
+        protocols = benchmark(name).scoring.protocols.values()
+        declared = {measure.name: measure for protocol in protocols for measure in protocol.aggregate.measures}
+        assert set(about) <= set(declared), f"{name}: {set(about) - set(declared)} is no measure"
+        measured = {measure for measure in declared if measure not in about}
+        assert all(measure in benchmark(name).asking.measured or "@" in measure for measure in measured), measured
+
+
+def test_a_measure_that_a_metric_gives_is_described_by_the_metric(
+    work: Path, tmp_path: Path, store: PictureStore
+) -> None:
+    cases = str(work / "cases.jsonl")
+    evaluate(cases, models=["copy=baseline:copy"], metrics="colorfulness", out=tmp_path / "run", limit=3)
+    pages = Pages([tmp_path / "run"], store, draws=0)
+    (measure,) = pages.chunk("site")["boards"][0]["measures"]["corrected"]
+    assert measure["about"] == find_metric("colorfulness", "corrected").summary != ""
+    pages.close()
+
+
+def test_failures_of_one_cause_stand_together() -> None:
+    trace = 'Traceback (most recent call last):\n  File "/a/b.py", line {n}, in f\nRuntimeError: CUDA out of memory: {n}.5 GiB'
+    assert (
+        cause_of(trace.format(n=3), "a")
+        == cause_of(trace.format(n=71), "b")
+        == "RuntimeError: CUDA out of memory: # GiB"
+    )
+    assert cause_of("case-1: no answer to 'q7'", "case-1") == cause_of("case-22: no answer to 'q9'", "case-22")
+    # One reply that gives no value for any of five criteria is one cause, not five.
+    assert cause_of("no value for realism", "a", "realism") == cause_of("no value for quality", "a", "quality")
+    assert cause_of("status 500 after 3 s", "a") == cause_of("status 500 after 71 s", "a")
+    assert cause_of("status 500", "a") != cause_of("status 429", "a")
+    assert cause_of("timed out", "") != cause_of("refused", "")
 
 
 def test_pairs_are_those_of_compare(pages: Pages, work: Path) -> None:
@@ -356,7 +427,10 @@ def test_a_written_site_is_whole_small_at_first_sight_and_can_be_written_again(w
     assert names == {
         "site.js",
         "annotations.js",
-        *(f"b0/{n}.js" for n in ("board", "compare", "failures", "agreement", "index/0", "cases/0", "cases/1")),
+        *(
+            f"b0/{n}.js"
+            for n in ("board", "compare", "failures", "agreement", "figures/0", "index/0", "cases/0", "cases/1")
+        ),
     }
     assert read(tmp_path / "site/data/annotations.js") == [
         {"board": "b0", "case": "case3", "star": True, "tags": [], "comment": NASTY}
@@ -369,13 +443,22 @@ def test_a_written_site_is_whole_small_at_first_sight_and_can_be_written_again(w
     assert sum(path.stat().st_size for path in first) < 1_000_000
     picture = read(tmp_path / "site/data/b0/cases/0.js")["cases"][0]["outputs"][2]["pictures"][0]
     assert (picture["width"], picture["height"]) == (400, 500)
+    shown = decode((tmp_path / "site" / picture["thumb"]).read_bytes())
+    assert isinstance(shown, np.ndarray) and shown.shape[:2] == (500, 400) and picture["full"] == picture["thumb"]
+    files = [path.stem for path in (tmp_path / "site/shown").glob("*/*")]
+    assert len(files) == len(set(files)) == done.pictures - len(list((tmp_path / "site/thumbs").glob("*/*"))), (
+        "once each"
+    )
+    write_site([work / "one"], tmp_path / "site", pictures="full", draws=0)
+    picture = read(tmp_path / "site/data/b0/cases/0.js")["cases"][0]["outputs"][2]["pictures"][0]
     thumb = decode((tmp_path / "site" / picture["thumb"]).read_bytes())
     assert isinstance(thumb, np.ndarray) and thumb.shape[:2] == (320, 256)
     assert (tmp_path / "site" / picture["full"]).read_bytes() == (work / "out/case0.png").read_bytes()
+    assert not list((tmp_path / "site/shown").glob("*/*")), "what it does not show is gone"
     again = write_site([work / "two"], tmp_path / "site", pictures="thumbs", draws=0)
     assert again.cases == 15 and not list((tmp_path / "site/pictures").glob("*/*")), "what it does not show is gone"
-    shown = read(tmp_path / "site/data/b0/cases/0.js")["cases"][0]["references"][0]
-    assert shown["full"] == shown["thumb"] and (tmp_path / "site" / shown["thumb"]).is_file()
+    given = read(tmp_path / "site/data/b0/cases/0.js")["cases"][0]["references"][0]
+    assert given["full"] == given["thumb"] and (tmp_path / "site" / given["thumb"]).is_file()
 
 
 def test_a_folder_with_other_files_is_left_alone(work: Path, tmp_path: Path) -> None:
@@ -572,3 +655,16 @@ def test_a_row_by_references_is_the_tables_own_mean_over_these_cases_alone(name:
         assert narrow.keys() == weighed.keys()
         for measure, value in narrow.items():
             assert value == pytest.approx(weighed[measure], nan_ok=True), measure
+
+
+def test_a_source_is_no_reference(tmp_path: Path, store: PictureStore) -> None:
+    (tmp_path / "p.png").write_bytes(encode(np.zeros((24, 24, 3), np.uint8)))
+    given = [{"source": "p.png"}, {"source": "p.png", "references": ["p.png"]}, {"references": ["p.png", "p.png"]}]
+    rows = [{"id": f"c{n}", "instruction": "Paint it " + "blue " * 50, **one} for n, one in enumerate(given)]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    evaluate(str(tmp_path / "cases.jsonl"), models=["copy=baseline:copy"], metrics=["l1"], out=tmp_path / "run")
+    pages = Pages([tmp_path / "run"], store, draws=0)
+    index = pages.chunk("b0/index/0")
+    assert index["n_references"] == [0, 1, 2]
+    assert all(len(said) <= 160 and said.endswith("…") for said in index["instructions"]), "a cut is seen to be one"
+    pages.close()

@@ -10,20 +10,13 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from support.campaigns import slow
 from support.shown_numbers import site_chunk
-from support.site_browser import PAGES, Site, start_browser, walk
+from support.site_browser import PAGES, Site, walk
 from support.site_figures import GROUPS, JUDGES, MARKUP, MODELS, Figures
 from support.site_fixture import ASSETS, put, write_fixture
 
 N_CASES = 60
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    driver, running = start_browser()
-    yield running
-    running.close()
-    driver.stop()
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +163,9 @@ def test_cases_that_lack_a_tag_are_not_shown_under_its_name(site: Site) -> None:
 @pytest.mark.slow
 def test_protocol_judge_measure_and_level_are_in_the_address(site: Site) -> None:
     page = site.open("overview")
-    page.click("#choose-judge-1")
-    page.click("#choose-measure-parts")
-    page.click("#choose-level-n_refs")
-    page.wait_for_selector("#choose-level-n_refs[aria-current]")
+    for choice in ("judge-1", "measure-parts", "level-n_refs"):
+        page.click(f"#choose-{choice}")
+        page.wait_for_selector(f"#choose-{choice}[aria-current]")
     assert "judge=1" in page.url
     assert "measure=parts" in page.url
     mean = float(np.nanmean(site.figures.values[1][0])) - 1
@@ -274,20 +266,22 @@ def test_the_mean_of_the_judges_is_not_called_a_judge(browser: Any, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_failures_one_by_one_are_of_the_protocol_that_is_chosen_and_name_judge_and_seed(
+def test_causes_of_failures_are_of_the_protocol_that_is_chosen_and_name_judge_and_seed(
     browser: Any, tmp_path: Path
 ) -> None:
     figures = write_fixture(tmp_path, 12)
     chunk = site_chunk(tmp_path, "b0/failures", as_text=False)
-    one = {**chunk["examples"][0], "judge": 0, "seed": 7, "metrics": ["total", "parts"], "detail": "this one"}
-    chunk["examples"] = [one, {**one, "protocol": "paper", "detail": "the other"}]
+    said = {"cause": "this one", "detail": "Traceback (most recent call last):\nthis one", "n": 12}
+    one = {**chunk["causes"][0], "judge": 0, "seed": 7, "metrics": ["total", "parts"], **said}
+    chunk |= {"causes": [one, {**one, "protocol": "paper", "cause": "the other"}], "n_causes": 2}
     put(tmp_path, "b0/failures", chunk)
     site = Site(tmp_path, figures, browser.new_page())
-    table = "table:has(caption:text('one by one'))"
-    text = str(site.open("failures").locator(table).text_content())
+    page = site.open("failures")
+    assert page.locator(".cause details").get_attribute("open") is None, "tracebacks are folded"
+    text = str(page.text_content(".causes"))
     assert "this one" in text and "the other" not in text
-    assert JUDGES[0] in text and "7" in text and "total, parts" in text
-    assert "the other" in str(site.open("failures?protocol=paper").locator(table).text_content())
+    assert JUDGES[0] in text and "seed 7" in text and "total, parts" in text and text.startswith("12")
+    assert "the other" in str(site.open("failures?protocol=paper").text_content(".causes"))
 
 
 @pytest.mark.slow
@@ -305,7 +299,7 @@ def test_answers_say_of_which_seed_they_are_and_others_can_be_chosen(browser: An
     assert "Answers about the picture of seed 1." in str(site.case(ident, "?seed=1").text_content("main"))
 
 
-@pytest.mark.parametrize("boards", [("b0",), ("b0", "b1"), ("cases",), ("overview", "cases")])
+@pytest.mark.parametrize("boards", [slow(("b0",)), slow(("b0", "b1")), slow(("cases",)), slow(("overview", "cases"))])
 def test_from_the_front_door_every_tab_opens_at_the_first_click(
     browser: Any, tmp_path: Path, boards: tuple[str, ...]
 ) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import pytest
 
 from refbench.cli.view import view_command
 from refbench.evidence import Evidence, Purpose
+from refbench.failure import Failure
 from refbench.record import RefBenchError
 from refbench.report.site.server import LiveSite, Server
 from refbench.runs import Run
@@ -103,6 +105,7 @@ PATHS = (
     "/data/b0/board.js",
     "/data/b0/cases/0.js",
     "/annotations",
+    "/progress",
     "/nothing",
     "/?token=",
     "/?token=guess",
@@ -297,6 +300,33 @@ def test_a_page_that_is_loaded_again_shows_what_the_run_has_since(own_site: Live
     assert b"gamma" not in before and own_site.chunk("b0/board") != before
 
 
+def grow(run: Path) -> None:
+    """A third model is judged on a case, and fails on the next."""
+    with Run.open(run).writer() as writer:
+        answers = [(f"Q{n}", "Yes") for n in range(1, 6)]
+        purpose = Purpose(case="item_000.0", model="gamma", judge="gpt-4o", part="IF")
+        writer.add(Evidence(kind="chat", request={"imported": "test"}, reply=reply_text(answers)), purpose)
+        lost = Failure(kind="timeout", detail="<b>no answer</b> in 60 s")
+        writer.add(
+            Evidence(kind="chat", request={"imported": "again"}, failure=lost, cost_usd=0.25),
+            purpose.model_copy(update={"case": "item_001.1"}),
+        )
+
+
+def test_progress_tells_what_the_run_has_by_now_without_scoring_it(own_site: LiveSite, run: Path) -> None:
+    before = own_site.progress()
+    (one,) = before["runs"]
+    assert (one["name"], one["cases"], one["of"], one["failed"]) == ("run", 27, 27, 0) and one["newest"] == []
+    assert own_site.progress() is before, "a run that has not grown is not read again"
+    grow(run)
+    after = own_site.progress()
+    (now,) = after["runs"]
+    assert after["state"] != before["state"]
+    assert (now["replies"], now["failed"], now["spent_usd"]) == (one["replies"] + 1, 1, 0.25)
+    newest = {"case": "item_001.1", "model": "gamma", "kind": "timeout", "detail": "<b>no answer</b> in 60 s"}
+    assert now["newest"] == [newest]
+
+
 def test_a_port_that_is_taken_is_said(untouched: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -322,7 +352,7 @@ def test_the_command_prints_address_and_tunnel_and_ends_with_an_interrupt(untouc
         port = re.fullmatch(r"Open http://127\.0\.0\.1:(\d+)/\?token=[\w-]{32}\n", first)
         assert port is not None and f"ssh -L {port[1]}:127.0.0.1:{port[1]} {socket.gethostname()}" in second
         os.kill(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
         process.wait()
@@ -344,6 +374,27 @@ def test_no_run_to_look_at_is_said() -> None:
 
 
 def test_the_live_pages_open_every_tab_from_the_front_door(site: LiveSite) -> None:
+    with served(site) as page:
+        walk(page, 1)
+
+
+@pytest.mark.slow
+def test_a_page_of_a_run_that_goes_on_shows_what_is_new(own_site: LiveSite, run: Path) -> None:
+    with served(own_site) as page:
+        page.wait_for_selector("#live:not([hidden])")
+        assert "27 of 27 cases begun" in str(page.text_content("#live"))
+        assert page.locator(".leaderboard tr.own").count() == 2
+        grow(run)
+        page.click("#renew")
+        page.wait_for_selector(".leaderboard tr.own:nth-of-type(3), .leaderboard tr.own >> nth=2")
+        said = str(page.text_content("#live"))
+        assert "1 failed" in said and "$0.25 spent" in said and "up to date" in said
+        assert "gamma, item_001.1: timeout <b>no answer</b> in 60 s" in said and page.locator("#live b").count() == 0
+
+
+@contextmanager
+def served(site: LiveSite) -> Iterator[Any]:
+    """A page of a browser at the front door of a running server."""
     started, done = threading.Event(), threading.Event()
     servers: list[Server] = []
 
@@ -358,13 +409,16 @@ def test_the_live_pages_open_every_tab_from_the_front_door(site: LiveSite) -> No
     serving = threading.Thread(target=lambda: asyncio.run(serve()))
     serving.start()
     try:
-        assert started.wait(30)
+        assert started.wait(600)
         driver, browser = start_browser()
-        page = browser.new_page()
-        page.goto(servers[0].url)
-        walk(page, 1)
-        browser.close()
-        driver.stop()
+        try:
+            page = browser.new_page()
+            page.set_default_timeout(60_000)
+            page.goto(servers[0].url)
+            yield page
+        finally:
+            browser.close()
+            driver.stop()
     finally:
         done.set()
         serving.join()

@@ -12,24 +12,26 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import refbench
 from refbench import Evidence, Failure, Output, Purpose, RefBenchError
+from refbench.machine import scratch_folder, scratch_of, scratch_prefix, unfinished
 from refbench.output import StoredPicture
 from refbench.report import to_json
 from refbench.runs import Run, Shard, merge
-from refbench.runs.disk import write_whole
+from refbench.runs.disk import Blobs, write_whole
 from refbench.runs.ledger import LedgerWriter
 from refbench.runs.run import open_snapshot
 from refbench.tables.scoring import score_run
 from support.campaigns import slow
 from support.checkout import plain_items, write_checkout, write_replies
+from support.small_disk import small_disk
 
 
 def act(number: int, reply: str | None = "yes", kind: str = "timeout") -> tuple[Evidence, Purpose]:
@@ -160,7 +162,7 @@ def test_a_shard_that_is_none_is_refused(text: str) -> None:
 
 
 def test_reading_never_makes_a_writer_wait(tmp_path: Path, journal: str) -> None:
-    """A reader sits on an open snapshot while the writer commits; with a lock the commit would wait a minute."""
+    """A reader sits on an open snapshot while the writer commits; with a lock the commit would wait a minute and fail."""
     run = a_run(tmp_path / "run")
     with run.writer() as writer:
         writer.add(*act(0))
@@ -177,8 +179,8 @@ def test_reading_never_makes_a_writer_wait(tmp_path: Path, journal: str) -> None
 
             thread = threading.Thread(target=write)
             thread.start()
-            assert done.wait(20), "the writer waited for the reader"
             thread.join()
+            assert done.is_set(), "the writer waited for the reader, and gave up"
             assert db.execute("SELECT count(*) FROM evidence").fetchone() == (1,), "a snapshot is of one moment"
     assert len(list(run.evidence())) == 20
 
@@ -205,7 +207,7 @@ def test_every_snapshot_of_a_busy_run_is_whole(tmp_path: Path, journal: str) -> 
     thread.start()
     try:
         seen = 0
-        assert begun.wait(20)
+        assert begun.wait(600)
         for _ in range(40):
             with open_snapshot(run.path / "ledger.sqlite") as db:
                 (count,) = db.execute("SELECT count(*) FROM evidence").fetchone()
@@ -223,6 +225,14 @@ def test_every_snapshot_of_a_busy_run_is_whole(tmp_path: Path, journal: str) -> 
 
 IMPORT = """
 import sys, refbench
+if sys.argv[3:]:
+    from refbench.runs.ledger import LedgerWriter
+    commit = LedgerWriter.commit
+    def told(writer):
+        commit(writer)
+        print("committed", flush=True)
+        sys.stdin.readline()
+    LedgerWriter.commit = told
 print("go", flush=True)
 refbench.rescore("creval", data=sys.argv[1], replies=sys.argv[1] + "/answer_gpt", out=sys.argv[2], protocol="paper", draws=0)
 """
@@ -238,7 +248,7 @@ def many_replies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("journal_mode", "imports", "kills"), [("wal", 1, 3), slow("wal", 5, 5), slow("rollback", 5, 5)]
+    ("journal_mode", "imports", "kills"), [("wal", 1, 1), slow("wal", 5, 5), slow("rollback", 5, 5)]
 )
 def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
     many_replies: Path, tmp_path: Path, journal_mode: str, imports: int, kills: int
@@ -246,14 +256,23 @@ def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
     """Each import is killed at random moments and then finished."""
     environment = {**os.environ, "REFBENCH_JOURNAL": journal_mode}
 
-    def start(out: Path) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", IMPORT, str(many_replies), str(out)], env=environment, stdout=subprocess.PIPE
-        )
+    def start(out: Path, *waits: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", IMPORT, str(many_replies), str(out), *waits]
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stdout.readline() == b"go\n"
-        process.stdout.close()
         return process
+
+    def ended(process: subprocess.Popen[bytes]) -> int:
+        process.communicate()
+        return process.returncode
+
+    def wait_for_a_record(process: subprocess.Popen[bytes], out: Path) -> None:
+        """It stops after every transaction."""
+        assert process.stdin is not None and process.stdout is not None
+        while process.stdout.readline() and not recorded(out):
+            process.stdin.write(b"\n")
+            process.stdin.flush()
 
     def recorded(out: Path) -> bool:
         with (
@@ -264,7 +283,7 @@ def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
         return False
 
     before = time.monotonic()
-    assert start(tmp_path / "calm").wait() == 0
+    assert ended(start(tmp_path / "calm")) == 0
     duration = time.monotonic() - before
     expected = to_json(score_run(tmp_path / "calm", draws=50))
     rng = random.Random(3)
@@ -272,26 +291,26 @@ def test_killed_imports_end_with_the_same_bytes_as_an_undisturbed_one(
     for number in range(imports):
         out = tmp_path / f"killed-{number}"
         for attempt in range(kills):
-            process = start(out)
             if attempt:
+                process = start(out)
                 time.sleep(rng.uniform(0.02, 0.8) * duration)
             else:  # the first one as soon as something is on record, however busy the machine is
-                while process.poll() is None and not recorded(out):
-                    time.sleep(0.002)
-            killed += process.poll() is None
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+                process = start(out, "stops")
+                wait_for_a_record(process, out)
+            process.kill()
+            killed += ended(process) == -signal.SIGKILL
             if (out / "ledger.sqlite").exists():
                 rows = len(list(Run.open(out).evidence()))
                 partial += 0 < rows < 2700
-        assert start(out).wait() == 0
+        assert ended(start(out)) == 0
         assert to_json(score_run(out, draws=50)) == expected
         with sqlite3.connect(out / "ledger.sqlite") as db:
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             assert db.execute("SELECT count(*), count(DISTINCT id) FROM evidence").fetchone() == (2700, 2700)
         db.close()
         shutil.rmtree(out)
-    assert killed >= 0.6 * imports * kills, "most kills must hit a living process"
+    # How far the others get depends on what else the machine does.
+    assert killed >= imports, "the first kill of each import must hit a living process"
     assert partial >= 1, "some kills must hit the middle of the import"
 
 
@@ -397,19 +416,6 @@ def test_a_wrong_journal_setting_is_named(tmp_path: Path, monkeypatch: pytest.Mo
         a_run(tmp_path / "run").writer()
 
 
-@contextlib.contextmanager
-def small_disk(path: Path, megabytes: int) -> Iterator[Path]:
-    """A file system of its own that is really full after so many megabytes."""
-    path.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(path)], capture_output=True)
-    if made.returncode != 0:
-        pytest.skip("a file system can only be mounted as root")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
-
-
 def test_a_full_disk_loses_nothing_and_the_same_command_goes_on(tmp_path: Path, journal: str) -> None:
     with small_disk(tmp_path / "disk", 2) as disk:
         run = a_run(disk / "run")
@@ -499,3 +505,62 @@ def test_files_of_a_run_are_as_readable_as_the_umask_allows(tmp_path: Path) -> N
         os.umask(before)
     assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o640
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+LEAVES_A_PART = """
+import os, sys
+from pathlib import Path
+from refbench.machine import scratch_folder
+from refbench.runs.disk import open_part
+for folder in map(Path, sys.argv[1:]):
+    open_part(folder)
+held = scratch_folder()
+held.__enter__()
+print("left", flush=True)
+sys.stdin.read()
+os._exit(9)
+"""
+
+
+def test_what_a_killed_command_left_is_removed_and_what_a_living_one_writes_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, system = tmp_path / "run", tmp_path / "system"
+    folders = [run, run / "blobs/ab", run / "sent/cd", run / "shards"]
+    for folder in (*folders, system):
+        folder.mkdir(parents=True)
+    (run / ".part-another-host-4-0123456789abcdef").touch()
+    (run / ".part-0123456789abcdef").touch()
+    os.utime(run / ".part-0123456789abcdef", (0, 0))
+    (run / "blobs/ab/picture.png").touch()
+
+    def parts() -> int:
+        return len([*run.rglob(".part-*"), *system.iterdir()])
+
+    command = [sys.executable, "-c", LEAVES_A_PART, *map(str, folders)]
+    environment = {**os.environ, "TMPDIR": str(system)}
+    monkeypatch.setattr(tempfile, "tempdir", str(system))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as living:
+        assert living.stdout is not None and living.stdout.readline() == b"left\n"
+        assert parts() == 6, "the one that is old and of nobody is gone"
+        scratch_prefix.cache_clear()
+        with scratch_of(run), scratch_folder():
+            assert parts() == 7, "one is new"
+        living.kill()
+    scratch_prefix.cache_clear()
+    with scratch_of(run):
+        scratch_prefix()
+        assert [path.name for path in run.rglob(".part-*")] == [".part-another-host-4-0123456789abcdef"]
+    assert not list(system.iterdir()) and (run / "blobs/ab/picture.png").exists()
+    scratch_prefix.cache_clear()
+
+
+def test_what_a_killed_command_left_unfinished_is_gone_after_the_next(tmp_path: Path) -> None:
+    blobs = Blobs(tmp_path / "blobs")
+    blobs.root.mkdir()
+    mine = unfinished("whole")
+    names = [mine, mine.replace(f"-{os.getpid()}-", "-999999999-"), ".part-elsewhere-0-999999999-whole"]
+    for name in names:
+        (blobs.root / name).write_bytes(b"half")
+    blobs.put(b"whole", "png")
+    assert {path.name for path in blobs.root.glob(".part-*")} == {names[0], names[2]}, "others may still be writing"

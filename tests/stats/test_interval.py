@@ -11,6 +11,7 @@ from scipy import stats
 from refbench.benchmarks.creval.table import released_scores
 from refbench.stats import Contrast, Design, bounded_interval, draws_of, effective_n, error_and_skew, interval_for
 from refbench.stats.interval import SYMMETRIC_BELOW
+from refbench.stats.quantiles import t_quantile
 
 
 def alone(n: int) -> Design:
@@ -23,12 +24,13 @@ def contrast(x: np.ndarray) -> Contrast:
     return Contrast(float(x.mean()), error, skew, n, n - 1)
 
 
+@pytest.mark.parametrize("level", [0.95, 0.99])
 @pytest.mark.parametrize(("yes", "n"), [(3, 10), (0, 12), (12, 12), (47, 50), (899, 904)])
-def test_of_answers_yes_or_no_the_bounded_interval_is_clopper_and_pearsons(yes: int, n: int) -> None:
+def test_of_answers_yes_or_no_the_bounded_interval_is_clopper_and_pearsons(yes: int, n: int, level: float) -> None:
     share = yes / n
     error = float(np.sqrt(share * (1 - share) / n))
-    found = bounded_interval(10 + 5 * share, 5 * error, n, 10**7, 10, 15)
-    exact = stats.binomtest(yes, n).proportion_ci(method="exact")
+    found = bounded_interval(10 + 5 * share, 5 * error, n, 10**7, 10, 15, level)
+    exact = stats.binomtest(yes, n).proportion_ci(level, method="exact")
     assert found == pytest.approx((10 + 5 * exact.low, 10 + 5 * exact.high), abs=1e-4)
 
 
@@ -79,7 +81,7 @@ def test_intervals_of_small_samples_of_bounded_scores_cover(n: int) -> None:
     for _ in range(300):
         x = rng.choice(marks, n)
         drawn, influence = draws_of(lambda w, x=x: w @ x / w.sum(axis=1), alone(n), 300, 1)  # type: ignore[misc]
-        low, high = interval_for(x.mean(), drawn, influence, n=n, df=n - 1, low=0, high=1) or (1, 0)
+        low, high = interval_for(x.mean(), drawn, influence, n=n, df=n - 1, ends=(0, 1)) or (1, 0)
         hits.append(low <= marks.mean() <= high)
     assert np.mean(hits) >= 0.95 - 2.6 * np.sqrt(0.05 * 0.95 / 300)
 
@@ -111,6 +113,25 @@ def test_p_is_below_a_level_exactly_where_the_interval_leaves_out_zero(
     assert found.effect * value >= 0
 
 
+@given(st.floats(-9, 9), st.floats(-3, 3), st.integers(SYMMETRIC_BELOW, 200))
+def test_whatever_the_skew_a_wider_level_has_a_wider_interval_around_the_value_that_the_test_agrees_with(
+    value: float, skew: float, n: int
+) -> None:
+    found = Contrast(value, 1.0, skew, n, n - 1)
+    levels = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+    ends = [found.interval(level) or (0.0, 0.0) for level in levels]
+    assert all(low < value < high for low, high in ends)
+    lows, highs = zip(*ends, strict=True)
+    assert list(lows) == sorted(lows, reverse=True) and list(highs) == sorted(highs)
+    p = found.p
+    assert p is not None
+    for level, (low, high) in zip(levels, ends, strict=True):
+        plain = stats.t.ppf((1 + level) / 2, n - 1)
+        assert max(value - low, high - value) <= max(plain, 3 / abs(skew) if skew else np.inf) + 1e-9
+        if min(abs(low), abs(high), abs(p - 1 + level)) > 1e-6:
+            assert (p < 1 - level) == (low > 0 or high < 0)
+
+
 @pytest.mark.parametrize("n", [20, 50])
 def test_skewed_differences_are_claimed_no_more_often_than_said(n: int) -> None:
     """Exponential differences with mean zero: the plain t test claims 8 % of them at 20."""
@@ -125,3 +146,13 @@ def test_without_spread_there_is_no_p_and_no_interval() -> None:
     found = contrast(np.full(30, 0.1))
     assert (found.p, found.interval(), found.effect) == (None, None, None)
     assert Contrast(1.0, 0.5, 0.0, 1, 0).p is None
+
+
+@pytest.mark.parametrize("spread", [1e-5, 1e-6, 2e-7, 5e-9, 1e-9, 1e-10, 3e-12])
+@pytest.mark.parametrize("value", [1e-6, 0.2681918243637645, 0.5, 0.8002074556343963, 1 - 1e-6])
+def test_scores_that_are_all_but_equal_have_an_interval_around_their_mean(value: float, spread: float) -> None:
+    ends = bounded_interval(value, spread, 20, 19, 0.0, 1.0)
+    assert ends is not None
+    assert 0 <= ends[0] <= value <= ends[1] <= 1
+    if spread < value / 100 and spread < (1 - value) / 100:
+        assert (ends[1] - ends[0]) / 2 == pytest.approx(t_quantile(0.975, 19) * spread, rel=0.05)

@@ -8,6 +8,7 @@ from scipy import stats
 
 from refbench.stats import (
     Design,
+    OneSwapMeans,
     WeightedMeans,
     clusters_needed,
     detectable,
@@ -15,7 +16,6 @@ from refbench.stats import (
     flips,
     holm,
     is_exhaustive,
-    one_flip_each,
     smallest_p,
     sum_flip_p,
 )
@@ -121,9 +121,24 @@ def test_a_clear_gap_of_many_clusters_has_a_p_that_no_family_lifts_above_the_lev
     assert found.p * 10**6 < 0.05
 
 
-def test_one_flip_each_swaps_whole_clusters_one_at_a_time() -> None:
-    (weights,) = one_flip_each(Design.of(["a", "b", "a"], [""] * 3))
-    assert weights.tolist() == [[0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0]]
+def test_p_of_a_bound_too_small_for_any_number_is_not_zero() -> None:
+    (found,) = sum_flip_p(np.full((1, 1600), 1 / 1600), 1999, 0)
+    assert found.bound
+    assert 0 < found.p < 1e-300
+
+
+def test_means_with_one_cluster_swapped_are_those_under_such_weights() -> None:
+    rng = np.random.default_rng(0)
+    cluster = np.unique(rng.integers(0, 9, 40), return_inverse=True)[1].astype(np.intp)
+    values = rng.normal(size=(6, 80))
+    values[rng.random(values.shape) < 0.3] = np.nan
+    values[2, :40] = np.nan
+    members = rng.random(80) < 0.7
+    swapped = np.arange(cluster.max() + 1)[:, None] == cluster[None, :]
+    weights = np.concatenate([~swapped, swapped], axis=1).astype(np.float64)
+    expected = WeightedMeans({"m": values}, weights)("m", members)
+    chosen = np.array([4, 0, 7], dtype=np.intp)
+    np.testing.assert_allclose(OneSwapMeans({"m": values}, cluster, chosen)("m", members), expected[:, chosen])
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 5, 8])
@@ -149,6 +164,14 @@ def test_the_detectable_difference_is_found_four_times_in_five(family: int, n: i
     flipped = np.abs(x @ (2 * signs - 1).T) >= np.abs(x.sum(axis=1))[:, None] - 1e-9
     found = np.maximum(stats.ttest_1samp(x, 0, axis=1).pvalue, flipped.mean(axis=1)) <= 0.05 / family
     assert 0.77 <= found.mean() <= 0.93
+
+
+def test_of_thousands_of_clusters_the_detectable_difference_shrinks_on_as_their_root() -> None:
+    """2 to the power of minus their number is no number any more from 1,075 on."""
+    found = [detectable(n**-0.5, clusters=n, df=n - 1) for n in (900, 1040, 1100, 3769, 100_000)]
+    scaled = [shift * n**0.5 for shift, n in zip(found, (900, 1040, 1100, 3769, 100_000), strict=True) if shift]
+    assert len(scaled) == 5
+    assert scaled == pytest.approx([scaled[-1]] * 5, rel=5e-3)
 
 
 def test_nothing_is_detectable_where_no_flip_can_reach_the_level() -> None:

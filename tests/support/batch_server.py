@@ -28,7 +28,7 @@ from refbench.calls.transport import RetryPolicy, Transport
 from refbench.engine.batch_journal import BatchJournal
 from refbench.engine.batching import BatchReport, judge_in_batches
 from refbench.engine.generating import RunPictures
-from refbench.engine.judging import JudgingRun
+from refbench.engine.judging import Ask, JudgingRun
 from refbench.engine.options import RunOptions
 from refbench.engine.setup import OnRecord, prepare_run
 from refbench.runs import Shard
@@ -227,7 +227,7 @@ async def batch_async(
     started: Callable[[JudgingRun], None] = lambda judged: None,
 ) -> tuple[BatchReport, JudgingRun]:
     """What `evaluate` does around judging, with batches in its place."""
-    async with Transport(timeout=5, policy=RetryPolicy(attempts=3, first=0.01)) as transport:
+    async with Transport(timeout=60, policy=RetryPolicy(attempts=3, first=0.01)) as transport:
         specs = [f"{name.upper()}=folder:{work / name}" for name in models]
         options = RunOptions(
             benchmark="creval",
@@ -253,7 +253,9 @@ async def batch_async(
                 on_record=OnRecord.of(run, BatchJournal(writer.path).all_asked()),
             )
             started(judged)
-            report = await judge_in_batches(judged, setup.cases, poll_seconds=0.0, wait=wait, limits=limits)
+            report = await judge_in_batches(
+                judged, list(map(Ask, setup.cases)), poll_seconds=0.0, wait=wait, limits=limits
+            )
     return report, judged
 
 

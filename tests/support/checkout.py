@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from refbench.pictures import encode
 
@@ -105,3 +106,47 @@ def write_outputs(folder: Path, items: Sequence[Item], *, seed: int = 0) -> Path
     for item in items:
         (folder / f"{item.stem}.png").write_bytes(encode(rng.integers(0, 255, (16, 20, 3), dtype=np.uint8)))
     return folder
+
+
+def release_items() -> list[Item]:
+    """Stems and question lists as the release has them: dots, signs and broken letters; a reference in bold, a list
+    that is there twice, one that has lost its first question, braces, answers in lower case."""
+
+    def asked(reference: str = "Yes", first: int = 1) -> list[tuple[str, str, str, int]]:
+        return [(f"Q{n}", f"Is part {n} of it as asked?", reference, 1) for n in range(first, first + 5)]
+
+    return [
+        Item("1718655347.8155239", 1),
+        Item("33711206_Daniel_&_Hannah_Snipes", 2),
+        Item("33649574_Nancy_Arregu\u00c3\u00adn", 3),
+        Item("laion_-138227187726686661", 4),
+        Item("v2v_125", 5, {"VC": asked("** Yes")}),
+        Item("v2v_521", 6, {"IF": [*asked()[:4], ("Q5", "Does it say {{brand}}?", "Yes", 1)]}),
+        Item("HQ-Edit_1_82", 7, {"VC": asked() * 2}),
+        Item("i2i_0135", 8, {"IF": asked(first=2)}),
+        Item("v2v_785", 9, {"VC": asked("yes")}),
+    ]
+
+
+def write_release(root: Path, model: str = "OmniGen2") -> Path:
+    """A checkout as it is cloned: pictures in three formats, one under a false extension, one with a palette; the
+    writer's texts beside the questions; a model's replies with the release's own reading of each beside them."""
+    items = release_items()
+    write_checkout(root, items)
+    listed = json.loads((root / "bench/instruction.json").read_text())
+    formats = [("jpg", "JPEG", "RGB"), ("jpeg", "JPEG", "RGB"), ("png", "PNG", "RGB"), ("jpg", "PNG", "RGB")]
+    formats += [("png", "PNG", "P")] * (len(items) - len(formats))
+    for entry, item, (extension, kind, mode) in zip(listed, items, formats, strict=True):
+        made = root / f"bench/image/{item.stem}.png"
+        picture = Image.open(made).convert(mode)
+        made.unlink()
+        picture.save(root / f"bench/image/{item.stem}.{extension}", format=kind)
+        entry["input_image"] = [f"image/{item.stem}.{extension}"]
+        for metric in METRICS:
+            (root / f"bench/questions_all/{metric}/{item.stem}.txt").write_text("Q1:\nThinking process: ...\n")
+    (root / "bench/instruction.json").write_text(json.dumps(listed, ensure_ascii=False))
+    write_replies(root / "answer_gpt", model, items)
+    for reply in (root / "answer_gpt").glob("*/*/*.txt"):
+        reply.with_name(f"{reply.name.removesuffix('.txt')}.json").write_text('{"questions": [], "final_score": 0.0}')
+    (root / "README.md").write_text("# CREval\n")
+    return root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -12,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from refbench.engine.workers.task import Executor, Outcome, Rows, Task
 from refbench.failure import Failure
-from refbench.pictures import decode
 from refbench.record import RefBenchError
 
 
@@ -27,6 +26,28 @@ class Item:
     number: int = 0
     do: str = "square"
     path: str = ""
+
+
+def numbers(total: int, odd: dict[int, str] | None = None) -> list[Item]:
+    """So many numbers, of which some do something else."""
+    return [Item(str(n), n, (odd or {}).get(n, "square")) for n in range(total)]
+
+
+def gathered(executor: Executor, work: Task, rows: Rows) -> dict[str, Outcome]:
+    """The outcome of each row; none comes twice."""
+
+    async def gather() -> dict[str, Outcome]:
+        outcomes: dict[str, Outcome] = {}
+        async for outcome in executor.run(work, rows):
+            assert outcome.key not in outcomes
+            outcomes[outcome.key] = outcome
+        return outcomes
+
+    return asyncio.run(gather())
+
+
+def kinds(outcomes: dict[str, Outcome]) -> dict[str, str]:
+    return {key: outcome.failure.kind for key, outcome in outcomes.items() if outcome.failure}
 
 
 class Worker:
@@ -60,12 +81,17 @@ class Worker:
                 print("no space left on the moon", file=sys.stderr, flush=True)
                 os._exit(5)
             case "hang":
+                if row.path:
+                    with Path(row.path).open("a") as file:
+                        file.write("hangs\n")
                 threading.Event().wait()
             case "read":
                 return Path(row.path).read_text()
             case "picture":
+                from refbench.pictures import decode  # heavier than all else that a worker imports
+
                 pixels = decode(Path(row.path).read_bytes())
-                return pixels if isinstance(pixels, Failure) else float(np.mean(pixels))
+                return pixels if isinstance(pixels, Failure) else float(pixels.mean())
             case "memory":
                 raise MemoryError
             case "pair" if together > 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from refbench.benchmarks.icebench.tasks import TASKS, Task
+from refbench.benchmarks.icebench.tasks import OFFICIAL, TASKS, Task
 from refbench.pictures import encode
 
 SIZE = (40, 48)
@@ -54,12 +54,12 @@ def write_dataset(root: Path, items: Sequence[Item], *, folder: str = "") -> Pat
     return root
 
 
-def line(place: Path, item: Item) -> dict[str, Any]:
-    """The item's line, its pictures written as it names them."""
+def line(place: Path, item: Item, prefix: str = "") -> dict[str, Any]:
+    """The item's line, its pictures written into `place` as it names them behind the prefix."""
     task = item.spec
     level1 = f"{'Reference' if task.reference else 'No-reference'} {task.kind}"
     level2 = f"{task.scope or task.name} {task.kind}"
-    folder = f"images/{level1}/{level2}/{task.code}"
+    folder = f"{prefix}images/{level1}/{level2}/{task.code}"
     source = f"{folder}/{item.id}_src.png" if task.kind == "Editing" else ""
     mask = f"{folder}/{item.id}_mask.png" if item.masked else ""
     references = [f"{folder}/{item.id}_ref1.png"] if task.reference else []
@@ -83,8 +83,9 @@ def line(place: Path, item: Item) -> dict[str, Any]:
     pictures = [("source", said["SourceImage"]), ("mask", said["SourceMask"])]
     for role, name in [*pictures, *(("reference", name) for name in said["ReferenceImages"])]:
         if name:
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(encode(mask_pixels() if role == "mask" else pixels(item.id, role)))
+            path = place / name.removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(encode(mask_pixels() if role == "mask" else pixels(item.id, role)))
     return said
 
 
@@ -117,3 +118,31 @@ def write_outputs(folder: Path, items: Iterable[Item], *, model: str = "m") -> P
         listed[item.id] = f"{item.id}.png"
     (folder / "result.json").write_text(json.dumps(listed))
     return folder
+
+
+def write_release(root: Path, items: Sequence[Item], method: str = "painter") -> Path:
+    """A checkout as the released code is used from its root: the archive's `data/`, whose lines name pictures from the
+    root, and under results/ the pictures of a method under names of their own, gen_info.json and eval_result.txt."""
+    lines = [json.dumps(line(root / "data", item, "data/"), ensure_ascii=False) for item in items]
+    (root / "data/data.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    made = root / "results" / method
+    (made / "images").mkdir(parents=True)
+    listed, results = {}, []
+    for number, item in enumerate(items, 1):
+        listed[item.id] = f"results/{method}/images/image{number}.jpg"
+        (root / listed[item.id]).write_bytes(encode(pixels(method, item.id), "jpeg"))
+        results.append(result_line(item))
+    (made / "gen_info.json").write_text(json.dumps(listed, indent=4))
+    (made / "eval_result.txt").write_text("\n".join(results) + "\n")
+    return root
+
+
+_KEYS = {"aes": "aes_v2.5", "img": "musiq_koniq", "qa": "vllmqa"}
+_UNUSUAL = {"aes": 6.0, "img": 70.0, "clip_cap": 0.3, "clip_src": 0.9, "l1_raw": 0.2, "qa": 1.0, "dino_ref": 0.8}
+
+
+def result_line(item: Item, **changed: float) -> str:
+    """What the released code writes of an item: every official metric of its task, 0.9 where nothing else is said."""
+    parts = [part for part in item.spec.parts if part in OFFICIAL]
+    values = {_KEYS.get(part, part): {**_UNUSUAL, **changed}.get(part, 0.9) for part in parts}
+    return f"{item.id}#;#{item.spec.code}#;#{json.dumps(values)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -90,7 +91,11 @@ def write_checkout(root: Path, items: Iterable[Design], *, place: str = "dataset
             (folder / "auto_eval.jsonl").write_text("\n".join(lines) + "\n")
         for number in range(1, item.inputs + 1):
             write_picture(folder / f"{number:04d}.jpg", f"{item.name} in {number}", (24, 20 + 4 * number))
-    (root / "task_split.json").write_text("{}")
+    split: dict[str, list[str]] = {}
+    for item in items:
+        of_category = split.setdefault(item.category, [])
+        of_category += [] if item.uid in of_category else [item.uid]
+    (root / "task_split.json").write_text(json.dumps(split, indent=4))
     return root
 
 
@@ -110,3 +115,24 @@ def write_picture(path: Path, seed: str, size: tuple[int, int]) -> None:
     pixels = np.full((*size, 3), colour, dtype=np.uint8)
     pixels[: size[0] // 2, : size[1] // 2] = 255 - colour
     path.write_bytes(encode(pixels, "jpeg"))
+
+
+def write_release(root: Path, model: str = "model_results") -> Path:
+    """The project as its README has it: the dataset under dataset/IDEA-Bench, a model's pictures under outputs/, and
+    what the released judge script has written."""
+    items = designs(1)
+    write_checkout(root, items, place="dataset/IDEA-Bench")
+    (root / "task_split.json").rename(root / "dataset/IDEA-Bench/task_split.json")
+    (root / "dataset/IDEA-Bench/README.md").write_text("# IDEA-Bench\n")
+    write_outputs(root / "outputs" / model, items)
+    names = [f"{name}_{call}" for call in (1, 2, 3) for name in ("gemini_result", "score", "explanation")]
+    lines = [["task_name", "task_id", "case_id", "question_id", "text_prompt", "stitched_image", *names]]
+    said = ["{'score': 1, 'reason': 'fine'}", "1", "fine"] * 3
+    for item in items:
+        for number in range(1, 7):
+            question = item.questions()[number - 1]["question"]
+            lines.append([item.slug, item.uid, f"{item.number:04d}", str(number), question, f"000{number}.jpg", *said])
+    (root / "eval_results").mkdir()
+    with (root / "eval_results/gemini_results.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(lines)
+    return root

@@ -79,8 +79,6 @@ class ImageServer(LoopbackServer):
     """What GET gives, by path."""
     paint: Callable[[int], bytes] = lambda number: png(100 + number)
     requests: list[Seen] = field(default_factory=list)
-    in_flight: int = 0
-    most_in_flight: int = 0
     latency: float = 0.0
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -93,18 +91,13 @@ class ImageServer(LoopbackServer):
         if request.method == "GET":
             data = self.files.get(request.path)
             return web.Response(status=404) if data is None else web.Response(body=data, content_type="image/png")
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            await asyncio.sleep(self.latency)
+        async with self._in_flight():
             told = self.answers.pop(0) if self.answers else self.always or Told(body=self._good(seen))
             if told.hang:
                 await asyncio.sleep(3600)
             if told.cut:
                 assert request.transport is not None
                 request.transport.close()
-        finally:
-            self.in_flight -= 1
         if isinstance(told.body, bytes):
             return web.Response(status=told.status, body=told.body, headers=told.headers)
         return web.json_response(told.body, status=told.status, headers=told.headers)

@@ -73,26 +73,32 @@ class JudgeServer(LoopbackServer):
     error: dict[str, Any] = field(default_factory=dict)
     reply: Callable[[str], str] | None = None
     """From the request's text to the reply's; the default answers CREval and MultiBanana."""
+    with_pictures: bool = False
+    """Whether `reply` gets the whole request, and so tells outputs of one case apart."""
     keep_bodies: bool = True
     requests: list[Seen] = field(default_factory=list)
+    looks: list[Seen] = field(default_factory=list)
+    """What was asked about the server itself (GET)."""
+    tells: dict[str, Any] = field(default_factory=dict)
+    """What it tells of itself, by path; it has nothing at any other."""
+    fingerprint: str | None = None
+    """The system_fingerprint of its replies."""
     tries: Counter[str] = field(default_factory=Counter)
-    in_flight: int = 0
-    most_in_flight: int = 0
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            self.looks.append(Seen(request.path, dict(request.headers), {}, ""))
+            if self.tells.get(request.path) == "hang":
+                await asyncio.sleep(30)
+            there = request.path in self.tells
+            return web.json_response(self.tells.get(request.path), status=200 if there else 404)
         raw = await request.read()
         body = json.loads(raw) if raw else {}
         digest = hashlib.sha256(raw).hexdigest()
         self.requests.append(Seen(request.path, dict(request.headers), body if self.keep_bodies else {}, digest))
         self.tries[digest] += 1
-        self.in_flight += 1
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
-        try:
-            if self.latency:
-                await asyncio.sleep(self.latency)
+        async with self._in_flight():
             return await self._answer(request, body, digest)
-        finally:
-            self.in_flight -= 1
 
     async def _answer(self, request: web.Request, body: dict[str, Any], digest: str) -> web.StreamResponse:
         if self.status is not None:
@@ -110,10 +116,11 @@ class JudgeServer(LoopbackServer):
         if first and fault == "cut":
             assert request.transport is not None
             request.transport.close()
-        text = (self.reply or answer)(text_of(body))
+        text = (self.reply or answer)(json.dumps(body) if self.with_pictures else text_of(body))
         if fault == "malformed":
             text = "The picture is nice; I would say it is all right."
-        return web.json_response(wire(request.path, text, refused=fault == "refused"))
+        reply = wire(request.path, text, refused=fault == "refused")
+        return web.json_response(reply | ({"system_fingerprint": self.fingerprint} if self.fingerprint else {}))
 
 
 def text_of(body: dict[str, Any]) -> str:

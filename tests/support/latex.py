@@ -25,7 +25,7 @@ def compiled(folder: Path, tables: str, program: str = "pdflatex", preamble: str
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=120,
+        timeout=600,
     )
     problems = [
         line for line in done.stdout.splitlines() if line.startswith(("!", "l.")) or "Missing character" in line

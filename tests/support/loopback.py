@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
@@ -11,22 +13,60 @@ from aiohttp import web
 
 
 class LoopbackServer:
-    """Starts and stops; what it answers is `_handle`'s business."""
+    """Starts and stops; what it answers is `_handle`'s business.
+
+    `together` and `hold` let a test wait for what happens instead of for a time: no answer is given before so many requests
+    have been in flight at once, or before `release`.
+    """
+
+    latency = 0.0
+    in_flight = 0
+    most_in_flight = 0
+    together = 0
+    _arrived = 0
+    _held_after: int | None = None
+
+    def hold(self, after: int = 0) -> None:
+        """Answer so many requests more, and others after `release`."""
+        self._released.clear()
+        self._held_after = self._arrived + after
+
+    def release(self) -> None:
+        self._held_after = None
+        self._loop.call_soon_threadsafe(self._released.set)
+
+    @asynccontextmanager
+    async def _in_flight(self) -> AsyncIterator[None]:
+        """Around the answer to a request: counts it, and begins when it may be answered."""
+        number, self._arrived = self._arrived, self._arrived + 1
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        if self.in_flight >= self.together:
+            self._met.set()
+        try:
+            await self._met.wait()
+            if self._held_after is not None and number >= self._held_after:
+                await self._released.wait()
+            await asyncio.sleep(self.latency)
+            yield
+        finally:
+            self.in_flight -= 1
 
     def __enter__(self) -> Self:
+        self._met, self._released = asyncio.Event(), asyncio.Event()
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        assert self._ready.wait(20)
+        assert self._ready.wait(600)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(20)
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(600)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
+        self._thread.join(600)
         self._loop.close()
 
     async def _close(self) -> None:

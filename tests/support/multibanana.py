@@ -25,7 +25,8 @@ class Set:
     number: str
     n_refs: int
     labels: str | Sequence[str] = ()
-    source: str = "real"
+    source: str | Sequence[str] = "real"
+    """What from_where.csv says of all its references, or of each."""
 
     @property
     def id(self) -> str:
@@ -57,7 +58,8 @@ def write_dataset(root: Path, sets: Iterable[Set]) -> Path:
         (folder / f"{s.number}_prompt.txt").write_text(f"  Put image 1 of {s.id} on a shelf.\n")
         for index in range(s.n_refs):
             (folder / f"{s.number}_{index}.png").write_bytes(PNG)
-            sources.append(f"{s.task_dir}/{s.number}_{index}.png,{s.source}")
+            word = s.source if isinstance(s.source, str) else s.source[index]
+            sources.append(f"{s.task_dir}/{s.number}_{index}.png,{word}")
         types.setdefault(s.task_dir, {})
         if s.labels:
             types[s.task_dir][s.number] = s.labels
@@ -81,4 +83,29 @@ def write_replies(root: Path, replies: Mapping[str, str], judge: str = "gpt") ->
         path = root / f"{case}_{judge}_judge.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    return root
+
+
+def write_release(root: Path) -> Path:
+    """The dataset as it is cloned (`data/`, with its card), all references JPEG, one label a set; and, written into it
+    as the released scripts want it, a model's pictures and a judge's files."""
+    data = root / "data"
+    sets = [
+        Set("single", "006", 1, "rare", "real"),
+        Set("add", "006", 2, "ling", ("real", "gpt-image-1")),
+        Set("3_object", "014", 3, "domain", ("nano banana",) * 3),
+        Set("3_back", "014", 3, "font", ("nano banana", "gpt-image-1", "real")),
+    ]
+    write_dataset(data, sets)
+    for number, path in enumerate(sorted(data.rglob("*.png"))):
+        shade = np.full((16, 24, 3), 10 * number, np.uint8)
+        path.with_suffix(".jpg").write_bytes(encode(shade, "jpeg"))
+        path.unlink()
+    listed = data / "from_where.csv"
+    listed.write_text(listed.read_text().replace(".png", ".jpg"))
+    (data / "README.md").write_text("---\nlicense: cc-by-nc-4.0\n---\n")
+    (data / ".gitattributes").write_text("*.jpg filter=lfs\n")
+    for one in sets:
+        (data / f"{one.id}_generated.jpg").write_bytes(encode(np.full((9, 9, 3), 200, np.uint8), "jpeg"))
+    write_replies(data, {one.id: reply() for one in sets}, "gemini")
     return root

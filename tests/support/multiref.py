@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +116,7 @@ def write_synthetic(
 def synthetic_entry(root: Path, item: Blend, number: int, conditions: bool = True) -> dict[str, Any]:
     pixels = original(number)
     place = f"original_images/{item.name}.{item.extension}"
-    _write(root / place, pixels)
+    write_picture(root / place, pixels)
     caption = f"a bright box number {number} in the dark"
     given: dict[str, Any] = {"caption": caption}
     mapping: dict[str, str] = {}
@@ -125,7 +126,7 @@ def synthetic_entry(root: Path, item: Blend, number: int, conditions: bool = Tru
         names = [f"images/{kind}/{item.name}_{copy}.{item.extension}" for copy in range(3 if kind in LISTED else 1)]
         for copy, name in enumerate(names):
             drawing = original(1000 + 7 * number + copy) if kind in LISTED else reference_map(kind, pixels)
-            _write(root / name, drawing)
+            write_picture(root / name, drawing)
         given[KEYS[kind]] = names if kind in LISTED else names[0]
         mapping[TOKENS[kind]] = names[min(item.drawn, len(names) - 1)]
     if "bbox" in item.types:
@@ -157,10 +158,10 @@ def real_world_entry(root: Path, item: Request) -> dict[str, Any]:
     mapping = {}
     for number in range(1, item.n_pictures + 1):
         name = f"compressed_images/{item.row_id}_{number}.jpg"
-        _write(root / name, original(10 * item.row_id + number))
+        write_picture(root / name, original(10 * item.row_id + number))
         mapping[f"image{number}"] = name
     golden = f"compressed_images/{item.row_id}_output.jpg"
-    _write(root / golden, original(10 * item.row_id))
+    write_picture(root / golden, original(10 * item.row_id))
     others = ", ".join(f"<{token}>" for token in list(mapping)[1:])
     entry = {
         "row_id": item.row_id,
@@ -186,6 +187,66 @@ def write_combined(root: Path, synthetic: Sequence[Blend], real_world: Sequence[
     return root
 
 
+def write_hub_release(root: Path, synthetic: Sequence[Blend], real_world: Sequence[Request]) -> Path:
+    """As ONE-Lab/MultiRef-benchmark has it: rows with three keys, those of the real-world split below 1000, pictures in
+    `images` and `compressed_images`, no originals and no categories."""
+    rows: list[dict[str, Any]] = []
+    for number, item in enumerate(real_world):
+        entry = real_world_entry(root, item)
+        rows.append({"row_id": number, **{key: entry[key] for key in ("prompt", "image_path_mapping")}})
+    for number, blend in enumerate(synthetic):
+        told = synthetic_entry(root, blend, number)["instructions"]
+        row = {"prompt": told["original_prompts"], "image_path_mapping": told["image_path_mapping"]}
+        rows.append({"row_id": 1000 + number, **row})
+    write_entries(root / "combined1990.json", rows)
+    shutil.rmtree(root / "original_images")
+    return root
+
+
+def training_picture(number: int, n: int) -> bytes:
+    """The n-th picture of a sample, large enough to be blended."""
+    return encode(np.kron(original(10 * number + n), np.ones((2, 2, 1), np.uint8)), "png")
+
+
+def write_training_set(root: Path, count: int = 3) -> Path:
+    """As ONE-Lab/MultiRef-dataset has it: lines with paths that begin with a slash, pictures in two Parquet files."""
+    import pyarrow
+    from pyarrow import parquet
+
+    lines, pictures = [], []
+    for number in range(count):
+        names = [f"/depth/{number}.png", f"/style/{number}.png", f"/original/{number}.png"]
+        lines.append({"input_images": names[:2], "instruction": f"Sample {number}.", "output_image": names[2]})
+        pictures += [
+            {"image": {"bytes": training_picture(number, n), "path": None}, "path": name}
+            for n, name in enumerate(names)
+        ]
+    (root / "data").mkdir(parents=True)
+    (root / "new_training_data.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for part in range(2):
+        table = pyarrow.Table.from_pylist(pictures[part::2])
+        parquet.write_table(table, root / f"data/train-{part:05d}-of-00002.parquet")
+    return root / "new_training_data.jsonl"
+
+
+def write_evaluation(
+    path: Path, root: Path, synthetic: Sequence[Blend], outputs: dict[str, str], evaluations: dict[str, Any]
+) -> Path:
+    """The input of the released evaluation, or its result: the entries of the benchmark with the path of each output
+    and, where there are any, its values, as Python's `json` writes them, NaN included."""
+    entries = [synthetic_entry(root, blend, number) for number, blend in enumerate(synthetic)]
+    for blend, entry in zip(synthetic, entries, strict=True):
+        given = {"guidance_scale": 2.5, "img_guidance_scale": 1.6, "seed": 0}
+        image = outputs.get(blend.name, "")
+        entry["results"] = {"image_path": image, "model_name": "omnigen", "other_info": given}
+        if blend.name in evaluations:
+            head = {"original_image": entry["original_image_path"], "generated_image": image}
+            entry["evaluations"] = {**head, "processing_time_seconds": 1.5, **evaluations[blend.name]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(entries, indent=4))
+    return path
+
+
 def write_entries(path: Path, entries: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(entries))
@@ -205,7 +266,7 @@ def _changed(entry: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _write(path: Path, pixels: NDArray[np.uint8]) -> None:
+def write_picture(path: Path, pixels: NDArray[np.uint8]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(pixels, "jpeg" if path.suffix == ".jpg" else "png"))
 

@@ -24,6 +24,8 @@ class Painter:
     traits: Traits = field(default_factory=Traits)
     settings: Mapping[str, str] = field(default_factory=lambda: {"kind": "painter"})
     latency: float = 0.0
+    together: int = 0
+    """Nothing is painted before so many pictures were asked for at once."""
     steps: int = 0
     refuses: str = ""
     kill_at: int = 0
@@ -32,6 +34,7 @@ class Painter:
     closed: bool = False
     in_flight: int = 0
     most_in_flight: int = 0
+    _met: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     def canonical(self) -> Mapping[str, str]:
         return self.settings
@@ -40,6 +43,9 @@ class Painter:
         self.asked.append((commission, seed))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        if self.in_flight >= self.together:
+            self._met.set()
+        await self._met.wait()
         await asyncio.sleep(self.latency)
         self.in_flight -= 1
         if self.kill_at and len(self.asked) >= self.kill_at:

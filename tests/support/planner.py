@@ -29,7 +29,7 @@ def with_vlm(server: JudgeServer, work: Callable[[VLM], Awaitable[Result]], opti
     """Do the work with a VLM that asks this server."""
 
     async def go() -> Result:
-        async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=10) as transport:
+        async with Transport(policy=RetryPolicy(attempts=2, first=0.01), timeout=60) as transport:
             spec = Spec.parse(f"seer=openai:tiny?base_url={server.url}/v1{options}", "--vlm")
             return await work(make_vlm(spec, transport))
 

@@ -70,10 +70,12 @@ def read_terminal(text: str, by: str = OVERALL) -> Printed:
     found: Printed = {}
     # The table of changes is about other numbers, and comes after all of these.
     lines = text.partition("\nfrom paper to corrected: ")[0].splitlines()
+    matches = (re.fullmatch(r"(#\d+|[A-Z]+) = (.+)", line) for line in lines)
+    labels = {label[1]: label[2] for label in matches if label}
     where, called = OVERALL, dict[str, tuple[str, str]]()
     at = 0
     while at < len(lines):
-        titles = re.split(r" {2,}", lines[at])
+        titles = [_spelt_out(title, labels) for title in re.split(r" {2,}", lines[at])]
         at += 1
         if titles[0] not in ("model", "measure") or len(titles) < 2:
             continue
@@ -83,7 +85,7 @@ def read_terminal(text: str, by: str = OVERALL) -> Printed:
             where, called = OVERALL if above == OVERALL else f"{by}={above}", {}
         judge_at = cell_len(lines[at - 1][: lines[at - 1].index("  judge  ") + 2]) if names == 2 else 0
         while at < len(lines) and (row := _row(lines[at], titles[names:], judge_at)):
-            name, judge, cells = row
+            name, judge, cells = labels.get(row[0], row[0]), row[1], row[2]
             at += 1
             if titles[0] == "measure":
                 for title, cell in zip(titles[1:], cells, strict=True):
@@ -97,6 +99,12 @@ def read_terminal(text: str, by: str = OVERALL) -> Printed:
             called[name if names == 1 else f"{name} ({judge or 'no judge'})"] = name, judge
             _put(found, (name, judge, where), titles[names:], cells, head)
     return found
+
+
+def _spelt_out(title: str, labels: Mapping[str, str]) -> str:
+    """A heading without its short label; a model's may have a judge behind it."""
+    label, space, judge = title.partition(" (")
+    return labels.get(title) or (labels[label] + space + judge if label.startswith("#") and label in labels else title)
 
 
 def _names(titles: Sequence[str]) -> int:
@@ -169,10 +177,10 @@ def read_markdown(text: str, by: str = "category") -> Printed:
     titles: list[str] = []
     for line in text.splitlines():
         if line.startswith("### "):
-            where = OVERALL if line == "### Overall" else f"{by}={line[4:]}"
+            where = OVERALL if line == "### Overall" else f"{by}={_unmarked(line[4:])}"
             titles = []
         elif line.startswith("| "):
-            cells = [cell.replace("\\|", "|") for cell in re.split(r" (?<!\\)\| ", line[2:-2])]
+            cells = [_unmarked(cell) for cell in re.split(r" (?<!\\)\| ", line[2:-2])]
             if not titles:
                 titles = cells
             elif not set(cells) <= {"---", "---:"}:
@@ -180,6 +188,11 @@ def read_markdown(text: str, by: str = "category") -> Printed:
                 judge = ("" if cells[1] == "none" else cells[1]) if names == 2 else _judge(head)
                 _put(found, (cells[0], judge, where), titles[names:], cells[names:], head)
     return found
+
+
+def _unmarked(text: str) -> str:
+    """What Markdown shows of an escaped text."""
+    return re.sub(r"\\([^\w\s])", r"\1", text)
 
 
 def read_csv(text: str) -> dict[Key, dict[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -57,9 +59,11 @@ def site_numbers(folder: Path, board: int = 0) -> dict[Key, Shown]:
 def site_chunk(folder: Path, name: str, *, as_text: bool = True) -> Any:
     """A chunk of data, with its numbers as the text that they have in the file unless told otherwise."""
     text = (folder / "data" / f"{name}.js").read_text(encoding="utf-8").rstrip()
-    assert text.startswith("refbench.put(") and text.endswith(");"), f"{name} is no chunk"
-    inside = "[" + text.removeprefix("refbench.put(").removesuffix(");") + "]"
-    return json.loads(inside, **({"parse_float": str, "parse_int": str} if as_text else {}))[1]
+    way, _, inside = text.partition("(")
+    assert way in ("refbench.put", "refbench.unpack") and text.endswith(");"), f"{name} is no chunk"
+    how: dict[str, Any] = {"parse_float": str, "parse_int": str} if as_text else {}
+    value = json.loads("[" + inside.removesuffix(");") + "]", **how)[1]
+    return value if way == "refbench.put" else json.loads(gzip.decompress(base64.b64decode(value)), **how)
 
 
 def brief_numbers(page: Path, sheet: int = 0) -> dict[Key, Shown]:

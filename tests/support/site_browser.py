@@ -22,8 +22,8 @@ FLAGS = [
 ]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
-PAGES = ("overview", "cases", "compare", "failures", "agreement", "methods")
-_PATIENCE_S = 20
+PAGES = ("overview", "cases", "compare", "figures", "failures", "agreement", "methods")
+_PATIENCE_S = 300
 
 
 def start_browser() -> Any:
@@ -40,6 +40,7 @@ class Site:
 
     def __init__(self, root: Path, figures: Figures, page: Any) -> None:
         self.root, self.figures, self.page = root, figures, page
+        page.set_default_timeout(_PATIENCE_S * 1000)
         self.complaints: list[str] = []
         page.on(
             "console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None

@@ -9,6 +9,16 @@ from typing import Any
 import numpy as np
 
 MODELS = ("alpha", "beta<b>", "gamma", "delta", "epsilon")
+
+
+def names_of(n_models: int) -> list[str]:
+    """Names of so many models: short ones, then one written from the right, then checkpoints with a common beginning."""
+    steps = (
+        f"checkpoints/flux-kontext-multiref-lora/run_2026-11/step-{n:06d}.safetensors" for n in range(500, 99_999, 500)
+    )
+    return [*MODELS, "نموذج الصور", *(next(steps) for _ in range(n_models))][:n_models]
+
+
 JUDGES = ("first judge", "second judge")
 KINDS = ("refused", "unparsable")
 GROUPS = ("indoors", "outdoors", "it's <i>odd</i> & so on")

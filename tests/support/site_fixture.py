@@ -9,11 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from refbench.pictures import encode
+from refbench.report.figures.chart import Axis, Chart, Panel, Series, Value
+from refbench.report.figures.palette import Style, styles_of
 from refbench.report.site.contract import CASES_SIZE, INDEX_SIZE
-from support.site_figures import GROUPS, JUDGES, KINDS, MARKUP, MODELS, Figures, case_view, figures, index_chunk
+from refbench.report.site.figures import figure_view
+from refbench.report.site.overview import model_head
+from refbench.report.site.pages import write_site
+from refbench.tables.result import Result
+from refbench.tables.scoring import rescore, score_run
+from support.checkout import plain_items, write_checkout, write_replies
+from support.site_figures import (
+    GROUPS,
+    JUDGES,
+    KINDS,
+    MARKUP,
+    Figures,
+    case_view,
+    figures,
+    index_chunk,
+    instruction,
+    names_of,
+)
 
+FAMILIES = [(protocol, judge) for protocol in ("corrected", "paper") for judge in range(len(JUDGES))]
 ASSETS = Path(__file__).resolve().parents[2] / "src/refbench/report/site/assets"
 
 
@@ -44,6 +65,8 @@ def _write_board(root: Path, name: str, made: Figures, n_models: int, *, whole: 
     put(root, f"{name}/compare", _compare(n_models))
     put(root, f"{name}/failures", _failures(made, n_models))
     put(root, f"{name}/agreement", _agreement())
+    for number, (protocol, judge) in enumerate(FAMILIES):
+        put(root, f"{name}/figures/{number}", _figures(made, n_models, protocol, judge))
     for k, start in enumerate(range(0, n_cases, INDEX_SIZE)):
         put(root, f"{name}/index/{k}", index_chunk(made, start, min(n_cases, start + INDEX_SIZE)))
     for k, start in enumerate(range(0, n_cases, CASES_SIZE)):
@@ -51,6 +74,19 @@ def _write_board(root: Path, name: str, made: Figures, n_models: int, *, whole: 
             continue
         cases = [case_view(made, i, n_models) for i in range(start, min(n_cases, start + CASES_SIZE))]
         put(root, f"{name}/cases/{k}", {"start": start, "cases": cases})
+
+
+def creval_site(root: Path, models: Sequence[str], url: str = "") -> tuple[Path, Result]:
+    """The site that RefBench writes of a run of CREval's own kind, and its table."""
+    items = plain_items(18)
+    data = write_checkout(root / "creval", items)
+    for model in models:
+        write_replies(data / "answer_gpt", model, items)
+    rescore("creval", data=data, replies=data / "answer_gpt", out=root / "run", draws=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REFBENCH_CACHE", "off")
+        write_site([root / "run"], root / "site", data=data, draws=50, url=url)
+    return root / "site", score_run(root / "run", draws=50)
 
 
 def put(root: Path, name: str, data: Any) -> None:
@@ -64,13 +100,24 @@ def put(root: Path, name: str, data: Any) -> None:
 
 
 def _site(n_cases: int, n_models: int, boards: Sequence[str]) -> dict[str, Any]:
-    measure = {"low": 0.0, "high": 10.0, "better": "higher", "digits": 2}
+    measure = {
+        "low": 0.0,
+        "high": 10.0,
+        "better": "higher",
+        "digits": 2,
+        "factor": 1.0,
+        "about": "The mark, <b>0</b> to 10.",
+    }
     board = {
         "benchmark": "made",
         "paper": "arXiv 0000.00000",
+        "address": "https://arxiv.org/abs/0000.00000",
+        "bibtex": "@misc{made0000,\n  title = {Made up}\n}",
         "subset": None,
         "n_cases": n_cases,
-        "models": [{"name": name, "run": "x"} for name in MODELS[:n_models]],
+        "models": [
+            model_head(name, "x", place, _styles(n_models)[name]) for place, name in enumerate(names_of(n_models))
+        ],
         "judges": list(JUDGES),
         "judge_titles": list(JUDGES),
         "judge": {"corrected": 0, "paper": 0},
@@ -82,6 +129,8 @@ def _site(n_cases: int, n_models: int, boards: Sequence[str]) -> dict[str, Any]:
         "levels": ["overall", "place", "n_refs"],
         "fingerprint": "0123456789abcdef",
         "has_pictures": True,
+        "figures": FAMILIES,
+        "audit": False,
     }
     heads = [{"id": name, "title": "Made up <u>" if name == "b0" else f"Made up {name}", **board} for name in boards]
     kinds = {"refused": "The judge or the model declined.", "unparsable": "No answer can be read from the reply."}
@@ -175,7 +224,7 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
                 "items": 3,
                 "delta": {"total": 0.2},
             }
-            for name in MODELS[:n_models]
+            for name in names_of(n_models)
         ],
         "notes": ["a note with <b>markup</b>"],
         "fingerprint_parts": {
@@ -186,7 +235,38 @@ def _board(made: Figures, n_models: int) -> dict[str, Any]:
         },
         "prompts": [{"title": "first judge, verdict", "text": f"Look at it.\n{MARKUP}"}],
         "faults": [{"fault": "zeros for failures", "effect": "a failure", "paper": "0"}],
+        "looks": _looks(made, n_models),
+        "cards": [{"judge": JUDGES[0], "said": "VQ usable; method <b>not yet</b> validated", "path": "runs/audit"}],
         "painting": [{"model": 0, "n": 60, "seconds": 1.5, "cost_usd": 0.02, "refusals": 1}],
+    }
+
+
+def _looks(made: Figures, n_models: int) -> dict[str, Any]:
+    """Three cases to look at first, under each protocol and judge."""
+    picture = {"role": "output", "name": "", "thumb": "out.png", "full": "out.png", "width": 32, "height": 24}
+    some = min(6, n_models)
+    return {
+        f"{protocol}/{judge}": [
+            {
+                "why": why,
+                "case": made.ids[i],
+                "instruction": instruction(i),
+                "given": {**picture, "role": "subject", "thumb": "ref.png"},
+                "n_given": made.references[i],
+                "models": [
+                    {
+                        "model": m,
+                        "picture": None if m == 2 else picture,
+                        "value": None if made.failed[judge][m][i] else float(made.values[judge][m][i]),
+                        "failed": made.failed[judge][m][i],
+                    }
+                    for m in range(some)
+                ],
+            }
+            for i, why in enumerate(("best", "worst", "disputed"))
+        ]
+        for protocol in ("corrected", "paper")
+        for judge in range(len(JUDGES))
     }
 
 
@@ -200,6 +280,29 @@ def _measured() -> dict[str, Any]:
     return {
         "second_subject_of_the_foreground": {"metric": "subject_match", "networks": {"foreground_network": network}}
     }
+
+
+def _styles(n_models: int) -> dict[str, Style]:
+    names = names_of(n_models)
+    return styles_of(names, names)
+
+
+def _figures(made: Figures, n_models: int, protocol: str, judge: int) -> dict[str, Any]:
+    """The marks by place as the site's own code draws them, and of another figure why there is none."""
+
+    def value(model: int, group: str) -> Value:
+        marks = made.values[judge][model][[one == group for one in made.groups]]
+        mean = float(np.nanmean(marks))
+        return Value(mean, mean - 0.4, mean + 0.4, about=f"{int((~np.isnan(marks)).sum())} scored")
+
+    series = tuple(
+        Series(name, _styles(n_models)[name], tuple(value(model, group) for group in GROUPS))
+        for model, name in enumerate(names_of(n_models))
+    )
+    chart = Chart("heatmap", "heatmap", "Total by place", (Panel(Axis("total", digits=2), GROUPS, series),))
+    numbers = {name: str(model) for model, name in enumerate(names_of(n_models))}
+    drawn = figure_view(chart, "models x places", lambda _, name, group: {"model": numbers[name], "g.place": group})
+    return {"protocol": protocol, "judge": judge, "figures": [drawn], "why_not": {"cost": "nothing is known of it"}}
 
 
 def _compare(n_models: int) -> dict[str, Any]:
@@ -218,7 +321,7 @@ def _compare(n_models: int) -> dict[str, Any]:
             "undone": "",
             "effect": 0.3,
             "n": 50,
-            "sentence": f"The gap of {MODELS[first]} and {MODELS[second]}, in a sentence.",
+            "sentence": f"The gap of {names_of(n_models)[first]} and {names_of(n_models)[second]}, in a sentence.",
             "drivers": [{"slice": {"level": "place", "place": GROUPS[2]}, "gap": 1.25, "share": 0.4, "n": 20}],
         }
         for protocol in ("corrected", "paper")
@@ -264,7 +367,7 @@ def _failures(made: Figures, n_models: int) -> dict[str, Any]:
         "test": [{"protocol": "corrected", "judge": 0, "statement": "Failures do not depend on it.", "p": 0.4}],
         "flags": [{"model": 1, "flag": "near_source", "n": 1, "of": n, "cases": [made.ids[0]]}],
         "unchecked": "",
-        "examples": [
+        "causes": [
             {
                 "case": made.ids[i],
                 "model": m,
@@ -273,10 +376,14 @@ def _failures(made: Figures, n_models: int) -> dict[str, Any]:
                 "metrics": ["total"],
                 "seed": 0,
                 "kind": made.failed[0][m][i],
-                "detail": MARKUP,
+                "cause": MARKUP,
+                "detail": f"Traceback (most recent call last):\n{MARKUP}",
+                "n": len(places) - n,
+                "models": [[m, len(places) - n]],
             }
-            for m, i in places
+            for n, (m, i) in enumerate(places)
         ],
+        "n_causes": len(places),
     }
 
 

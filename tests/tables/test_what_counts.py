@@ -18,7 +18,7 @@ from refbench.output import Output, StoredPicture
 from refbench.tables.result import Result
 from refbench.tables.scorer import RunFacts, score_evidence
 from refbench.tables.scoring import result_of
-from refbench.tables.table import Row
+from refbench.tables.table import Row, columns_of, ends_of
 
 CASES: list[AnyCase] = [
     Case(id=f"c{n}", request=Request(instruction="paint"), cluster=f"c{n}", details={}) for n in range(4)
@@ -151,6 +151,19 @@ def test_a_models_refusal_is_left_out_or_the_worst_and_a_judges_only_widens_boun
     worst = row(result(pair("mean"), SAID, outputs, refusals="worst"))
     assert (worst.value, worst.n_imputed, worst.n_scored) == (pytest.approx(14 / 3), 1, 2)
     assert worst.bounds == (14 / 4, 24 / 4)
+
+
+@pytest.mark.parametrize("refusals", ["conditional", "worst"])
+def test_a_scale_ends_where_it_does_however_much_a_model_refuses(refusals: str) -> None:
+    """Else no interval could reach a gap between one that refuses nothing and one that refuses nearly all."""
+    found = result(pair("mean"), SAID, [refused("c2"), refused("c3")], refusals=refusals)
+    aggregate = next(iter(found.bench.scoring.protocols.values())).aggregate
+    if refusals == "worst":
+        aggregate = aggregate.counting_refusals(())
+    columns = columns_of(found.scores, CASES)
+    overall = aggregate.overall(CASES)
+    low, high = (ends_of(aggregate, columns, overall, side)[0, "total"] for side in ("low", "high"))
+    assert (float(low[0, 0]), float(high[0, 0])) == (0.0, 10.0)
 
 
 def test_the_worst_of_a_measure_of_which_less_is_better_is_its_upper_end() -> None:

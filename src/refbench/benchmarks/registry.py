@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib
@@ -10,14 +11,32 @@ import sys
 import traceback
 from dataclasses import replace
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
+from refbench.benchmarks import trust
 from refbench.benchmarks.kit.definition import Benchmark
 from refbench.record import RefBenchError
+from refbench.specs import entry_points
+from refbench.text.files import ARCHIVES
 
-SHIPPED = ("creval", "multibanana", "ideabench", "icebench", "multiref")
+SHIPPED = (
+    "creval",
+    "multibanana",
+    "ideabench",
+    "icebench",
+    "multiref",
+    "gedit",
+    "imgedit",
+    "omnicontext",
+    "dreambenchplus",
+    "risebench",
+    "krisbench",
+    "micobench",
+    "editrewardbench",
+)
 
 ENTRY_POINTS = "refbench.benchmarks"
 """The group under which an installed package names its benchmarks."""
@@ -44,22 +63,49 @@ def benchmark(name: Path | str) -> Benchmark:
     raise RefBenchError(f"no benchmark is called {name!r}: {hint}")
 
 
+_ENDINGS = "ends in .jsonl, .csv or .parquet for cases, in .py for a benchmark"
+
+
 def from_file(path: Path) -> Benchmark:
-    """Run a Python file and take its BENCHMARK. An unchanged file is run once."""
+    """Run a Python file that the user has named and take its BENCHMARK. An unchanged file is run once."""
     try:
-        return _run_file(path.resolve(), path.read_bytes())
+        if path.exists() and not path.is_file() and not path.is_dir():  # reading it might wait for ever
+            raise RefBenchError(f"{path} is a pipe or a device: save what it gives under a name that {_ENDINGS}")
+        source = path.read_bytes()
+        found = _run_file(path.resolve(), source)
+        trust.remember(source)
+        return found
     except FileNotFoundError:
         raise RefBenchError(f"{path} is not there: give a Python file that defines BENCHMARK") from None
     except OSError as error:
         raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
 
 
+def from_run(path: Path, source: bytes, code: str) -> Benchmark:
+    """The same of the file that a run keeps: only if this user has run that very file before, or says so. It is run as
+    if from the user's own folder: what lies beside it in the run may be anybody's."""
+    if not trust.may_run(source):
+        raise RefBenchError(
+            f"{path} is Python that came with the run, and reading the run would execute it: you have not run this "
+            "file before. Read it, then give --trust-run once, or --benchmark FILE with a file of yours; refbench "
+            "export --what evidence, outputs or cases does without"
+        )
+    if code not in ("", _digest(source)):
+        raise RefBenchError(f"{path} imports files from beside it, which {_NOT_KEPT}")
+    return _run_file(trust.own_copy(source), source, kept=path)
+
+
+_NOT_KEPT = "a run does not keep: name the file (--benchmark FILE)"
+
+
 @lru_cache(maxsize=32)
-def _run_file(path: Path, source: bytes) -> Benchmark:
+def _run_file(path: Path, source: bytes, kept: Path | None = None) -> Benchmark:
+    """Run a file as if from `path`; `kept` is the run's copy of it, which messages name."""
+    named, loaded = kept or path, set(sys.modules)
     # A name that no other module has: two files may both be called mybench.py.
     unique = f"refbench_file_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"
     if path.suffix != ".py":
-        raise RefBenchError(f"{path} is no Python file: give one that defines BENCHMARK")
+        raise RefBenchError(f"{named} is no Python file: give one that defines BENCHMARK, or a name that {_ENDINGS}")
     module = ModuleType(unique)
     module.__file__ = str(path)
     sys.modules[unique] = module  # annotations are looked up there
@@ -74,15 +120,66 @@ def _run_file(path: Path, source: bytes) -> Benchmark:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         where = f", line {lines[-1]}" if lines else ""
         said = error if isinstance(error, RefBenchError) else f"it raised {type(error).__name__}: {error}"
-        raise RefBenchError(f"{path}{where}: {said}") from error
-    _FILES.add(str(path))
-    found = _checked(getattr(module, "BENCHMARK", None), str(path))
+        if kept and isinstance(error, ModuleNotFoundError):
+            said = f"it imports {error.name}, which is not installed here; what lies beside a file {_NOT_KEPT}"
+        raise RefBenchError(f"{named}{where}: {said}") from error
+    _FILES[str(path)] = str(named)
+    found = _checked(getattr(module, "BENCHMARK", None), str(named))
+    if found.name in (*SHIPPED, "own"):
+        raise RefBenchError(f"{named}: its name={found.name!r} is that of a benchmark of RefBench: give it another")
     text = source.decode("utf-8", "surrogateescape")
-    return replace(found, code=_digest(source), source={**found.source, "benchmark.py": text})
+    beside = _beside(path, source, set(sys.modules) - loaded)
+    return replace(
+        found,
+        code=_digest(source, *beside.values()),
+        source={**found.source, "benchmark.py": text},
+        beside=tuple(str(file.relative_to(path.parent)) for file in beside),
+    )
 
 
-_FILES: set[str] = set()
-"""The files that benchmarks which are not shipped were taken from."""
+def _beside(path: Path, source: bytes, loaded: set[str]) -> dict[Path, bytes]:
+    """The modules that a file imports, now or later, from its own folder, and those that they import from there: code
+    of the benchmark as well."""
+    beside: dict[Path, bytes] = {}
+    waiting = [*loaded, *_imports(source)]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name.partition(".")[0] in {"refbench", *sys.stdlib_module_names}:
+            continue
+        seen.add(name)
+        file = _file_of(name)
+        if file is None or file == path or not file.is_relative_to(path.parent) or "site-packages" in file.parts:
+            continue
+        beside[file] = file.read_bytes()
+        package = name if file.stem == "__init__" else name.rpartition(".")[0]
+        waiting += _imports(beside[file], package)
+    return dict(sorted(beside.items()))
+
+
+def _file_of(name: str) -> Path | None:
+    try:
+        found = getattr(sys.modules[name], "__spec__", None) if name in sys.modules else find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(found.origin).resolve() if found is not None and found.has_location and found.origin else None
+
+
+def _imports(source: bytes, package: str = "") -> list[str]:
+    """The modules that code names in its imports, inside functions too."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names += [base, *(f"{base}.{one.name}" for one in node.names)]
+    return [name for name in names if name]
+
+
+_FILES: dict[str, str] = {}
+"""The files that benchmarks which are not shipped were taken from, and how messages name them."""
 
 
 def fault_of_benchmark(error: BaseException) -> str | None:
@@ -90,7 +187,7 @@ def fault_of_benchmark(error: BaseException) -> str | None:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _FILES]
     if not frames:
         return None
-    file, line, name = frames[-1].filename, frames[-1].lineno, frames[-1].name
+    file, line, name = _FILES[frames[-1].filename], frames[-1].lineno, frames[-1].name
     inside = f", in {name}" if name != "<module>" else ""
     return f"{file}, line {line}{inside}: it raised {type(error).__name__}: {error}"
 
@@ -110,7 +207,8 @@ def _from_entry_point(point: EntryPoint) -> Benchmark:
     except Exception as error:
         raise RefBenchError(f"{where} cannot be loaded: it raised {type(error).__name__}: {error}") from error
     bench = _checked(getattr(found, "BENCHMARK", found), where)
-    _FILES.add(str(getattr(sys.modules[point.module], "__file__", None) or point.module))
+    file = str(getattr(sys.modules[point.module], "__file__", None) or point.module)
+    _FILES[file] = file
     return replace(bench, code=f"{_distribution(point)} {_module_code(point.module)}".strip())
 
 
@@ -141,23 +239,37 @@ def resolve_data(bench: Benchmark, data: Path | None) -> Path:
         if not base:
             raise RefBenchError(
                 f"where is {bench.title}? give --data DIR, or set REFBENCH_DATA to the folder of all data"
+                f"{_published(bench)}"
             )
-        data = Path(base) / bench.name
+        data = Path(base).expanduser() / bench.name
     if not data.exists():
-        raise RefBenchError(f"{data} is not there: give --data the directory of a {bench.title} checkout")
+        raise RefBenchError(
+            f"{data} is not there: give --data the directory of {_a_checkout(bench)}{_published(bench)}"
+        )
+    if data.suffix in ARCHIVES and data.is_file():
+        raise RefBenchError(f"{data} is an archive: unpack it, and give --data the directory that it was unpacked into")
     if not data.is_dir():
-        raise RefBenchError(f"{data} is a file: give --data the directory of a {bench.title} checkout")
+        raise RefBenchError(f"{data} is a file: give --data the directory of {_a_checkout(bench)}")
     if not bench.data.is_checkout(data):
         for parent in (data.parent, *(child for child in sorted(data.iterdir()) if child.is_dir())):
             if bench.data.is_checkout(parent):
-                raise RefBenchError(
-                    f"{data} is not the root of a {bench.title} checkout: did you mean --data {parent}?"
-                )
+                raise RefBenchError(f"{data} is not the root of {_a_checkout(bench)}: did you mean --data {parent}?")
         for other in SHIPPED:
             landmark = benchmark(other).data.landmark
             if other != bench.name and landmark and (data / landmark).exists():
-                raise RefBenchError(
-                    f"{data} looks like {other}, not {bench.name}: give --data a {bench.title} checkout"
-                )
-        raise RefBenchError(f"{data} is no {bench.title} checkout: {bench.data.layout}")
+                raise RefBenchError(f"{data} looks like {other}, not {bench.name}: give --data {_a_checkout(bench)}")
+        packed = next((child.name for child in sorted(data.iterdir()) if child.suffix in ARCHIVES), None)
+        hint = f"; if the data is in {packed}, unpack it there" if packed else ""
+        raise RefBenchError(f"{data} is no {bench.title} checkout: {bench.data.layout}{hint or _published(bench)}")
     return data
+
+
+def _a_checkout(bench: Benchmark) -> str:
+    return f"{'an' if bench.title[:1] in 'AEIOU' else 'a'} {bench.title} checkout"
+
+
+def _published(bench: Benchmark) -> str:
+    """How the data are had, for who has none."""
+    if not bench.data.sources:
+        return ""
+    return f"; refbench fetch {bench.name} brings it from {bench.data.sources[0].page}"

@@ -6,20 +6,23 @@ Only what goes over the wire is here; what is asked, recorded and resumed is `en
 from __future__ import annotations
 
 import asyncio
-import io
+import codecs
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import orjson
 
-from refbench.calls.transport import MEGABYTE, Call, CallFailedError, Transport
-from refbench.failure import redact
+from refbench.calls.errors import read_error
+from refbench.calls.keys import Secrets
+from refbench.calls.said import at, count, said, table, tables, text, total
+from refbench.calls.transport import CHAT, MEGABYTE, RESULTS, Answer, Call, CallFailedError, Transport, is_fine
+from refbench.failure import Failure
 from refbench.record import RefBenchError
 
 HALF_PRICE = 0.5
@@ -27,6 +30,21 @@ HALF_PRICE = 0.5
 _TRIES = 5  # at handing in; the calls that can be repeated safely have their own tries besides
 _SUBMITTING = 3600.0  # seconds after its intent within which a batch was created, if it was
 _SKEW = 300.0  # seconds that the provider's clock may be behind ours
+_WORDS = 300  # characters of an id, a state or an error that are kept
+_MOST_PAGES = 1000  # of a provider's list of batches
+_KEPT = 30 * 24 * 3600.0  # seconds for which both providers keep results
+_OPENAI_STATES = (
+    "completed",
+    "failed",
+    "expired",
+    "cancelled",
+    "validating",
+    "in_progress",
+    "finalizing",
+    "cancelling",
+)
+_ANTHROPIC_STATES = ("ended", "in_progress", "canceling")
+_COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
 class BatchLimits(NamedTuple):
@@ -50,11 +68,12 @@ _UNKNOWN = BatchState(ended=True, word="unknown to the provider")
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What became of one request: the status and body it would have had live, or why it was never answered."""
+    """What became of one request: the status and body (its JSON) it would have had live, or why it was never
+    answered."""
 
     custom_id: str
     status: int = 0
-    body: bytes = b""
+    body: Any = None
     unanswered: str = ""
 
 
@@ -67,44 +86,60 @@ class BatchEndpoint:
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
+    secrets: Secrets = field(repr=False)
     patient: Transport
     once: Transport
 
-    async def get(self, url: str) -> bytes | None:
-        """The body, None when there is no such thing (any more)."""
-        status, body = await self._send(self.patient, Call(self.base_url, url, self.headers, bytes, 0, "GET"))
-        return None if status == 404 else self._checked(status, body)
+    async def get(self, url: str, most: int = CHAT) -> Answer | None:
+        """The answer, None when there is no such thing (any more)."""
+        call = Call(self.base_url, url, self.headers, bytes, 0, "GET", self.secrets, most)
+        answer = await self._send(self.patient, call)
+        return None if answer.status == 404 else self._checked(answer)
 
     async def described(self, url: str) -> dict[str, Any] | None:
         """The JSON object at an address, None when there is no such thing (any more)."""
-        body = await self.get(url)
-        return None if body is None else self.json(body)
+        answer = await self.get(url)
+        return None if answer is None else self._object(answer)
 
     async def post(self, url: str, pieces: Sequence[bytes], content_type: str, *, once: bool = False) -> dict[str, Any]:
         headers = {**self.headers, "Content-Type": content_type}
-        call = Call(self.base_url, url, headers, lambda: pieces, sum(map(len, pieces)))
-        return self.json(self._checked(*await self._send(self.once if once else self.patient, call)))
+        call = Call(self.base_url, url, headers, lambda: pieces, sum(map(len, pieces)), secrets=self.secrets)
+        return self._object(self._checked(await self._send(self.once if once else self.patient, call)))
 
-    def json(self, body: bytes | None) -> dict[str, Any]:
-        try:
-            record = orjson.loads(body or b"null")
-        except orjson.JSONDecodeError:
-            record = None
+    async def results(self, url: str, age: float) -> AsyncIterator[dict[str, Any]]:
+        """The objects of a file of results that have an id; the request of any other line counts as unanswered. A file
+        that is not there is waited for, until the provider would have thrown it away."""
+        answer = await self.get(url, RESULTS)
+        if answer is None and age < _KEPT:
+            detail = "a batch has ended, and the file of its results is not there yet (HTTP 404)"
+            raise CallFailedError(Failure(kind="api_error", detail=detail), ())
+        body, start = b"" if answer is None else answer.body, 0
+        if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # its lines end in two bytes
+            body = body.decode("utf-16", "replace").encode("utf-8", "replace")
+        while start < len(body):  # line by line: split, the file would be in memory twice
+            end = body.find(b"\n", start)
+            end = len(body) if end < 0 else end
+            record = said(body[start:end], self.secrets)
+            if text(record, "custom_id"):
+                yield record
+            start = end + 1
+
+    def _object(self, answer: Answer) -> dict[str, Any]:
+        record = answer.said()
         if not isinstance(record, dict):
             raise RefBenchError(f"{self.base_url} does not speak the batch API: run without --batch")
         return record
 
-    async def _send(self, way: Transport, call: Call) -> tuple[int, bytes]:
+    async def _send(self, way: Transport, call: Call) -> Answer:
         async with way.limiter(self.base_url).place():
-            answer = await way.send(call)
-        return answer.status, answer.body
+            return await way.send(call)
 
-    def _checked(self, status: int, body: bytes) -> bytes:
-        if 200 <= status < 300:
-            return body
-        words = redact(body[:300].decode("utf-8", "replace"))
-        remedy = "set a valid key" if status in (401, 403) else "mend that, or run without --batch"
-        raise RefBenchError(f"{self.base_url} says no to a batch (HTTP {status}: {words}): {remedy}")
+    def _checked(self, answer: Answer) -> Answer:
+        if answer.fine:
+            return answer
+        words = read_error(answer.status, answer.said(), self.secrets).words
+        remedy = "set a valid key" if answer.status in (401, 403) else "mend that, or run without --batch"
+        raise RefBenchError(f"{self.base_url} says no to a batch ({words}): {remedy}")
 
 
 class OpenAIBatches:
@@ -137,32 +172,32 @@ class OpenAIBatches:
         return _id(await self.endpoint.post(self.url, [body], "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        record = await self.endpoint.described(f"{self.url}/{batch}")
+        record = await self.endpoint.described(f"{self.url}/{quote(batch, safe='')}")
         if record is None:
             return _UNKNOWN
-        word = str(record.get("status"))
-        errors = [_words(error) for error in (record.get("errors") or {}).get("data") or []]
-        files = [record[key] for key in ("output_file_id", "error_file_id") if record.get(key)]
+        word = _known_state(text(record, "status"), _OPENAI_STATES)
+        errors = [_words(error) for error in tables(record, "errors", "data")]
+        files = [file for key in ("output_file_id", "error_file_id") if (file := text(record, key))]
         return BatchState(
-            ended=word in ("completed", "failed", "expired", "cancelled"),
+            ended=word in _OPENAI_STATES[:4],
             word=": ".join([word, *errors[:1]]),
-            results=tuple(f"{self.endpoint.base_url}/files/{file}/content" for file in files),
+            results=tuple(f"{self.endpoint.base_url}/files/{quote(file, safe='')}/content" for file in files),
         )
 
-    def results(self, body: bytes) -> Iterator[BatchResult]:
-        """What a file of results says."""
-        for record in _lines(body):
-            response = record.get("response")
-            if isinstance(response, dict):
-                status, answer = int(response.get("status_code") or 0), orjson.dumps(response.get("body"))
-                yield BatchResult(record["custom_id"], status, answer)
-            else:
-                yield BatchResult(record["custom_id"], unanswered=_words(record.get("error")) or "no response")
+    def result(self, record: Mapping[str, Any]) -> BatchResult:
+        """What a line of a file of results says."""
+        name, response = text(record, "custom_id"), table(record, "response")
+        if not response:
+            return BatchResult(name, unanswered=_words(record.get("error")) or "no response")
+        body = response.get("body")
+        # A status that is none says nothing against a body that is a reply.
+        status = count(response, "status_code") or (500 if at(body, "error") or body is None else 200)
+        return BatchResult(name, status, body)
 
     async def find(self, tag: str, requests: int, since: float, known: Collection[str]) -> tuple[str, ...]:
         """The batch that was handed in under a tag, if it arrived."""
         listed = _listed(self.endpoint, self.url, "after")
-        return tuple([_id(record) async for record in listed if (record.get("metadata") or {}).get("refbench") == tag])
+        return tuple([_id(record) async for record in listed if text(record, "metadata", "refbench") == tag])
 
 
 class AnthropicBatches:
@@ -188,35 +223,33 @@ class AnthropicBatches:
         return _id(await self.endpoint.post(self.url, pieces, "application/json", once=True))
 
     async def state(self, batch: str) -> BatchState:
-        record = await self.endpoint.described(f"{self.url}/{batch}")
+        record = await self.endpoint.described(f"{self.url}/{quote(batch, safe='')}")
         if record is None:
             return _UNKNOWN
-        word = str(record.get("processing_status"))
-        place = str(record.get("results_url") or "")
-        if urlsplit(place)[:2] != urlsplit(self.url)[:2]:  # the key goes where it was given for, and nowhere else
-            place = f"{self.url}/{batch}/results"
+        word = _known_state(text(record, "processing_status"), _ANTHROPIC_STATES)
+        place = text(record, "results_url")
+        if not _same_host(place, self.url):  # the key goes where it was given for, and nowhere else
+            place = f"{self.url}/{quote(batch, safe='')}/results"
         return BatchState(ended=word == "ended", word=word, results=(place,) if word == "ended" else ())
 
-    def results(self, body: bytes) -> Iterator[BatchResult]:
-        for record in _lines(body):
-            result = record.get("result") or {}
-            if result.get("type") == "succeeded":
-                yield BatchResult(record["custom_id"], 200, orjson.dumps(result.get("message")))
-            elif result.get("type") == "errored":
-                error = result.get("error") or {}
-                inner = error.get("error") or error
-                status = 400 if inner.get("type") == "invalid_request_error" else 500
-                yield BatchResult(record["custom_id"], status, orjson.dumps({"error": inner}))
-            else:
-                yield BatchResult(record["custom_id"], unanswered=str(result.get("type")))
+    def result(self, record: Mapping[str, Any]) -> BatchResult:
+        name, kind = text(record, "custom_id"), text(record, "result", "type")
+        if kind == "succeeded":
+            return BatchResult(name, 200, at(record, "result", "message"))
+        if kind == "errored":
+            error = table(record, "result", "error")
+            inner = table(error, "error") or error
+            return BatchResult(name, 400 if inner.get("type") == "invalid_request_error" else 500, {"error": inner})
+        return BatchResult(name, unanswered=kind[:_WORDS] or "no result")
 
     async def find(self, tag: str, requests: int, since: float, known: Collection[str]) -> tuple[str, ...]:
-        """All batches that may be it. One that is not shows none of our ids in the end, and is then left alone."""
+        """All batches that may be it, also those that do not say when they were made or how large they are. One that
+        is not shows none of our ids in the end, and is then left alone."""
 
         def may_be(record: Mapping[str, Any]) -> bool:
-            created = datetime.fromisoformat(str(record["created_at"])).timestamp()
-            count = sum((record.get("request_counts") or {}).values())
-            return -_SKEW <= created - since <= _SUBMITTING and count == requests and record.get("id") not in known
+            created, size = _time(text(record, "created_at")), total(table(record, "request_counts"), *_COUNTS)
+            in_time = created is None or -_SKEW <= created - since <= _SUBMITTING
+            return in_time and size in (None, 0, requests) and text(record, "id") not in known
 
         return tuple([_id(record) async for record in _listed(self.endpoint, self.url, "after_id") if may_be(record)])
 
@@ -251,47 +284,77 @@ async def hand_in(batches: Batches, tag: str, lines: Sequence[bytes], known: Col
     )
 
 
-async def outcome(batches: Batches, ids: Sequence[str]) -> tuple[str, list[BatchResult]] | None:
-    """How batches ended and all their results; None while one of them is still worked on."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a batch ended, and its results by request."""
+
+    word: str
+    results: Mapping[str, BatchResult]
+    charged: bool
+    """Whether a request without a result may be paid for: only of a batch that failed as a whole it is known."""
+
+
+async def outcome(batches: Batches, ids: Sequence[str], age: float) -> Outcome | None:
+    """How batches ended that were handed in `age` seconds ago, with all their results; None while one of them is still
+    worked on. Of two results for a request a reply counts, whichever file has it."""
     states = [await batches.state(batch) for batch in ids]
     if not all(state.ended for state in states):
         return None
-    results: list[BatchResult] = []
+    results: dict[str, BatchResult] = {}
     for place in (place for state in states for place in state.results):
-        results += batches.results(await batches.endpoint.get(place) or b"")
-    return ", ".join(state.word for state in states), results
+        async for record in batches.endpoint.results(place, age):
+            result = batches.result(record)
+            known = results.get(result.custom_id)
+            if known is None or not is_fine(known.status):
+                results[result.custom_id] = result
+    charged = any(state.word.partition(":")[0] != "failed" for state in states)
+    return Outcome(", ".join(state.word for state in states), results, charged)
 
 
 async def _listed(endpoint: BatchEndpoint, url: str, cursor: str) -> AsyncIterator[dict[str, Any]]:
     """All batches that the provider lists, page by page."""
-    after = ""
-    while True:
-        page = endpoint.json(await endpoint.get(f"{url}?limit=100{after}"))
-        data = page.get("data") or []
+    last = ""
+    for _ in range(_MOST_PAGES):
+        after = f"&{cursor}={quote(last, safe='')}" if last else ""
+        page = await endpoint.described(f"{url}?limit=100{after}")
+        if page is None:
+            raise RefBenchError(f"{endpoint.base_url} does not list its batches: run the same command again later")
+        data, before = tables(page, "data"), last
         for record in data:
             yield record
-        if not data or not page.get("has_more"):
+        last = text(page, "last_id") or (text(data[-1], "id") if data else "")
+        if not data or not page.get("has_more") or last in ("", before):
             return
-        after = f"&{cursor}={page.get('last_id') or _id(data[-1])}"
-
-
-def _lines(body: bytes) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL body; what is no object with an id is left out, and its request counts as unanswered."""
-    for line in io.BytesIO(body):
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(record, dict) and isinstance(record.get("custom_id"), str):
-            yield record
 
 
 def _words(error: Any) -> str:
     words = [str(error[key]) for key in ("code", "message") if error.get(key)] if isinstance(error, dict) else []
-    return ": ".join(words)
+    return ": ".join(words)[:_WORDS]
 
 
 def _id(record: Mapping[str, Any]) -> str:
-    if not isinstance(record.get("id"), str):
+    if not text(record, "id"):
         raise RefBenchError("the provider's answer about a batch has no id: run the same command again later")
-    return str(record["id"])
+    return text(record, "id")[:_WORDS]
+
+
+def _known_state(word: str, known: Sequence[str]) -> str:
+    """The state of a batch. What is none is a failure of the server: it would be waited for without end."""
+    if word not in known:
+        detail = f"the provider says that a batch is {word[:_WORDS]!r}, which is no state that it has"
+        raise CallFailedError(Failure(kind="api_error", detail=detail), ())
+    return word
+
+
+def _time(written: str) -> float | None:
+    try:
+        return datetime.fromisoformat(written).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _same_host(place: str, url: str) -> bool:
+    try:
+        return urlsplit(place)[:2] == urlsplit(url)[:2]
+    except ValueError:
+        return False

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
+from refbench.calls.keys import Secrets
+from refbench.calls.said import at, table, text
 from refbench.failure import Failure, redact
 from refbench.record import RefBenchError
 
@@ -15,8 +15,10 @@ from refbench.record import RefBenchError
 # in sentences.
 _POLICY = (
     *("content_policy", "content policy", "content_filter", "content filter", "moderation", "responsible ai"),
+    *("sensitivecontentdetected", "sensitive content", "datainspectionfailed"),  # Ark, DashScope
     *("safety system", "safety_violation", "safety filter", "safety polic", "image_safety", "prohibited_content"),
 )
+_LONGEST = 20_000  # characters of an error that are looked at
 _BAD_KEY = ("api key not valid", "api_key_invalid", "invalid api key", "invalid_api_key")  # Gemini says it with a 400
 
 
@@ -38,6 +40,9 @@ class ProviderError:
     def failure(self) -> Failure:
         if self.refused:
             return Failure(kind="refused", detail=self.message[:400])
+        if 300 <= self.status < 400:
+            words = "the server names another address, and keys are not sent on: give the new one as base_url="
+            return Failure(kind="api_error", detail=f"HTTP {self.status}: {words}")
         return Failure(kind="api_error", detail=f"HTTP {self.status}: {self.message[:400]}")
 
     @property
@@ -56,17 +61,18 @@ class ProviderError:
             raise RefBenchError(f"{where} refuses the key ({self.words}): set {variable} to a valid one")
 
 
-def read_error(status: int, body: bytes, key: str | None = None) -> ProviderError:
-    """The error in an answer's body, where OpenAI, Gemini, Anthropic and gateways put it."""
-    try:
-        answer: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        answer = None
-    error = answer.get("error") if isinstance(answer, dict) else None
-    fields = error if isinstance(error, dict) else {}
+def read_error(status: int, body: Any, secrets: Secrets) -> ProviderError:
+    """The error in what an answer says, where OpenAI, Gemini, Anthropic and gateways put it."""
+    error, fields = at(body, "error"), table(body, "error")
     words = [str(fields[name]) for name in ("code", "type", "status", "message") if fields.get(name)]
     message = " ".join(dict.fromkeys(words)) or (str(error) if error and not fields else "")
-    message = message or body[:2000].decode("utf-8", "replace")
-    if key:  # servers quote keys in their errors, and not every key looks like one
-        message = message.replace(key, "[redacted]")
-    return ProviderError(status, message, str(fields.get("code") or ""), str(fields.get("param") or ""))
+    # Servers made with FastAPI say it as `detail`; some providers put code and message at the top.
+    beside = [str(said) for name in ("code", "message", "detail") if (said := at(body, name))]
+    message = message or " ".join(beside) or (body if isinstance(body, str) else "" if body is None else str(body))
+    code, param = fields.get("code"), text(fields, "param")
+    return ProviderError(status, secrets.cut_message(message[:_LONGEST]), str(code or "")[:100], param)
+
+
+def without_secrets(failure: Failure | None, secrets: Secrets) -> Failure | None:
+    """A failure whose words were put together from several texts of a server."""
+    return failure and failure.model_copy(update={"detail": secrets.cut_message(failure.detail)})

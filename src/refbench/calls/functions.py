@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -19,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from refbench.failure import Failure, FailureKind, redact
 from refbench.record import RefBenchError
+from refbench.text.files import users_path
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 """From a request and a number (a seed, a repeat), or from lists of them."""
@@ -89,7 +91,7 @@ def source_file(what: str, where: str) -> Path:
     if not place or not name:
         raise RefBenchError(f"{where}: write it as python:package.module:factory or python:./file.py:factory")
     if place.endswith(".py"):
-        path = Path(place).expanduser()
+        path = users_path(place, where)
         if not path.is_file():
             raise RefBenchError(f"{where}: there is no file {path}")
         return path
@@ -138,6 +140,29 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}"[:_LONGEST] if message else type(error).__name__
 
 
+_MOST_LINES = 3
+
+
+def own_lines(error: BaseException) -> str:
+    """Where in the user's own files an error came from, innermost first; "" where it was in none of them."""
+    import traceback
+
+    ours = str(Path(__file__).parents[1])
+    theirs = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    frames = [
+        f"{Path(frame.filename).name}:{frame.lineno} in {frame.name}: {frame.line}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((ours, "<", *theirs))
+    ]
+    return redact(", from ".join(reversed(frames[-_MOST_LINES:])))[:_LONGEST]
+
+
+def raised(error: BaseException) -> str:
+    """What an error in a user's code says, and where in their files it came from."""
+    lines = own_lines(error)
+    return f"{error_text(error)} ({lines})" if lines else error_text(error)
+
+
 @contextlib.contextmanager
 def told_as(what: str) -> Iterator[None]:
     """Whatever is raised inside becomes the RefBenchError that says so; one that is raised there stays as it is."""
@@ -156,7 +181,7 @@ def failure_of(error: BaseException, kind: FailureKind, what: str = "") -> Failu
         raise error
     # Whether the exception or the kernel comes first is chance, so both are one kind, and another run may succeed.
     full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's, on a GPU
-    return Failure(kind="worker_died" if full else kind, detail=what + error_text(error))
+    return Failure(kind="worker_died" if full else kind, detail=what + raised(error))
 
 
 def in_halves(
@@ -256,7 +281,7 @@ def _module(place: str) -> Any:
 
 
 def _file_module(path: Path) -> Any:
-    path = path.expanduser().absolute()
+    path = users_path(str(path), str(path)).absolute()
     if str(path.parent) not in sys.path:  # as `python file.py` has it
         sys.path.insert(0, str(path.parent))
     name = path.stem if path.stem not in sys.modules else f"refbench_model_{path.stem}"

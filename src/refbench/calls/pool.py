@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +27,14 @@ class LateError(Exception):
     """No result in time. The thread that works on it has been left behind."""
 
 
+class WithdrawnError(Exception):
+    """The request was taken back before anybody had begun with it: nothing is begun any more."""
+
+
+stopping: ContextVar[asyncio.Event | None] = ContextVar("stopping", default=None)
+"""Set when a run begins nothing more; what waits in a queue is then taken back."""
+
+
 @dataclass(eq=False)
 class Job(Generic[R, T]):
     """A request on its way. The futures belong to no event loop, so a pool may serve several, one after another."""
@@ -35,6 +44,9 @@ class Job(Generic[R, T]):
     result: Future[T] = field(default_factory=Future)
     abandoned: threading.Event = field(default_factory=threading.Event)
     """Nobody waits for it any more."""
+    stop: asyncio.Event | None = None
+    """Set when nothing more is to be begun."""
+    withdrawn: bool = False
 
 
 class _Opening(Job[Any, Any]):
@@ -78,7 +90,16 @@ class Pool(Generic[P, R, T]):
 
     async def ask(self, request: R, timeout: float | None = None) -> T:
         """What comes of a request. `timeout` is for work that cannot stop itself: its thread is left to its fate."""
-        return await self._ask(Job(request), timeout)
+        stop = stopping.get()
+        if stop is None:
+            return await self._ask(Job(request), timeout)
+        job = Job[R, T](request, stop=stop)
+        try:
+            return await self._ask(job, timeout)
+        except asyncio.CancelledError:
+            if job.withdrawn:
+                raise WithdrawnError from None
+            raise
 
     async def _ask(self, job: Job[R, T], timeout: float | None) -> T:
         with self._lock:
@@ -168,6 +189,8 @@ class Pool(Generic[P, R, T]):
 
 
 def _begin(job: Job[R, T], thread: _Thread[R, T]) -> bool:
+    if job.stop is not None and job.stop.is_set():
+        job.withdrawn = job.started.cancel()
     if job.started.set_running_or_notify_cancel():
         job.started.set_result(thread)
         return True

@@ -9,7 +9,9 @@ import importlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any
 
 from refbench.record import Record, RefBenchError
@@ -166,17 +168,22 @@ class Budget:
             raise RefBenchError(f"--budget {text}: write an amount in US dollars, for example 5usd")
         return cls(float(match[1]), spent_usd)
 
-    async def reserve(self, worst_usd: float) -> None:
+    async def reserve(self, worst_usd: float) -> Reservation:
         """Set the worst case aside; waits while calls in flight may still give something back."""
         if self.cap is None:
-            return
+            return Reservation(self, 0.0)
         async with self._changed:
-            while self.spent + self.reserved + worst_usd > self.cap + 1e-12:
+            while not self.covers(worst_usd):
                 if self.reserved <= 1e-12:
                     self.short = worst_usd
                     raise BudgetSpentError
                 await self._changed.wait()
             self.reserved += worst_usd
+        return Reservation(self, worst_usd)
+
+    def covers(self, worst_usd: float) -> bool:
+        """Whether the worst case can be set aside now, whatever may be given back later."""
+        return self.cap is None or self.spent + self.reserved + worst_usd <= self.cap + 1e-12
 
     async def release(self, worst_usd: float) -> None:
         """Give back what was set aside; what was really paid has been counted by `pay`."""
@@ -186,5 +193,45 @@ class Budget:
             self.reserved = max(0.0, self.reserved - worst_usd)
             self._changed.notify_all()
 
-    def pay(self, cost_usd: float | None) -> None:
-        self.spent += cost_usd or 0.0
+    def pay(self, usd: float) -> None:
+        """Count what was paid, or the most that may have been; nothing takes a payment back."""
+        self.spent += max(0.0, usd)
+
+
+@dataclass
+class Reservation:
+    """What is set aside for the work done within it, with every further try that the work turns out to need. What was
+    paid is counted before it ends."""
+
+    budget: Budget
+    usd: float
+    _before: Any = field(default=None, repr=False)
+
+    async def __aenter__(self) -> Reservation:
+        self._before = _HELD.set(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _HELD.reset(self._before)
+        await self.budget.release(self.usd)
+
+    def another(self, worst_usd: float) -> bool:
+        """Set aside a further worst case, if that can be done at once: two that wait for each other never end."""
+        if not self.budget.covers(worst_usd):
+            self.budget.short = worst_usd
+            return False
+        if self.budget.cap is not None:
+            self.usd += worst_usd
+            self.budget.reserved += worst_usd
+        return True
+
+
+_HELD: ContextVar[Reservation | None] = ContextVar("held", default=None)
+
+
+def covers_another(worst_usd: float) -> bool:
+    """Whether the budget of whoever asks covers one more try, beside one that may have been paid for."""
+    held = _HELD.get()
+    return held is None or held.another(worst_usd)

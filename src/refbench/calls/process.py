@@ -3,6 +3,7 @@ workers of our own making, on both sides of the pipes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -26,16 +27,8 @@ _TAIL = 8192  # bytes kept of what is printed
 _TOLD = 400  # characters of them in a Failure
 _LONGEST_LINE = 1 << 28  # bytes; a picture in base64 is far below
 
-# Runs in front of the command, becomes it, and has it killed when RefBench is: no orphan keeps a GPU. Python ignores
-# SIGPIPE and the command would inherit that.
-_DIE_TOGETHER = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-if os.getppid() != int(sys.argv[1]):
-    os._exit(1)
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
+_GUARD = Path(__file__).with_name("guard.py")
+_GUARD_S = 15.0  # for a guard to end the command and all of its children, which it takes 10 s for at most
 
 Outcome = Literal["answered", "ended", "timeout", "gone"]
 
@@ -60,21 +53,29 @@ class Exit:
 
 
 class Process:
-    """A started command. One thread starts it, talks to it and ends it: on Linux it dies with that thread."""
+    """A started command behind its guard, which ends all that comes of it, even when this process is killed. One thread
+    starts it, talks to it and ends it: on Linux it dies with that thread."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], *, asked: bool, log: Path | None = None) -> None:
-        if sys.platform == "linux":
-            argv = [sys.executable, "-I", "-S", "-c", _DIE_TOGETHER, str(os.getpid()), *argv]
         pipe = subprocess.PIPE
-        self._popen = subprocess.Popen(
-            argv,
-            bufsize=0,
-            stdin=pipe if asked else subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **env},  # an answer that is printed must not wait in a buffer
-            start_new_session=True,  # so that the children it starts can be ended with it
-        )
+        ended, self._alive = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_GUARD), str(ended), str(os.getpid()), *argv],
+                bufsize=0,
+                stdin=pipe if asked else subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                # An answer that is printed must not wait in a buffer.
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **env},
+                pass_fds=(ended,),
+                start_new_session=True,  # Ctrl-C is ours to handle
+            )
+        except BaseException:
+            os.close(self._alive)
+            raise
+        finally:
+            os.close(ended)
         assert self._popen.stdout
         assert self._popen.stderr
         self._asked = asked
@@ -143,12 +144,12 @@ class Process:
         while not self.dead and time.monotonic() < until:
             time.sleep(0.01)
         by_itself = self.dead
-        # Before it is reaped: until then its number, which is its group's, cannot be anybody else's.
+        os.close(self._alive)  # which tells the guard
         try:
-            os.killpg(self._popen.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # macOS denies it for a group of the dead
+            code = self._popen.wait(_GUARD_S)
+        except subprocess.TimeoutExpired:  # somebody has stopped the guard: the command dies with it
             self._popen.kill()
-        code = self._popen.wait()
+            code = self._popen.wait()
         for stream in (self._popen.stdout, self._popen.stderr):
             if stream:
                 stream.close()
@@ -169,6 +170,14 @@ class Process:
         if self._popen.returncode is not None:
             return True
         return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it may answer a request. One that has died has closed its output before its guard can know."""
+        assert self._popen.stdout
+        hung_up = select.poll()
+        hung_up.register(self._popen.stdout, 0)
+        return not (self.dead or hung_up.poll(0))
 
     def _read(self, pipe_end: int) -> bool | None:
         """Whether there was something to read; None at the end."""
@@ -201,7 +210,7 @@ class Process:
         self._tail += data
         del self._tail[:-_TAIL]
         if self._log is not None:
-            with self._log.open("ab") as file:
+            with contextlib.suppress(OSError), self._log.open("ab") as file:  # on a full disk pictures come first
                 file.write(data)
 
 

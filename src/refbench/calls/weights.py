@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from refbench.calls.pool import Job, Pool
 from refbench.record import RefBenchError
+from refbench.text.files import users_path
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -62,7 +63,7 @@ class Library:
 
     def folder(self, where: str) -> Path | None:
         """The directory that is meant; None for the id of a repository on the hub."""
-        path = Path(where).expanduser()
+        path = users_path(where, f"{self.kind}:{where}")
         if path.is_dir():
             return path
         if where.startswith((".", "/", "~")) or where.count("/") > 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from refbench.calls.said import count, listed, text
 from refbench.chat.http import Provider
 from refbench.chat.vlm import ChatRequest, Reply
 from refbench.failure import Failure
@@ -17,10 +18,14 @@ MOST_TOKENS = 4096
 def _shape(
     model: str, request: ChatRequest, parameters: Mapping[str, Any], content: list[dict[str, Any]]
 ) -> dict[str, Any]:
+    opening = [
+        {"role": role, "content": said}
+        for role, said in zip(("user", "assistant"), request.opening or (), strict=False)
+    ]
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or MOST_TOKENS,
-        "messages": [{"role": "user", "content": content}],
+        "messages": [*opening, {"role": "user", "content": content}],
     }
     if request.system:
         body["system"] = request.system
@@ -31,21 +36,20 @@ def _shape(
 
 
 def _read(reply: Any) -> Reply:
-    usage = reply.get("usage") or {}
-    tokens: dict[str, Any] = {"input_tokens": usage.get("input_tokens"), "output_tokens": usage.get("output_tokens")}
-    reason = reply.get("stop_reason")
+    tokens: dict[str, Any] = {name: count(reply, "usage", name) for name in ("input_tokens", "output_tokens")}
+    reason = text(reply, "stop_reason")
     if reason == "refusal":
         return Reply(None, Failure(kind="refused", detail="stop reason refusal"), **tokens)
-    blocks = reply.get("content") or []
+    blocks = listed(reply, "content")
     tool = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
-    text = (
+    words = (
         orjson.dumps(tool[0]).decode()
         if tool
-        else "".join(b.get("text", "") for b in blocks if b.get("type") == "text")
+        else "".join(text(block, "text") for block in blocks if block.get("type") == "text")
     )
-    if not text.strip():
-        return Reply(None, Failure(kind="empty_reply", detail=f"stop reason {reason}"), **tokens)
-    return Reply(text, cut_off=reason == "max_tokens", **tokens)
+    if not words.strip():
+        return Reply(None, Failure(kind="empty_reply", detail=f"stop reason {reason[:100]}"), **tokens)
+    return Reply(words, cut_off=reason == "max_tokens", **tokens)
 
 
 def _headers(key: str | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from refbench.calls.said import count, listed, table, text, total
 from refbench.chat.http import Provider
 from refbench.chat.vlm import ChatRequest, Reply
 from refbench.failure import Failure
@@ -23,6 +24,8 @@ REFUSALS = frozenset(
     }
 )
 """Finish reasons that mean that Gemini declined, for text or for pictures."""
+WRITTEN = ("candidatesTokenCount", "thoughtsTokenCount")
+"""The tokens of a reply; thoughts are paid for too."""
 
 
 def _shape(
@@ -34,7 +37,11 @@ def _shape(
     if request.json_schema:
         settings["responseMimeType"] = "application/json"
         settings["responseJsonSchema"] = request.json_schema
-    body: dict[str, Any] = {"contents": [{"role": "user", "parts": content}]}
+    opening = [
+        {"role": role, "parts": [{"text": said}]}
+        for role, said in zip(("user", "model"), request.opening or (), strict=False)
+    ]
+    body: dict[str, Any] = {"contents": [*opening, {"role": "user", "parts": content}]}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if settings:
@@ -43,26 +50,25 @@ def _shape(
 
 
 def _read(reply: Any) -> Reply:
-    usage = reply.get("usageMetadata") or {}
-    written = (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0)
+    usage = table(reply, "usageMetadata")
     tokens: dict[str, Any] = {
-        "input_tokens": usage.get("promptTokenCount"),
-        "output_tokens": written if usage else None,
+        "input_tokens": count(usage, "promptTokenCount"),
+        "output_tokens": total(usage, *WRITTEN) if usage else None,
     }
-    blocked = (reply.get("promptFeedback") or {}).get("blockReason")
+    blocked = text(reply, "promptFeedback", "blockReason")
     if blocked:
-        return Reply(None, Failure(kind="refused", detail=f"prompt blocked: {blocked}"), **tokens)
-    candidates = reply.get("candidates") or []
+        return Reply(None, Failure(kind="refused", detail=f"prompt blocked: {blocked[:100]}"), **tokens)
+    candidates = listed(reply, "candidates")
     if not candidates:
         return Reply(None, Failure(kind="empty_reply", detail="the server sent no candidate"), **tokens)
-    reason = candidates[0].get("finishReason")
-    parts = (candidates[0].get("content") or {}).get("parts") or []
-    text = "".join(part.get("text", "") for part in parts if not part.get("thought"))
+    reason = text(candidates[0], "finishReason")
+    parts = listed(candidates[0].get("content"), "parts")
+    words = "".join(text(part, "text") for part in parts if not part.get("thought"))
     if reason in REFUSALS:
         return Reply(None, Failure(kind="refused", detail=f"finish reason {reason}"), **tokens)
-    if not text.strip():
-        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
-    return Reply(text, cut_off=reason == "MAX_TOKENS", **tokens)
+    if not words.strip():
+        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason[:100]}"), **tokens)
+    return Reply(words, cut_off=reason == "MAX_TOKENS", **tokens)
 
 
 GEMINI = Provider(

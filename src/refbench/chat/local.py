@@ -16,6 +16,7 @@ from PIL import Image
 
 from refbench.calls.prices import FREE
 from refbench.calls.weights import DTYPES, HalvedBatches, Library, LoadedWeights, Remedies, content_of, default_dtype
+from refbench.chat.adapters import adapter_in, laid_on
 from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply
 from refbench.evidence import Evidence
 from refbench.failure import Failure
@@ -173,7 +174,9 @@ class Weights:
         system = request.system or ""
         if system and self._system is None:
             content.insert(0, {"type": "text", "text": f"{system}\n\n"})
-        messages = [{"role": "user", "content": content}]
+        turns = zip(("user", "assistant"), request.opening or (), strict=False)
+        messages = [{"role": role, "content": [{"type": "text", "text": said}]} for role, said in turns]
+        messages.append({"role": "user", "content": content})
         if system and self._system is not None:
             messages.insert(0, {"role": "system", "content": self._system(system)})
         return self._render(messages)
@@ -304,6 +307,10 @@ def load(source: Source) -> Weights:
     """The weights, ready to be asked. Code of a repository is never run."""
     torch, transformers = _TRANSFORMERS.load("torch"), _TRANSFORMERS.load("transformers")
     use_threads()
+    adapter = Path(source.where)
+    if (trained := adapter_in(adapter)) is not None:
+        trained.check_base(adapter, source.revision)
+        source = replace(source, where=trained.base, revision=trained.revision)
     try:
         folder = source.where if Path(source.where).is_dir() else _fetched(source)
         processor = _processor(transformers, folder)
@@ -323,6 +330,8 @@ def load(source: Source) -> Weights:
         raise RefBenchError(f"local:{source.where} cannot be used: {remedies.of(error)}") from error
     if not processor.chat_template:
         raise RefBenchError(f"local:{source.where} has no chat template: choose an instruction-tuned model")
+    if trained is not None:
+        model = laid_on(model, processor.tokenizer, adapter)
     # What the repository sets for transformers' own sampling; ours is in `_drawn`.
     model.generation_config.update(do_sample=False, temperature=None, top_p=None, top_k=None, max_length=None)
     return Weights(source, processor, model, revision="" if folder == source.where else Path(folder).name)
@@ -374,6 +383,8 @@ def _named(where: str, revision: str | None) -> tuple[str, str]:
     folder = _TRANSFORMERS.folder(where)
     if folder is None:
         return where, f"{where}@{revision}" if revision else where
-    if not (folder / "config.json").is_file():
+    if (trained := adapter_in(folder)) is not None:
+        trained.check_base(folder, revision)  # told before anything is asked
+    elif not (folder / "config.json").is_file():
         raise RefBenchError(f"local:{where} has no config.json: give the directory that hf download wrote")
     return str(folder), f"{folder.resolve().name}@{content_of(folder, folder.iterdir())}"

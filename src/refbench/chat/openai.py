@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from refbench.calls.said import count, listed, table, tables, text
 from refbench.chat.http import Provider
 from refbench.chat.vlm import ChatPicture, ChatRequest, Reply
 from refbench.failure import Failure
@@ -23,7 +24,12 @@ def _picture(part: ChatPicture, mime: str, data: str) -> dict[str, Any]:
 def _shape(
     model: str, request: ChatRequest, parameters: Mapping[str, Any], content: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    messages = [{"role": "system", "content": request.system}] if request.system else []
+    told: Any = [{"type": "text", "text": request.system}] if request.system_in_parts else request.system
+    messages = [{"role": "system", "content": told}] if request.system else []
+    messages += [
+        {"role": role, "content": said}
+        for role, said in zip(("user", "assistant"), request.opening or (), strict=False)
+    ]
     body: dict[str, Any] = {"model": model, "messages": [*messages, {"role": "user", "content": content}]}
     given = dict(parameters)
     # OpenAI's own newer models refuse max_tokens, other servers do not know the new name.
@@ -37,24 +43,22 @@ def _shape(
 
 
 def _read(reply: Any) -> Reply:
-    usage = reply.get("usage") or {}
     tokens: dict[str, Any] = {
-        "input_tokens": usage.get("prompt_tokens"),
-        "output_tokens": usage.get("completion_tokens"),
+        "input_tokens": count(reply, "usage", "prompt_tokens"),
+        "output_tokens": count(reply, "usage", "completion_tokens"),
+        "system_fingerprint": text(reply, "system_fingerprint")[:100],
     }
-    choices = reply.get("choices") or []
+    choices = listed(reply, "choices")
     if not choices:
         return Reply(None, Failure(kind="empty_reply", detail="the server sent no choice"), **tokens)
-    message, reason = choices[0].get("message") or {}, choices[0].get("finish_reason")
-    if message.get("refusal"):
-        return Reply(None, Failure(kind="refused", detail=str(message["refusal"])[:300]), **tokens)
+    message, reason = table(choices[0], "message"), text(choices[0], "finish_reason")
+    if refusal := message.get("refusal"):
+        return Reply(None, Failure(kind="refused", detail=str(refusal)[:300]), **tokens)
     if reason == "content_filter":
         return Reply(None, Failure(kind="refused", detail="content filter"), **tokens)
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
-    if not isinstance(content, str) or not content.strip():
-        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason}"), **tokens)
+    content = text(message, "content") or "".join(text(part, "text") for part in tables(message, "content"))
+    if not content.strip():
+        return Reply(None, Failure(kind="empty_reply", detail=f"finish reason {reason[:100]}"), **tokens)
     return Reply(content, cut_off=reason == "length", **tokens)
 
 

@@ -11,12 +11,25 @@ from pathlib import Path
 from typing import Literal
 
 from refbench.failure import Failure
-from refbench.pictures import PictureFacts, decode, encode, facts_of, resize
+from refbench.pictures import (
+    PictureFacts,
+    decode,
+    encode,
+    facts_of,
+    named,
+    picture_bytes,
+    regular_bytes,
+    resize,
+    verified,
+)
 from refbench.record import Record
 
 # What all providers take. Animated files go as their first frame: judges differ in which frame they see.
 _ACCEPTED = frozenset({"jpeg", "png", "webp", "gif"})
 MIME = {"jpeg": "image/jpeg", "png": "image/png", "webp": "image/webp", "gif": "image/gif"}
+
+
+_RESIZED = "resized to"
 
 
 class PicturePolicy(Record):
@@ -45,12 +58,19 @@ class SentPicture:
     """Empty when the file goes as it is."""
     name: str = ""
     """What the file was called that it comes from; "" where it still has that name."""
+    file: Path | None = None
+    """The file that it was made of, where its bytes are others."""
+
+    @property
+    def resized(self) -> bool:
+        """Whether the user's policy has made it smaller; else a changed one has another format or rotation alone."""
+        return self.changed.startswith(_RESIZED)
 
     def read(self) -> bytes:
         """The bytes to send: those just prepared, if they are still at hand, else the file's."""
         data = _recent.take(self.sha256)
         if data is None:
-            data = self.path.read_bytes()
+            data = regular_bytes(self.path)
             if hashlib.sha256(data).hexdigest() != self.sha256:
                 raise OSError(f"{self.path.name} has changed since it was prepared")
         return data
@@ -98,20 +118,21 @@ def prepare(
 ) -> SentPicture | Failure:
     """The picture as it will be sent; re-encoded ones are stored once by `store`. `data` are the file's bytes, where
     they have been read already."""
-    try:
-        data = path.read_bytes() if data is None else data
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}")
-    facts = facts_of(data)
-    if isinstance(facts, Failure):
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}")
-    reason = _reason(facts, policy)
+    read = picture_bytes(path) if data is None else data
+    if isinstance(read, Failure):
+        return read
+    facts = facts_of(read)
+    reason = "" if isinstance(facts, Failure) else _reason(facts, policy)
     if not reason:
-        _recent.put(facts.sha256, data)
-        return SentPicture(facts.sha256, path, MIME[facts.format], facts.width, facts.height, len(data), facts)
-    pixels = decode(data)
+        facts = verified(read, facts)
+        if isinstance(facts, Failure):
+            return named(path, facts)
+        _recent.put(facts.sha256, read)
+        return SentPicture(facts.sha256, path, MIME[facts.format], facts.width, facts.height, len(read), facts)
+    assert not isinstance(facts, Failure)
+    pixels = decode(read, facts=facts)
     if isinstance(pixels, Failure):
-        return Failure(kind="unreadable_picture", detail=f"{path.name}: {pixels.detail}")
+        return named(path, pixels)
     height, width = pixels.shape[:2]
     if policy.max_side and max(width, height) > policy.max_side:
         scale = policy.max_side / max(width, height)
@@ -120,14 +141,25 @@ def prepare(
     encoded = encode(pixels, target, quality=policy.quality)
     made = facts_of(encoded)
     assert not isinstance(made, Failure)
-    return SentPicture(
-        made.sha256, store(encoded, target), MIME[target], made.width, made.height, len(encoded), facts, reason
-    )
+    size = made.width, made.height, len(encoded)
+    return SentPicture(made.sha256, store(encoded, target), MIME[target], *size, facts, reason, file=path)
+
+
+def made_picture(
+    data: bytes, told: str, store: Callable[[bytes, str], Path], original: PictureFacts | None = None
+) -> SentPicture | Failure:
+    """A picture that a benchmark has made to be sent, kept by `store`; of a picture of the case, `original` is its."""
+    facts = facts_of(data)
+    if isinstance(facts, Failure):
+        return facts
+    mime = MIME.get(facts.format, f"image/{facts.format}")
+    size = facts.width, facts.height, len(data)
+    return SentPicture(facts.sha256, store(data, facts.format), mime, *size, original or facts, told)
 
 
 def _reason(facts: PictureFacts, policy: PicturePolicy) -> str:
     if policy.max_side and max(facts.width, facts.height) > policy.max_side:
-        return f"resized to {policy.max_side} px, JPEG {policy.quality}"
+        return f"{_RESIZED} {policy.max_side} px, JPEG {policy.quality}"
     if facts.format not in _ACCEPTED:
         return f"{facts.format} re-encoded as PNG"
     if facts.orientation != 1:

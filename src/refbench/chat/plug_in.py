@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from refbench.chat.vlm import VLM, BatchCalls, ChatRequest, Pictures
+from refbench.chat.vlm import VLM, BatchCalls, ChatRequest, Pictures, accounted
 from refbench.evidence import Evidence
 from refbench.specs import Spec, plug_in_identity
 
@@ -35,7 +35,8 @@ class PlugInVLM(VLM):
         evidence = await self._vlm.ask(request, pictures, repeat)
         # Made anew: a copy would keep the key of the plug-in's own request.
         said = {name: getattr(evidence, name) for name in Evidence.model_fields}
-        return Evidence(**{**said, "request": self.canonical(request, repeat)})
+        made = Evidence(**{**said, "request": self.canonical(request, repeat)})
+        return made if evidence.worst_usd is not None else accounted(made, self.worst_cost(request, pictures))
 
     def input_tokens(self, request: ChatRequest, pictures: Pictures) -> int:
         return self._vlm.input_tokens(request, pictures)

@@ -10,16 +10,16 @@ from typing import Any
 from refbench.calls.functions import (
     digest,
     end_loop,
-    error_text,
     finished,
     how_to_call,
     make_object,
+    raised,
     source_file,
 )
 from refbench.calls.identity import identity_of
 from refbench.calls.pool import Job, LateError, Pool
 from refbench.calls.prices import FREE, Price, price_of
-from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply
+from refbench.chat.vlm import VLM, ChatRequest, ChatText, Pictures, Reply, accounted, evidence_of
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.record import RefBenchError
@@ -84,8 +84,9 @@ class FunctionVLM(VLM):
 
     async def ask(self, request: ChatRequest, pictures: Pictures, repeat: int) -> Evidence:
         prompt = Prompt(
-            parts=tuple(
-                part.text if isinstance(part, ChatText) else pictures[part.sha256].path for part in request.parts
+            parts=(
+                *(request.opening or ()),
+                *(part.text if isinstance(part, ChatText) else pictures[part.sha256].path for part in request.parts),
             ),
             system=request.system or "",
             max_tokens=request.max_tokens,
@@ -95,19 +96,8 @@ class FunctionVLM(VLM):
             reply = await self._pool.ask((prompt, repeat), self._timeout)
         except LateError:
             reply = Reply(None, Failure(kind="timeout", detail=f"no reply within {self._timeout:g} s"))
-        cost = 0.0 if self.price == FREE else None
-        if cost is None and reply.input_tokens is not None:
-            cost = self.price.cost(reply.input_tokens, reply.output_tokens or 0)
-        return Evidence(
-            kind="chat",
-            request=self.canonical(request, repeat),
-            reply=reply.text,
-            failure=reply.failure,
-            input_tokens=reply.input_tokens,
-            output_tokens=reply.output_tokens,
-            cost_usd=cost,
-            provenance="cut off at the limit of tokens" if reply.cut_off else "",
-        )
+        evidence = evidence_of(self.canonical(request, repeat), reply, self.price)
+        return accounted(evidence, self.worst_cost(request, pictures))
 
     async def close(self) -> None:
         await self._pool.close()
@@ -121,9 +111,12 @@ class FunctionVLM(VLM):
         except (RefBenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a user's function raises
-            return Reply(None, Failure(kind="api_error", detail=f"the function raised {error_text(error)}"))
+            return Reply(None, Failure(kind="api_error", detail=f"the function raised {raised(error)}"))
         if isinstance(value, Reply):
-            return value
+            if isinstance(value.text, str) != isinstance(value.failure, Failure):
+                return value
+            detail = "the function returned a Reply without exactly one of text and failure"
+            return Reply(None, Failure(kind="api_error", detail=detail))
         if isinstance(value, Failure):
             return Reply(None, value)
         if not isinstance(value, str):

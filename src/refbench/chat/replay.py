@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from refbench.calls.prices import FREE
 from refbench.chat.vlm import VLM, ChatRequest, Pictures
 from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.record import RefBenchError, content_key
 from refbench.specs import Spec, family_of, judge_options
+from refbench.text.files import json_lines
 
-_ASKED = ("system", "parts", "max_tokens", "json_schema", "repeat")
+_ASKED = ("system", "opening", "parts", "max_tokens", "json_schema", "repeat")
 
 
 class ReplayVLM(VLM):
@@ -51,12 +50,10 @@ def read_replies(path: Path) -> dict[str, str]:
     """The replies in a file of evidence, one JSON object a line, as `refbench export --what evidence` writes it."""
     replies: dict[str, str] = {}
     try:
-        with path.open("rb") as file:
-            for line in file:
-                act = orjson.loads(line)
-                if act.get("reply") is not None:
-                    replies[asked_key(act["request"])] = act["reply"]
-    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        for _, act in json_lines(path):
+            if act.get("reply") is not None:
+                replies[asked_key(act["request"])] = act["reply"]
+    except (RefBenchError, KeyError, TypeError, AttributeError) as error:
         raise RefBenchError(
             f"replay:{path} is no file of evidence ({error}): "
             "write one with refbench export RUN --what evidence --out FILE.jsonl"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import orjson
 from cyclopts import Parameter
 
-from refbench.cli.options import Json
+from refbench.cli.options import Json, not_negative
 from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ def agree_command(
     family: Family = None,
     protocol: Annotated[Literal["paper", "corrected"], Parameter(help="Which scores of a run")] = "corrected",
     draws: Annotated[int, Parameter(help="Bootstrap draws of the intervals; 0 for none")] = 1000,
-    seed: Annotated[int | None, Parameter(help="Seed of the draws; default as for tables")] = None,
+    seed: Annotated[
+        int | None, Parameter(help="Seed of the draws; default as for tables", validator=not_negative)
+    ] = None,
     json: Json = False,
     csv: Annotated[bool, Parameter(help="Print every row of agreement as CSV")] = False,
 ) -> int:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import orjson
 from cyclopts import App, Parameter
-from rich.table import Table as Grid
 from rich.text import Text
 
 from refbench.builders.refblend.presets import chosen_rules
@@ -20,7 +19,8 @@ from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.types import name_of, read_set, set_of
 from refbench.cli.options import Json
 from refbench.record import RefBenchError
-from refbench.report.terminal import console
+from refbench.text.console import console
+from refbench.text.tables import Grid
 
 blend_command = App(
     name="blend",
@@ -30,9 +30,11 @@ blend_command = App(
 
 PresetName = Annotated[
     str | None,
-    Parameter(help="Rules by name: table7 (default), matrix, paper-rules, sources, r31, ... (docs/refblend.md)"),
+    Parameter(help="Rules by name: table7 (default), matrix, sampler, sources, r31, ... (docs/refblend.md)"),
 ]
-RulesFile = Annotated[Path | None, Parameter(help="Rules of your own in TOML, see docs/refblend.md")]
+RulesFile = Annotated[
+    Path | None, Parameter(help="Rules of your own in TOML, or condition-conpa.csv (docs/refblend.md)")
+]
 
 
 @blend_command.command(name="combos")
@@ -50,10 +52,10 @@ def combos_command(
         print(orjson.dumps(sets).decode())
         return 0
     out = console()
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid = Grid()
     columns = ["size", "set", *(["wanted"] if book.proportions else []), *(["sources"] if book.sources else [])]
     for column in columns:
-        grid.add_column(column, justify="right" if column in ("size", "wanted") else "left", overflow="fold")
+        grid.add_column(column, justify="right" if column in ("size", "wanted") else "left")
     for types in sets:
         cells = {
             "size": str(len(types)),
@@ -145,8 +147,8 @@ def print_statistics(found: Mapping[str, Any]) -> None:
         f"{splits['train']['samples']:,} for training, {splits['test']['samples']:,} for testing",
         highlight=False,
     )
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("set", overflow="fold")
+    grid = Grid()
+    grid.add_column("set")
     for column in ("asked", "planned", "kept"):
         grid.add_column(column, justify="right")
     for name, of in found["sets"].items():

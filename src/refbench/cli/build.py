@@ -73,17 +73,17 @@ def _run(settings: BuildSettings, *, json: bool) -> int:
 
 
 def _print_report(report: BuildReport, max_dropped: float) -> None:
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    from refbench.report.terminal import console
+    from refbench.text.console import console
+    from refbench.text.tables import Grid
 
     out = console()
     said = f"{report.made:,} of {report.wanted:,} items made in {report.out}"
     out.print(Text(said, style="bold"))
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid = Grid()
     for name in ("left out at", "why", "how many"):
-        grid.add_column(name, overflow="fold", justify="right" if name == "how many" else "left")
+        grid.add_column(name, justify="right" if name == "how many" else "left")
     for stage, reasons in report.dropped.items():
         for reason, number in reasons.items():
             grid.add_row(Text(stage), Text(reason), f"{number:,}")

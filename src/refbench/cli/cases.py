@@ -34,13 +34,10 @@ def cases_command(
 
     Questions, references and other secrets of the scorers are not in it. The file can be run as cases of your own.
     """
-    from refbench.benchmarks.own import load_cases
     from refbench.runs import write_rows
     from refbench.tables.scoring import load
 
-    path = Path(benchmark)
-    own = path.suffix.lower() in (".jsonl", ".csv", ".parquet")
-    dataset = load_cases(path) if own else load(benchmark, data, subset=subset)
+    dataset = load(benchmark, data, subset=subset)
     rows = _rows(dataset, scorers=scorers)
     if out is None:
         for row in rows:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from refbench.cli.options import Json
+from refbench.cli.options import Json, not_negative
 from refbench.record import RefBenchError
 from refbench.specs import nearest
+from refbench.text.console import printable
 
 if TYPE_CHECKING:
     from refbench.extractors import Extractor
@@ -24,7 +25,7 @@ def extract_command(
     pictures: Annotated[list[Path], Parameter(help="Pictures to extract it from")],
     *,
     out: Annotated[Path, Parameter(help="Directory to write to: STEM.png for each picture, STEM.txt for captions")],
-    seed: Annotated[int, Parameter(help="Fixes the colours of skeletons")] = 0,
+    seed: Annotated[int, Parameter(help="Fixes the colours of skeletons", validator=not_negative)] = 0,
     device: Annotated[str, Parameter(help="Where networks run: cpu, cuda, cuda:1")] = "cpu",
     vlm: Annotated[str | None, Parameter(help="Who writes captions, for example openai:gpt-4o-mini")] = None,
     subject: Annotated[str | None, Parameter(help="Captions: what to describe; `yes` for the main subject")] = None,
@@ -47,7 +48,7 @@ def extract_command(
     else:
         for row in rows:
             if "failure" in row:
-                print(f"refbench: {row['picture']}: {row['failure']}", file=sys.stderr)
+                print(printable(f"refbench: {row['picture']}: {row['failure']}", line=True), file=sys.stderr)
         print(f"{name}: {sum('failure' not in row for row in rows)} of {len(rows)} pictures, in {out}")
     return 1 if any("failure" in row for row in rows) else 0
 
@@ -72,7 +73,7 @@ def _targets(pictures: Sequence[Path], out: Path, ending: str) -> dict[Path, Pat
 def _draw(extractor: Extractor, targets: dict[Path, Path], seed: int, device: str) -> list[dict[str, Any]]:
     from refbench.failure import Failure
     from refbench.networks import why_not
-    from refbench.pictures import decode
+    from refbench.pictures import read_pixels
 
     for network in extractor.networks:
         reason = why_not(network)
@@ -81,7 +82,7 @@ def _draw(extractor: Extractor, targets: dict[Path, Path], seed: int, device: st
     assert extractor.run is not None
     rows = []
     for picture, target in targets.items():
-        pixels = decode(picture.read_bytes())
+        pixels = read_pixels(picture)
         made = pixels if isinstance(pixels, Failure) else extractor.run(pixels, seed, device)
         if isinstance(made, Failure):
             rows.append(_failed(picture, made))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Json
+from refbench.cli.options import Data, Json, not_negative
 from refbench.record import RefBenchError
 
 
@@ -33,8 +33,10 @@ def grid_command(
     ] = None,
     protocol: Annotated[str | None, Parameter(help="paper or corrected; default corrected")] = None,
     judge: Annotated[str | None, Parameter(help="Whose values; default the first judge")] = None,
-    seed: Annotated[int, Parameter(help="Seed of --random")] = 0,
-    output_seed: Annotated[int, Parameter(help="Which output of models that painted with several seeds")] = 0,
+    seed: Annotated[int, Parameter(help="Seed of --random", validator=not_negative)] = 0,
+    output_seed: Annotated[
+        int, Parameter(help="Which output of models that painted with several seeds", validator=not_negative)
+    ] = 0,
     columns: Annotated[int, Parameter(help="Most models beside each other; more go on another line")] = 6,
     size: Annotated[int, Parameter(help="Pixels of a picture on the sheet")] = 256,
     font: Annotated[Path | None, Parameter(help="A font file for scripts that the fonts here lack")] = None,

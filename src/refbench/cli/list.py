@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
+from cyclopts import Parameter
 
 from refbench.cli.options import Json
+from refbench.record import RefBenchError
 
 if TYPE_CHECKING:
     from refbench.specs import Kind
+
+Of = Annotated[
+    str | None,
+    Parameter(help="With models: those that a benchmark's paper evaluated (multibanana, ...), or those of today"),
+]
 
 
 def list_command(
@@ -18,9 +25,12 @@ def list_command(
         "benchmarks", "models", "metrics", "networks", "extractors", "judges", "rubrics", "failures"
     ] = "benchmarks",
     *,
+    of: Of = None,
     json: Json = False,
 ) -> int:
     """List what there is."""
+    if of is not None:
+        return _models_of(what, of, json)
     found: list[dict[str, Any]] = {
         "benchmarks": _benchmarks,
         "models": _models,
@@ -36,17 +46,45 @@ def list_command(
         return 0
     if what in ("models", "judges"):
         found = _option_rows(found)
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    from refbench.report.terminal import console
+    from refbench.text.console import console
+    from refbench.text.tables import Grid
 
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid = Grid()
     for name in found[0]:
-        grid.add_column(name, overflow="fold")
+        grid.add_column(name)
     for row in found:
         grid.add_row(*(Text(str(value)) for value in row.values()))  # as it is: [neural] is no markup
     console().print(grid)
+    return 0
+
+
+def _models_of(what: str, paper: str, json: bool) -> int:
+    """A paper's models, each with the spec to type on a line of its own, so that it can be copied at any width."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from refbench.models.papers import models_of
+    from refbench.text.console import console
+
+    if what != "models":
+        raise RefBenchError(f"--of names whose models are listed: write refbench list models --of {paper}")
+    found = models_of(paper)
+    if json:
+        rows = [{"label": label, **model.model_dump(), "gone": model.gone} for label, model in found.items()]
+        print(orjson.dumps({"models": rows, "of": paper}).decode())
+        return 0
+    out = console()
+    for label, model in found.items():
+        out.print(f"{label}: {model.state}", style="bold", markup=False, highlight=False)
+        price = f"; about ${model.usd:g} a picture ({model.priced})" if model.usd is not None else ""
+        facts = f"references: {model.references}; licence: {model.licence}{price}"
+        if model.route:
+            out.print(f"  {model.route}", markup=False, highlight=False, soft_wrap=True)
+        for line in (facts, model.gone, model.note):
+            if line:
+                out.print(Padding(Text(line), (0, 0, 0, 4), expand=False))
     return 0
 
 
@@ -91,9 +129,19 @@ def _models() -> list[dict[str, Any]]:
 
 
 def _judges() -> list[dict[str, Any]]:
+    from refbench.chat.presets import judge_presets
     from refbench.specs import JUDGE_PLUG_INS, JUDGES, kinds
 
-    return _kinds(kinds(JUDGES, JUDGE_PLUG_INS).values())
+    presets = [
+        {
+            "kind": f"paper:{one.what}",
+            "what": f"{one.spec}; {one.note}",
+            "options": [],
+            "other options": "to the judge that it stands for",
+        }
+        for one in judge_presets().values()
+    ]
+    return [*_kinds(kinds(JUDGES, JUDGE_PLUG_INS).values()), *presets]
 
 
 def _kinds(kinds: Iterable[Kind]) -> list[dict[str, Any]]:

@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from refbench.engine.options import Flag
 
 Json = Annotated[bool, Parameter(help="Print one JSON object instead of a table", show_default=False)]
+CsvRows = Annotated[bool, Parameter(help="Print every row as CSV instead of a table", show_default=False)]
 Data = Annotated[Path | None, Parameter(help="Directory of the official data; default $REFBENCH_DATA/NAME")]
 Subset = Annotated[str | None, Parameter(help="Only the cases of a named subset, for example paper874")]
 ProtocolName = Annotated[Literal["paper", "corrected", "both"], Parameter(help="Which numbers to give")]
+Formulas = Annotated[
+    str,
+    Parameter(
+        help="Other formulas than the usual ones, by name: ICE-Bench has `printed`, its equations 4 and 6; KRIS-Bench "
+        "has `pooled`, averages over all marks instead of over cases"
+    ),
+]
 Level = Annotated[str, Parameter(help="Also print a table for each slice of this level, for example category or task")]
 Items = Annotated[
     Path | None,
@@ -34,6 +42,11 @@ Refusals = Annotated[
 AllowFailures = Annotated[
     float, Parameter(help="Share of failed replies and measurements above which the exit code is 1")
 ]
+Batch = Annotated[bool, Parameter(help="Hand calls in as batches at half the price")]
+ShardText = Annotated[str | None, Parameter(help="The i-th of n parts, as i/n")]
+Retry = Annotated[list[str], Parameter(help="Also retry permanent failures of this kind")]
+Concurrency = Annotated[int, Parameter(help="Most calls in flight at an endpoint")]
+PlanOnly = Annotated[bool, Parameter(help="Only count the calls and what they cost", show_default=False)]
 EngineName = Annotated[
     Literal["embedded", "ray"],
     Parameter(
@@ -99,8 +112,8 @@ def setting_options(settings: Iterable[Setting]) -> list[inspect.Parameter]:
     options = []
     for setting in settings:
         switch = setting.choices == ("no", "yes")
-        read: Any = bool if switch else str if setting.folder else Literal[*setting.choices]
-        words = f"{setting.help}: {setting.values}" if setting.folder else setting.help
+        read: Any = bool if switch else str if setting.open else Literal[*setting.choices]
+        words = f"{setting.help}: {setting.values}" if setting.open else setting.help
         shown = Parameter(help=words, group=_GROUPS["Settings"], show_default=False if switch else None)
         options.append(
             inspect.Parameter(
@@ -122,3 +135,17 @@ def given_settings(texts: Sequence[str]) -> dict[str, str]:
             raise RefBenchError(f"--set {text}: write it as KEY=VALUE")
         settings[key] = value
     return settings
+
+
+def not_negative(_: Any, number: Any) -> None:
+    """A seed, of any kind: random generators take none below zero."""
+    if number is not None and number < 0:
+        raise ValueError("a seed is 0 or more")
+
+
+def enough_draws(draws: int) -> None:
+    """Refuses fewer resamples than an interval needs, and more than a machine holds."""
+    if draws < 100:
+        raise RefBenchError(f"--draws {draws}: an interval needs at least 100 resamples")
+    if draws > 100_000:
+        raise RefBenchError(f"--draws {draws}: 100,000 resamples are the most; an interval hardly moves after 2,000")

@@ -46,11 +46,12 @@ def precision_command(
     from refbench.analysis.precision.report import precision_report
     from refbench.record import RefBenchError
     from refbench.report.site.boards import picture_root
-    from refbench.report.terminal import console
     from refbench.runs import Run
     from refbench.tables.scoring import score_run
+    from refbench.text.console import console
 
     result = score_run(run, protocol=protocol or "both", draws=0, refusals=refusals)
+    result.needs_all_calls("refbench precision", str(run))
     opened = Run.open(run)
     if humans is not None and not humans.is_file():
         raise RefBenchError(f"--humans {humans}: there is no such file; give a CSV of human scores")
@@ -78,9 +79,11 @@ def _print(report: PrecisionReport, out: Console) -> None:
     from refbench.score import digits_of
 
     of = f"{counted(report.n_cases, 'case')}, {report.protocol}"
-    out.print(f"[bold]{report.title}[/bold]: {of}, fingerprint {report.fingerprint}")
+    out.print(Text.assemble((report.title, "bold"), f": {of}, fingerprint {report.fingerprint}"))
     ends = [end for one in report.judges for c in one.coverage for end in c.bounds or ()]
     digits = digits_of([*ends, *(rank.value for one in report.judges for rank in one.ranking)])
+    for note in report.notes:
+        out.print(Text(f"Note: {note}."))
     for one in report.judges:
         by = f" by {one.judge}" if one.judge else ""
         out.print(Text(f"\nRanks in {report.measure}{by}", style="bold"))
@@ -93,9 +96,9 @@ def _print(report: PrecisionReport, out: Console) -> None:
         else:
             _print_weights(one.weights, out)
         _print_conditional(one, by, digits, out)
-    out.print("\n[bold]Where the variance comes from[/bold]")
+    out.print("\nWhere the variance comes from", style="bold")
     _print_variance(report, digits, out)
-    out.print("\n[bold]Outputs that are copies[/bold]")
+    out.print("\nOutputs that are copies", style="bold")
     _print_copies(report, out)
 
 
@@ -201,6 +204,7 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
     _rows(out, ("model", "to", "now", *titles, *(["judges' level"] if level else [])), rows)
     if level:
         _say("judges' level: what another panel of as many judges would add", out)
+    _print_purchases(report, digits, out)
     lacking: dict[str, list[str]] = {}
     for one in report.variances:
         for one_more in one.one_more:
@@ -215,6 +219,29 @@ def _print_variance(report: PrecisionReport, digits: int, out: Console) -> None:
             remarks.setdefault(remark, []).append(one.model)
     for remark, models in remarks.items():
         _say(f"{remark} ({', '.join(models)})", out)
+
+
+def _print_purchases(report: PrecisionReport, digits: int, out: Console) -> None:
+    """Where the variance of each gap comes from, and what takes most of it for each judgement that is bought."""
+    for one in report.variances:
+        if one.versus is not None and one.error_shares:
+            parts = ", ".join(f"{of}s {100 * share:.0f} %" for of, share in one.error_shares.items())
+            _say(
+                f"of the variance of {one.model}'s gap to {one.versus}, ever more of each would take at most: {parts} "
+                "(they overlap); the rest takes more cases",
+                out,
+            )
+    for one in report.variances:
+        best = one.best_buy
+        if best is not None:
+            name = f"one more {best.of}" if best.of in _PLURAL else f"{best.of} more"
+            to = f" to {one.versus}" if one.versus else ""
+            _say(
+                f"what to buy next for {one.model}{to}: {name}, which takes most from the variance for each judgement "
+                f"({best.calls:.0f} of them: {_number(one.error, digits)} becomes {_number(best.error, digits)})"
+                + ("; its pictures cost as well" if best.of != "repeat" and best.of != "judge" else ""),
+                out,
+            )
 
 
 def _errors(one: Variance) -> list[tuple[str, float | None]]:
@@ -258,12 +285,13 @@ def _rows(
     out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], last: Literal["left", "right"] = "right"
 ) -> None:
     """A plain table; names and words are text, whatever marks they contain."""
-    from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(header_style="bold", box=None, pad_edge=True)
+    from refbench.text.tables import Grid
+
+    grid = Grid(pad_edge=True)
     for i, title in enumerate(titles):
-        grid.add_column(title, justify="left" if i == 0 else last if i == len(titles) - 1 else "right", overflow="fold")
+        grid.add_column(title, justify="left" if i == 0 else last if i == len(titles) - 1 else "right")
     for row in rows:
         grid.add_row(*(Text(cell) for cell in row))
     out.print(grid)

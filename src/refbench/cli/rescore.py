@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from refbench.cli.options import Data, Items, Json, Level, ProtocolName, Refusals, Subset
+from refbench.cli.options import Data, Formulas, Items, Json, Level, ProtocolName, Refusals, Subset
 
 
 def rescore_command(
@@ -30,6 +30,7 @@ def rescore_command(
     shard: Annotated[str | None, Parameter(help="Record only the i-th of n parts of the cases, as i/n")] = None,
     by: Level = "overall",
     refusals: Refusals = "conditional",
+    formulas: Formulas = "",
     allow_failures: Annotated[
         float, Parameter(help="Share of unreadable replies above which the exit code is 1")
     ] = 0.02,
@@ -51,6 +52,7 @@ def rescore_command(
         out=out,
         shard=Shard.parse(shard) if shard else None,
         refusals=refusals,
+        formulas=formulas,
     )
     write_result(result, "json" if json else "terminal", by=by, items=items)
     if out is not None and not json:

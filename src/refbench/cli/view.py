@@ -28,8 +28,14 @@ def view_command(
     protocol: ProtocolName = "both",
     refusals: Refusals = "conditional",
     pictures: Annotated[
-        Literal["full", "thumbs"], Parameter(help="With --out: pictures as they are, or small ones only")
-    ] = "full",
+        Literal["shown", "thumbs", "full"],
+        Parameter(
+            help="With --out: each picture once at the size pages show it, as a thumbnail, or the files as they are"
+        ),
+    ] = "shown",
+    url: Annotated[
+        str, Parameter(help="With --out: where the folder will lie on the web, for previews of links to it")
+    ] = "",
     brief: Annotated[
         bool, Parameter(help="One A4 page to print instead (brief.html, or --out): which model for what, how sure")
     ] = False,
@@ -45,14 +51,16 @@ def view_command(
         raise RefBenchError(f"--port {port} is no port: give a number up to 65535, or none for a free one")
     if port and (brief or out is not None):
         raise RefBenchError(f"--port {port}: only live pages are served; leave out {'--brief' if brief else '--out'}")
-    if pictures != "full" and (brief or out is None):
+    if pictures != "shown" and (brief or out is None):
         raise RefBenchError(f"--pictures {pictures} is about pages written with --out")
+    if url and (brief or out is None or not url.startswith(("https://", "http://"))):
+        raise RefBenchError(f"--url {url}: give the whole address, https://..., of pages written with --out")
     options: ReadOptions = {"protocol": protocol, "refusals": refusals}
     if out is None and not brief:
         return _serve(runs, data, port, options)
     from refbench.report.brief.page import write_brief
     from refbench.report.site.pages import write_site
-    from refbench.report.terminal import console
+    from refbench.text.console import console
 
     with console(stderr=True).status("scoring the runs") as status:
         if brief or out is None:
@@ -60,7 +68,7 @@ def view_command(
             told = "1 A4 page" if done.boards == 1 else f"{done.boards} A4 pages, one for each set of cases"
             told += " to print"
         else:
-            done = write_site(runs, out, data=data, pictures=pictures, report=status.update, **options)
+            done = write_site(runs, out, data=data, pictures=pictures, url=url, report=status.update, **options)
             told = f"{counted(done.cases, 'case')}, {counted(done.pictures, 'picture')}, {done.bytes / 1e6:.1f} MB"
     print(f"{told}. Open {done.path.resolve()}")
     _name_missing(done.absent, done.broken)
@@ -82,7 +90,7 @@ def _serve(runs: tuple[Path, ...], data: Path | None, port: int, options: ReadOp
     import asyncio
 
     from refbench.report.site.server import LiveSite, Server
-    from refbench.report.terminal import console
+    from refbench.text.console import console
 
     with console(stderr=True).status("scoring the runs"):
         site = LiveSite(runs, data=data, **options)

@@ -33,7 +33,7 @@ def why_command(
 ) -> int:
     """Say why two numbers differ: what was not the same, and how much of the difference comes from where."""
     from refbench.analysis.why.runs import why, why_protocols
-    from refbench.report.terminal import console
+    from refbench.text.console import console
 
     if protocols == (second is not None):
         raise RefBenchError("give two of RUN, RUN:MODEL, BENCHMARK:MODEL; or one run and --protocols")
@@ -73,15 +73,16 @@ _OUTPUTS = {"same": " (same output)", "some": " (further outputs on one side)", 
 
 
 def _print_one(one: Why, out: Console) -> None:
-    from rich.table import Table as Grid
     from rich.text import Text
+
+    from refbench.text.tables import Grid
 
     by = f" by {one.judge}" if one.judge else ""
     head = f"\n{one.first} against {one.second}: {one.measure}{by}, {counted(one.n_shared, 'case')} in both"
     out.print(Text(head, style="bold"))
-    grid = Grid(box=None, pad_edge=False, show_header=False)
+    grid = Grid(show_header=False)
     grid.add_column(justify="right")
-    grid.add_column(overflow="fold")
+    grid.add_column()
     grid.add_row(one.number(one.first_value), Text(one.first))
     for step, delta in zip(one.steps, one.printed, strict=True):
         grid.add_row(delta, Text(one.words(step)), style="dim" if not step.delta else "")

@@ -10,8 +10,7 @@ same person's. A model that copies one of its references does well in one and ba
 from pathlib import Path
 
 from refbench.benchmarks.kit import Dataset, Measured, Total, benchmark
-from refbench.benchmarks.own import load_cases
-from refbench.benchmarks.own.cases import OwnCase
+from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.case import AnyCase, Picture
 
 WHO_HAS_A_FACE = "astronaut"

@@ -34,10 +34,7 @@ _SIDE = 384
 
 def write_set(out: Path) -> int:
     """Write pictures, cases.jsonl and the benchmark's file into `out`; returns the number of cases."""
-    try:
-        data = importlib.import_module("skimage.data")
-    except ImportError as error:
-        raise RefBenchError("the photographs need an extra: pip install 'refbench[demo]'") from error
+    data = _photographs()
     try:
         for name, (photograph, _) in {**SUBJECTS, **BACKGROUNDS}.items():
             write_whole(out / "pictures" / f"{name}.png", encode(_square(_read(data, photograph))))
@@ -48,6 +45,20 @@ def write_set(out: Path) -> int:
     except OSError as error:
         raise disk_error(error, out) from error
     return len(rows)
+
+
+def subject_photographs(most: int) -> dict[str, bytes]:
+    """The first of the subjects' photographs, as PNG, by what they show."""
+    data = _photographs()
+    chosen = [*SUBJECTS.values()][:most]
+    return {words: encode(_square(_read(data, photograph))) for photograph, words in chosen}
+
+
+def _photographs() -> Any:
+    try:
+        return importlib.import_module("skimage.data")
+    except ImportError as error:
+        raise RefBenchError("the photographs need an extra: pip install 'refbench[demo]'") from error
 
 
 def _read(data: Any, photograph: str) -> Any:

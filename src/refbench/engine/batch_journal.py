@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
+from pydantic import BaseModel, Field
 
 from refbench.chat.vlm import VLM, BatchCalls
 from refbench.engine.judging import Planned
 from refbench.evidence import Purpose
-from refbench.record import RefBenchError
-from refbench.runs.disk import disk_error
+from refbench.runs.journal import JournalFile, beside
+
+
+class _Asked(BaseModel):
+    request: dict[str, Any]
+    purposes: tuple[Purpose, ...] = Field(alias="for")
+
+
+class _Intended(BaseModel):
+    """A line of the journal, checked: runs come from elsewhere too, and what a batch may cost counts for a budget."""
+
+    place: tuple[str, str, str]
+    worst_usd: float = Field(ge=0, allow_inf_nan=False, strict=True)
+    time: float
+    acts: dict[str, _Asked]
+    again: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -33,27 +45,15 @@ class OpenBatch:
 
 
 class BatchJournal:
-    """RUN/batches.jsonl, or the like beside a shard's ledger: a line for intended, submitted and ended, never a key.
-
-    Read and written only by whoever holds the ledger. A line that a kill cut short counts for nothing: what it
-    intended was not sent yet, and what it reported can be found out again.
-    """
+    """RUN/batches.jsonl, or the like beside a shard's ledger: a line for intended, submitted and ended, never a key."""
 
     def __init__(self, ledger: Path) -> None:
-        self.path = ledger.with_name("batches.jsonl" if ledger.stem == "ledger" else f"{ledger.stem}.batches.jsonl")
+        self._file = JournalFile(beside(ledger, "batches"))
+        self.path = self._file.path
         self.open: dict[str, OpenBatch] = {}
         self.known: set[str] = set()
         """The provider's ids of all batches there ever were."""
-        self._size = 0
-        if not self.path.exists():
-            return
-        try:
-            with self.path.open("rb") as file:
-                for line in file:
-                    if line.endswith(b"\n"):
-                        self._take(orjson.loads(line), len(line))
-        except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise RefBenchError(f"{self.path} cannot be read ({error}): restore it from a copy of the run") from error
+        self._file.read(self._take)
 
     @property
     def outstanding(self) -> int:
@@ -90,8 +90,7 @@ class BatchJournal:
 
     def asked(self, batch: OpenBatch) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
         """What a batch asks and what for, by act; read again, because it may be much and wait for a day."""
-        acts = self._intended(batch)["acts"]
-        return {act: (entry["request"], tuple(Purpose(**p) for p in entry["for"])) for act, entry in acts.items()}
+        return {act: (asked.request, asked.purposes) for act, asked in self._intended(batch).acts.items()}
 
     def all_asked(self) -> dict[str, tuple[dict[str, Any], tuple[Purpose, ...]]]:
         """The same of all batches that have not ended."""
@@ -99,40 +98,25 @@ class BatchJournal:
 
     def again(self, batch: OpenBatch) -> frozenset[str]:
         """Those of its acts that were asked for once more: their results retire what is on record."""
-        return frozenset(self._intended(batch).get("again", ()))
+        return self._intended(batch).again
 
-    def _intended(self, batch: OpenBatch) -> dict[str, Any]:
-        with self.path.open("rb") as file:
-            file.seek(batch.offset)
-            entry: dict[str, Any] = orjson.loads(file.readline())
-        return entry
+    def _intended(self, batch: OpenBatch) -> _Intended:
+        return _Intended.model_validate(self._file.line_at(batch.offset))
 
     def _append(self, tag: str, event: str, **more: Any) -> None:
-        entry = {"batch": tag, "event": event, "time": round(time.time(), 3), **more}
-        line = orjson.dumps(entry) + b"\n"
-        try:
-            with self.path.open("r+b" if self.path.exists() else "w+b") as file:
-                file.truncate(self._size)  # what a kill cut short
-                file.seek(self._size)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise disk_error(error, self.path) from error
-        self._take(entry, len(line))
+        self._take(*self._file.append({"batch": tag, "event": event, **more}))
 
-    def _take(self, entry: dict[str, Any], length: int) -> None:
+    def _take(self, entry: dict[str, Any], offset: int) -> None:
         tag, event = entry["batch"], entry["event"]
         if event == "intended":
-            kind, base_url, model = entry["place"]
-            place, acts = (kind, base_url, model), frozenset(entry["acts"])
-            self.open[tag] = OpenBatch(tag, place, entry["worst_usd"], entry["time"], acts, self._size)
+            intended = _Intended.model_validate(entry)
+            acts = frozenset(intended.acts)
+            self.open[tag] = OpenBatch(tag, intended.place, intended.worst_usd, intended.time, acts, offset)
         elif event == "submitted":
-            self.open[tag].ids = tuple(entry["ids"])
-            self.known.update(entry["ids"])
+            self.open[tag].ids = tuple(map(str, entry["ids"]))
+            self.known.update(self.open[tag].ids)
         else:
             del self.open[tag]
-        self._size += length
 
 
 def place_of(calls: BatchCalls) -> tuple[str, str, str]:

@@ -17,15 +17,15 @@ from refbench.calls.batch import (
     Batches,
     BatchLimits,
     BatchResult,
+    Outcome,
     batches_of,
     hand_in,
     outcome,
 )
 from refbench.calls.transport import CallFailedError, RetryPolicy, Transport
-from refbench.case import AnyCase
-from refbench.chat.vlm import VLM, BatchCalls, Reply
+from refbench.chat.vlm import VLM, BatchCalls, Reply, accounted
 from refbench.engine.batch_journal import BatchJournal, OpenBatch, place_of
-from refbench.engine.judging import JudgingRun, Planned
+from refbench.engine.judging import Ask, JudgingRun, Planned
 from refbench.evidence import Attempt, Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import Record, RefBenchError
@@ -95,7 +95,7 @@ class _Window:
 
 async def judge_in_batches(
     work: JudgingRun,
-    cases: Sequence[AnyCase],
+    asks: Sequence[Ask],
     *,
     poll_seconds: float = 30.0,
     wait: bool = True,
@@ -106,11 +106,16 @@ async def judge_in_batches(
     Running it again is resuming. `limits` is for servers that take less in a batch than OpenAI and Anthropic do.
     """
     again, never = work.transport.policy, RetryPolicy(attempts=1)
-    async with Transport(timeout=_TIMEOUT, policy=again) as patient, Transport(timeout=_TIMEOUT, policy=never) as once:
+    most = work.transport.reply_megabytes
+    async with (
+        Transport(timeout=_TIMEOUT, policy=again, reply_megabytes=most) as patient,
+        Transport(timeout=_TIMEOUT, policy=never) as once,
+    ):
+        work.progress.waits = patient.waits
         windows = [_window(judge, limits, patient, once) for judge in work.setup.judges]
         batching = _Batching(work, windows, BatchJournal(work.recorder.writer.path))
         try:
-            await batching.judge(cases, poll_seconds, wait)
+            await batching.judge(asks, poll_seconds, wait)
         except CallFailedError as error:
             raise RefBenchError(f"{error}: the batches are kept, run the same command again later") from None
         return BatchReport(
@@ -126,7 +131,8 @@ def _window(judge: VLM, limits: BatchLimits | None, patient: Transport, once: Tr
     calls = judge.batches()
     if calls is None:
         raise RefBenchError(f"--batch works with OpenAI and Anthropic; {judge.name} is neither: leave --batch out")
-    batches = batches_of(calls.kind, judge.name, BatchEndpoint(calls.base_url, calls.headers, patient, once))
+    endpoint = BatchEndpoint(calls.base_url, calls.headers, calls.secrets, patient, once)
+    batches = batches_of(calls.kind, judge.name, endpoint)
     return _Window(judge, calls, batches, limits or batches.limits)
 
 
@@ -141,9 +147,11 @@ class _Batching:
     recorded: int = 0
     _next: list[Planned] = field(default_factory=list)
     """The calls of the next case, planned but not covered by the budget yet."""
+    _handed_in: set[str] = field(default_factory=set)
+    """The batches of this command. What earlier ones left failing stops nobody: a new command is a new try."""
 
-    async def judge(self, cases: Sequence[AnyCase], poll_seconds: float, wait: bool) -> None:
-        work, rest = self.work, iter(cases)
+    async def judge(self, asks: Sequence[Ask], poll_seconds: float, wait: bool) -> None:
+        work, rest = self.work, iter(asks)
         work.budget.reserved += sum(batch.worst_usd for batch in self.journal.open.values())
         await self._find_lost()
         await self._collect()
@@ -152,7 +160,7 @@ class _Batching:
             if not wait or work.stopped or not self._mine():
                 break
             await self._until_ended(poll_seconds, one=short)
-        work.stopped = work.stopped or ("budget" if short else "")
+        work.stopped = work.stopped or ("failures" if work.given_up() else "budget" if short else "")
 
     def _mine(self) -> list[tuple[OpenBatch, _Window]]:
         """The open batches that a judge of this command can collect; others wait for a command that names theirs."""
@@ -168,19 +176,20 @@ class _Batching:
             else:
                 await self._close(batch, "never handed in")
 
-    async def _hand_in(self, cases: Iterator[AnyCase]) -> bool:
-        """Plan cases and hand in what they miss, each whole; True when the budget does not cover the next one now."""
+    async def _hand_in(self, asks: Iterator[Ask]) -> bool:
+        """Plan case by case and hand in what is missing, each whole; True when the budget does not cover the next."""
         windows = {window.judge.name: window for window in self.windows}
         budget, short = self.work.budget, False
         while not self.work.stopped:
             if not self._next:
-                case = next(cases, None)
-                if case is None:
+                ask = None if self.work.given_up() else next(asks, None)
+                if ask is None:
                     break
-                self._next = await self._missing(case)
+                self._next = await self._missing(ask)
+            self._next = [call for call in self._next if call.judge.name not in self.work.breaker.stopped]
             worst = sum(map(_worst, self._next))
             # Not `reserve`: that waits for others to give back, and here nobody else would.
-            short = budget.cap is not None and budget.spent + budget.reserved + worst > budget.cap + 1e-12
+            short = not budget.covers(worst)
             if short:
                 budget.short = worst
                 break
@@ -196,9 +205,9 @@ class _Batching:
                 await self._submit(window)
         return short
 
-    async def _missing(self, case: AnyCase) -> list[Planned]:
+    async def _missing(self, ask: Ask) -> list[Planned]:
         """The calls that a case needs and that are in no open batch."""
-        planned = await self.work.plan_case(case)
+        planned = await self.work.plan(ask)
         coming = {call.act: call.purpose for call in planned if self.journal.holds(call.act)}
         for act, purpose in coming.items():
             self.work.sharing[act].append(purpose)
@@ -217,6 +226,7 @@ class _Batching:
         batch = self.journal.intend(window.judge, place_of(window.calls), calls, sum(map(_worst, taken)))
         ids = await hand_in(window.batches, batch.tag, list(lines.values()), self.journal.known)
         self.journal.submitted(batch, ids)
+        self._handed_in.add(batch.tag)
         self.submitted += len(taken)
         work.progress.in_flight = self.journal.outstanding
 
@@ -237,23 +247,36 @@ class _Batching:
                 return
 
     async def _collect(self) -> int:
-        """Record the results of the batches that have ended; how many had."""
-        ended = 0
+        """Record the results of the batches that have ended; how many had. One that cannot be asked for now holds up no
+        other."""
+        ended, failed = 0, None
         for batch, window in self._mine():
-            ending = await outcome(window.batches, batch.ids)
-            if ending is None:
+            try:
+                ending = await outcome(window.batches, batch.ids, time.time() - batch.time)
+            except CallFailedError as error:
+                failed = error
                 continue
-            word, results = ending
-            known = {result.custom_id: result for result in results}
-            nothing = BatchResult("", unanswered=f"no result in the batch, which is {word}")
-            asked, again = list(self.journal.asked(batch).items()), self.journal.again(batch)
-            for start in range(0, len(asked), _TOGETHER):
-                some = asked[start : start + _TOGETHER]
-                acts = [(_evidence(window.calls, r, known.get(act, nothing)), purposes) for act, (r, purposes) in some]
-                await asyncio.gather(*[self._settle(*act, instead=act[0].id in again) for act in acts])
-            await self._close(batch, word)
-            ended += 1
+            if ending is not None:
+                await self._take(batch, window, ending)
+                ended += 1
+        if failed is not None and not ended:
+            raise failed
         return ended
+
+    async def _take(self, batch: OpenBatch, window: _Window, ending: Outcome) -> None:
+        nothing = BatchResult("", unanswered=f"no result in the batch, which is {ending.word}")
+        asked, again = list(self.journal.asked(batch).items()), self.journal.again(batch)
+        worst = batch.worst_usd / max(1, len(batch.acts))  # of each: the journal has it of all
+        for start in range(0, len(asked), _TOGETHER):
+            acts = []
+            for act, (request, purposes) in asked[start : start + _TOGETHER]:
+                lost = act not in ending.results and ending.charged
+                evidence = _evidence(window.calls, request, ending.results.get(act, nothing), worst, lost)
+                acts.append((evidence, purposes))
+                if batch.tag in self._handed_in:
+                    self.work.breaker.note(window.judge.name, evidence.failure)
+            await asyncio.gather(*[self._settle(*act, instead=act[0].id in again) for act in acts])
+        await self._close(batch, ending.word)
 
     async def _close(self, batch: OpenBatch, word: str) -> None:
         self.journal.ended(batch, word)
@@ -275,8 +298,10 @@ class _Batching:
             await work.settle(evidence, purposes, instead=evidence.id if instead else "")
 
 
-def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -> Evidence:
-    """The evidence that a live call would have given, at half the price."""
+def _evidence(
+    calls: BatchCalls, request: dict[str, Any], result: BatchResult, worst_usd: float, lost: bool
+) -> Evidence:
+    """The evidence that a live call would have given, at half the price; of a lost result the most that it can be."""
     if result.unanswered:
         reply = Reply(None, Failure(kind="api_error", detail=f"not answered: {result.unanswered}"))
     else:
@@ -284,7 +309,8 @@ def _evidence(calls: BatchCalls, request: dict[str, Any], result: BatchResult) -
             reply = calls.read(result.status, result.body)
         except RefBenchError as error:  # what would end a live run at once; here all results are in already
             reply = Reply(None, Failure(kind="api_error", detail=str(error)))
-    return calls.evidence(request, reply, Attempt(status=str(result.status or "unanswered")), HALF_PRICE)
+    attempt = Attempt(status=str(result.status or "unanswered"))
+    return accounted(calls.evidence(request, reply, attempt, HALF_PRICE), worst_usd, int(lost))
 
 
 def _worst(call: Planned) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,12 @@ from refbench.chat.vlm import VLM, ChatPicture, ChatRequest, ChatText, Pictures,
 from refbench.engine.judging import pictures_of
 from refbench.evidence import Evidence
 from refbench.failure import Failure
+from refbench.machine import scratch_folder
 from refbench.models import ImageModel
 from refbench.models.build import ModelSetup, is_given, make_model
-from refbench.models.model import Commission, Painted, Shown
+from refbench.models.model import Commission, Painted, Shown, Startable
 from refbench.models.wrappers.wrapper import whole_cost
-from refbench.pictures import encode, facts_of
+from refbench.pictures import encode, verified
 from refbench.record import Record, RefBenchError
 from refbench.specs import Spec, family_of
 
@@ -54,7 +54,9 @@ class Largest:
     """Whether any request about the case wants its reply in a JSON schema."""
 
 
-def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest | None:
+def largest_request(
+    bench: Benchmark, dataset: Dataset, folder: Path, settings: Mapping[str, str] | None = None
+) -> Largest | None:
     """The request about the case with the most pictures, None where it cannot be made.
 
     Pictures that have to be re-encoded are put into `folder`, which must last until the request is sent.
@@ -69,7 +71,7 @@ def largest_request(bench: Benchmark, dataset: Dataset, folder: Path) -> Largest
         return None
     inputs = len(case.request.pictures)
     material = Material(tuple(ready[:inputs]), (ready[0],), tuple(ready[inputs:]))
-    judging = bench.asking.judging(dataset.root, bench.asking.chosen({}, bench.title))
+    judging = bench.asking.judging(dataset.root, bench.asking.chosen(settings or {}, bench.title))
     if judging.compose is not None:
         material = judging.compose(case, material, store)
     asked = [item.request for item in judging.ask(case, material) if item.settled is None]
@@ -87,21 +89,24 @@ async def examine(judges: Sequence[str], n_pictures: int, largest: Largest | Non
 
 async def _examine(text: str, n_pictures: int, largest: Largest | None, transport: Transport) -> Report:
     spec = Spec.parse(text, "--judge")
+    family = spec.options.get("family") or family_of(spec.what)
     findings: dict[str, str] = {}
     try:
         judge = make_vlm(spec, transport)
+        family = judge.family
         try:
-            with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
-                pictures = [_picture(Path(folder), n) for n in range(n_pictures)]
+            with scratch_folder() as folder:
+                pictures = [_picture(folder, n) for n in range(n_pictures)]
                 usable = await _try(judge, pictures, findings, schema=largest is None or largest.needs_schema)
                 if usable and largest is not None:
                     usable = await _try_largest(judge, largest, findings)
+                findings |= await _weights(judge)
         finally:
             await judge.close()
     except RefBenchError as error:
         findings["reachable"] = f"no: {error}"
         usable = False
-    findings["family"] = spec.options.get("family") or family_of(spec.what)
+    findings["family"] = family
     return Report(judge=spec.name, usable=usable, findings=findings)
 
 
@@ -129,6 +134,17 @@ async def _try(judge: VLM, pictures: list[SentPicture], findings: dict[str, str]
     else:
         findings["price"] = "not known: --budget would need ?price=IN,OUT"
     return True
+
+
+async def _weights(judge: VLM) -> dict[str, str]:
+    """What is known of the model behind the name, where it is on a server of one's own."""
+    told = await judge.served()
+    if told is None:
+        return {}
+    told |= {"system_fingerprint": ", ".join(sorted(judge.system_fingerprints))} if judge.system_fingerprints else {}
+    said = ", ".join(f"{name} {value}" for name, value in told.items())
+    remedy = "say what you know by ?revision=, ?quantization=, ?template="
+    return {"weights": said or f"unverified: the server tells nothing of what is behind the name; {remedy}"}
 
 
 async def _try_largest(judge: VLM, largest: Largest, findings: dict[str, str]) -> bool:
@@ -208,12 +224,14 @@ async def _examine_model(text: str, n_pictures: int, n_back: int, transport: Tra
     findings: dict[str, str] = {}
     if is_given(spec):
         raise RefBenchError(f"--model {text}: pictures that are there need no doctor: name a model that paints")
-    with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
-        place = Path(folder)
+    with scratch_folder() as folder:
+        place = folder
         try:
             model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), place / "work"))
             assert isinstance(model, ImageModel)
             try:
+                if isinstance(model, Startable):
+                    await model.start()
                 return await _try_model(model, _pictures(place, n_pictures), n_back, findings)
             finally:
                 await model.close()
@@ -239,7 +257,7 @@ async def _try_model(model: ImageModel, pictures: list[Shown], n_back: int, find
             findings["references"] = f"took {len(asked)} in a request" + (f", {most} at most" if most else "")
         why = f" ({painted.failure})" if painted.failure else ""
         findings["pictures back"] = f"{len(painted.pictures)} of {n_back} asked for{why}"
-        facts = [facts_of(data) for data in painted.pictures]
+        facts = [verified(data) for data in painted.pictures]
         broken = [one.detail for one in facts if isinstance(one, Failure)]
         sizes = [f"{one.width}x{one.height} {one.format}" for one in facts if not isinstance(one, Failure)]
         findings["size"] = f"not to be told: {broken[0]}" if broken else ", ".join(dict.fromkeys(sizes))

@@ -16,22 +16,27 @@ from typing import Any, TypeVar
 
 from refbench.benchmarks import Dataset
 from refbench.calls.prices import Budget, BudgetSpentError
+from refbench.calls.transport import UNSENT
 from refbench.case import AnyCase, Picture
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare
+from refbench.engine.breaker import Breaker
 from refbench.engine.progress import Progress
+from refbench.engine.sharing import REQUEST, SharedPictures
 from refbench.failure import TRANSIENT, Failure
 from refbench.models import AnyModel
-from refbench.models.model import Commission, ImageModel, Painted, Shown, Startable, Step
-from refbench.models.wrappers.wrapper import whole_cost
+from refbench.models.model import Commission, ImageModel, Painted, Shown, Startable, Step, making
+from refbench.models.wrappers.wrapper import charged_usd
 from refbench.output import Output, StoredPicture
-from refbench.pictures import facts_of
+from refbench.pictures import picture_bytes, regular_bytes, remember, verified
 from refbench.record import RefBenchError, canonical_json
 from refbench.runs import Blobs, Run
-from refbench.runs.ledger import KnownPicture, Recorder, file_state, place_of
+from refbench.runs.ledger import FOUND, PAINTER, KnownPicture, Recorder, file_state, place_of
 
-_NOTE = "model "
-_FOUND = {"kind": "pictures that were there"}
 _LOG = "; if it has only counted or logged since, give the function an attribute `version`"
+
+
+NOT_BEGUN = "interrupted before this picture"
+GIVEN_UP = "not asked for: the model has only failed"
 
 
 @dataclass
@@ -45,6 +50,9 @@ class GeneratingRun:
     progress: Progress
     concurrency: int = 8
     retry: frozenset[str] = frozenset()
+    breaker: Breaker = field(default_factory=lambda: Breaker(0))
+    shared: SharedPictures | None = None
+    """What other runs of the same command have painted; None for a run by itself."""
     stopped: str = ""
     """Why no more is made, "" while it is."""
     _places: dict[str, asyncio.Semaphore] = field(default_factory=dict)
@@ -60,13 +68,14 @@ class GeneratingRun:
         """
         outputs = self.run.outputs()
         self.known = {(o.case, o.model, o.seed): o for o in outputs if o.step is None}
+        remember(picture.sha256 for output in outputs for picture in output.pictures)  # decoded before it was recorded
         held = {output.model for output in outputs if output.pictures}
         # Another shard may be about to paint: what it noted holds the name.
         alone = all(path == self.recorder.writer.path for path in self.run.ledgers())
-        before = self.run.notes(_NOTE)
+        before = self.run.notes(PAINTER)
         void: list[Output] = []
         for model in models:
-            now = canonical_json(dict(model.canonical()) if isinstance(model, ImageModel) else _FOUND).decode()
+            now = canonical_json(dict(model.canonical())).decode() if isinstance(model, ImageModel) else FOUND
             other = before.get(model.name, now) != now
             if other and alone and model.name not in held:
                 failed = [place for place in self.known if place[1] == model.name]
@@ -83,18 +92,21 @@ class GeneratingRun:
         self.recorder.writer.commit()
 
     async def start(self, wanted: Iterable[tuple[AnyCase, AnyModel, int]]) -> None:
-        """Start every model that has a picture to make: none paints before all are known to work."""
-        starting = {
-            model.name: model
+        """Start every model that has a picture to make: none paints before all are known to work. How many pictures
+        that is, is known from here on."""
+        missing = [
+            model
             for case, model, seed in wanted
-            if isinstance(model, Startable) and self._is_missing((case.id, model.name, seed))
-        }
+            if isinstance(model, ImageModel) and self._is_missing((case.id, model.name, seed))
+        ]
+        self.progress.to_make = len(missing)
+        starting = {model.name: model for model in missing if isinstance(model, Startable)}
         await asyncio.gather(*(model.start() for model in starting.values()))
 
     def note(self) -> None:
         """Record who paints, once nothing can be refused any more."""
         for name, now in self._who.items():
-            self.recorder.writer.note(_NOTE + name, now)
+            self.recorder.writer.note(PAINTER + name, now)
 
     async def outputs(self, case: AnyCase, model: ImageModel, seed: int = 0) -> tuple[Path, ...] | Failure:
         """The pictures of a case in order: those on record, else new ones."""
@@ -120,31 +132,58 @@ class GeneratingRun:
             n_pictures=request.n_pictures,
         )
         worst = (model.traits.price or 0.0) * request.n_pictures
-        self.progress.to_make += 1
         await asyncio.to_thread(self._know, case)
-        async with place:
-            if self.stopped == "interrupt":  # not recorded: it was not asked for
-                failure = Failure(kind="missing_output", detail="interrupted before this picture")
-                return Output(case=case.id, model=model.name, seed=seed, failure=failure)
+        key = ""
+        if self.shared is not None:
+            key = await asyncio.to_thread(self.shared.key, self._who[model.name], commission, seed)
+            if taken := await asyncio.to_thread(self.shared.painted, key):
+                return await self._recorded(case, model, seed, taken, key)
+        async with place:  # until it is recorded, so that a killed run loses no more than its places
+            if self.stopped == "interrupt" or model.name in self.breaker.stopped:
+                return self._not_begun(case, model, seed)
             try:
-                await self.budget.reserve(worst)
+                held = await self.budget.reserve(worst)
             except BudgetSpentError:
                 self.stopped = "budget"
                 failure = Failure(kind="budget", detail="the budget was spent before this picture")
                 return Output(case=case.id, model=model.name, seed=seed, failure=failure)
-            try:
-                painted = await model.generate(commission, seed)
-            finally:
-                await self.budget.release(worst)
-        self.budget.pay(whole_cost(painted))
+            async with held:
+                with making() as afterwards, self.progress.picture():
+                    painted = await model.generate(commission, seed)
+                if self.stopped != "interrupt":
+                    self.breaker.note(model.name, painted.failure)
+                self.budget.pay(charged_usd(painted))
+            unsent = painted.failure is not None and painted.failure.detail == UNSENT
+            if unsent and not (painted.steps or painted.pictures):
+                return self._not_begun(case, model, seed)
+            if self.budget.short is not None:
+                self.stopped = self.stopped or "budget"
+            output = await self._recorded(case, model, seed, painted, key)
+        for act in afterwards if output.failure is None else ():
+            act()
+        return output
+
+    async def _recorded(self, case: AnyCase, model: ImageModel, seed: int, painted: Painted, key: str) -> Output:
+        """The output, on record; with the key of its request where other runs may have an equal one."""
+        if key:
+            painted = replace(painted, provenance={**painted.provenance, REQUEST: key})
         output = await asyncio.to_thread(self._kept, case, model, seed, painted)
-        for number, step in enumerate(painted.steps):
-            await self.recorder.record(self._step(case, model, seed, number, step))
-        await self.recorder.record(output)
+        await self._record(output, painted.steps)
         self.progress.made += 1
         if output.failure is not None:
             self.progress.fail(f"{case.id} by {model.name}", output.failure)
         return output
+
+    async def _record(self, output: Output, steps: Sequence[Step]) -> None:
+        for number, step in enumerate(steps):
+            await self.recorder.record(self._step(output, number, step))
+        await self.recorder.record(output)
+
+    def _not_begun(self, case: AnyCase, model: ImageModel, seed: int) -> Output:
+        """Of a picture that was not asked for; it is not recorded."""
+        why = GIVEN_UP if model.name in self.breaker.stopped else NOT_BEGUN
+        failure = Failure(kind="missing_output", detail=why)
+        return Output(case=case.id, model=model.name, seed=seed, failure=failure)
 
     def _know(self, case: AnyCase) -> None:
         """Note what the model is shown: a later command must not judge it against other pictures."""
@@ -152,9 +191,9 @@ class GeneratingRun:
             path = self.dataset.path(picture)
             if path not in self._noted:
                 self._noted.add(path)
-                with contextlib.suppress(OSError):  # a picture that is not there is for the model to say
+                with contextlib.suppress(OSError, ValueError):  # a picture that is not there is for the model to say
                     state = file_state(path)
-                    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+                    sha256 = hashlib.sha256(regular_bytes(path)).hexdigest()
                     self.recorder.know(KnownPicture(picture.name, str(path.absolute()), state, sha256))
 
     def _kept(self, case: AnyCase, model: ImageModel, seed: int, painted: Painted) -> Output:
@@ -180,20 +219,22 @@ class GeneratingRun:
             failure=None if stored else failure,
             seconds=painted.seconds,
             cost_usd=painted.cost_usd,
+            worst_usd=painted.worst_usd,
             provenance=provenance,
         )
 
-    def _step(self, case: AnyCase, model: ImageModel, seed: int, number: int, step: Step) -> Output:
+    def _step(self, last: Output, number: int, step: Step) -> Output:
         stored, failure = self._stored(step.pictures, step.failure, "the step")
         return Output(
-            case=case.id,
-            model=model.name,
-            seed=seed,
+            case=last.case,
+            model=last.model,
+            seed=last.seed,
             step=number,
             pictures=stored,
             failure=None if stored else failure,
             seconds=step.seconds,
             cost_usd=step.cost_usd,
+            worst_usd=step.worst_usd,
             provenance={"instruction": step.instruction, **step.provenance},
         )
 
@@ -203,7 +244,7 @@ class GeneratingRun:
         """The pictures, put into the run, and what is wrong: with one of them, with what came, or that none did."""
         stored = []
         for data in pictures:
-            facts = facts_of(data)
+            facts = verified(data)
             if isinstance(facts, Failure):
                 return (), facts
             self.run.blobs.put(data, facts.format)
@@ -238,7 +279,8 @@ class RunPictures:
     copies: dict[Path, Path] = field(default_factory=dict)
     """The run's own copies of outputs."""
     _recorded: dict[_Place, Output] | None = None
-    _absent: set[_Place] = field(default_factory=set)
+    absent: dict[_Place, Failure] = field(default_factory=dict)
+    """Why there is no output, of those that were looked for."""
     _turn: defaultdict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
 
     async def gather(
@@ -265,8 +307,8 @@ class RunPictures:
                 outputs if isinstance(outputs, Failure) else next((p for p in shown if isinstance(p, Failure)), None)
             )
             if wrong is not None:
-                if place not in self._absent:
-                    self._absent.add(place)
+                if place not in self.absent:
+                    self.absent[place] = wrong
                     await self.recorder.record(Output(case=case.id, model=model.name, seed=seed, failure=wrong))
                 return None
             if place not in self._recorded:
@@ -282,7 +324,7 @@ class RunPictures:
             assert self.generating is not None
             made = await self.generating.outputs(case, model, seed)
             if isinstance(made, Failure):
-                self._absent.add(place)  # generating has recorded what became of it
+                self.absent[place] = made  # generating has recorded what became of it
             elif place not in self._recorded:
                 self._recorded[place] = self.generating.known[place]
             return made
@@ -320,7 +362,12 @@ class RunPictures:
         if copy is not None and copy.exists():
             self.copies[path] = copy
             sent = prepare(copy, self.policy, self.store)
-            return sent if isinstance(sent, Failure) else replace(sent, name=path.name)
+            if isinstance(sent, Failure) or sent.original.sha256 != copy.stem:
+                raise RefBenchError(
+                    f"{copy} is damaged: its content has another hash; restore it from a copy of the run, or remove it "
+                    f"if {path} is another file that still has it"
+                )
+            return replace(sent, name=path.name)
         sent, data = self._read(path)
         if isinstance(sent, Failure):
             return sent
@@ -331,9 +378,11 @@ class RunPictures:
         """A file as it is now, noted so that a later command sees whether it still is."""
         try:
             state = file_state(path)  # before its bytes: what changes in between is looked at again
-            data = path.read_bytes()
-        except OSError as error:
-            return Failure(kind="unreadable_picture", detail=f"{path.name}: {error.strerror}"), b""
+        except (OSError, ValueError):
+            state = ""  # reading it will say why
+        data = picture_bytes(path)
+        if isinstance(data, Failure):
+            return data, b""
         sent = prepare(path, self.policy, self.store, data)
         if isinstance(sent, SentPicture):
             self.recorder.know(KnownPicture(name, str(path.absolute()), state, sent.original.sha256))
@@ -345,10 +394,14 @@ def _files(run: Run, output: Output | None) -> tuple[Path, ...]:
 
 
 async def ahead(
-    items: Iterable[ItemT], make: Callable[[ItemT], Coroutine[Any, Any, MadeT]], most: int
+    items: Iterable[ItemT],
+    make: Callable[[ItemT], Coroutine[Any, Any, MadeT]],
+    most: int,
+    finish: Callable[[], bool] = lambda: False,
 ) -> AsyncGenerator[MadeT, None]:
     """What `make` gives for each item, in order, with work on the next few begun before it is asked for: their pictures
-    are opened and hashed by then. Closing drops what was begun."""
+    are opened and hashed by then. Closing drops what was begun, or lets it come to its end (`finish`): pictures that
+    are being made may be paid for."""
     begun: deque[asyncio.Task[MadeT]] = deque()
     try:
         for item in items:
@@ -357,6 +410,10 @@ async def ahead(
                 yield await begun.popleft()
         while begun:
             yield await begun.popleft()
+    except GeneratorExit:
+        if finish():
+            await asyncio.gather(*begun, return_exceptions=True)
+        raise
     finally:
         for task in begun:
             task.cancel()

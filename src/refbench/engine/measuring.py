@@ -52,7 +52,8 @@ class MeasuringRun(ScoringRun):
     cluster: Layout | None = None
     """How the work is laid out over the nodes of a cluster; None on one machine."""
     left_out: dict[str, str] = field(default_factory=dict)
-    _metrics: dict[tuple[str, str], Metric | None] = field(default_factory=dict)
+    _metrics: dict[tuple[str, str], Metric | str] = field(default_factory=dict)
+    """By name and protocol: the metric, or why it cannot be measured here."""
     _waiting: dict[str, list[_Planned]] = field(default_factory=dict)
     """What each row on its way is to give, by the row's key."""
     _sharing: dict[str, _Planned] = field(default_factory=dict)
@@ -110,10 +111,13 @@ class MeasuringRun(ScoringRun):
         ]
 
     async def _rows(self, cases: Sequence[AnyCase]) -> AsyncGenerator[MeasureRow, None]:
-        async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD)) as plans:
+        async with contextlib.aclosing(ahead(cases, self._plan_case, _AHEAD, self._is_interrupted)) as plans:
             async for rows in plans:
                 for row in rows:
                     yield row
+
+    def _is_interrupted(self) -> bool:
+        return self.stopped == "interrupt"
 
     async def _plan_case(self, case: AnyCase) -> list[MeasureRow]:
         """All models on a case together, so that its own pictures are decoded once for all of them."""
@@ -125,6 +129,7 @@ class MeasuringRun(ScoringRun):
                 key = f"{case.id}\n{model.name}\n{seed}"
                 self._waiting[key] = planned
                 rows.append(MeasureRow(key=key, jobs=tuple(p.job for p in planned)))
+            self.progress.laid_out_to_measure += 1
         return rows
 
     async def rehearse(self) -> None:
@@ -171,10 +176,12 @@ class MeasuringRun(ScoringRun):
         place = measured.metric, protocol
         if place not in self._metrics:
             reason = why_not_measured(measured.metric, protocol)
-            self._metrics[place] = find_metric(measured.metric, protocol) if reason is None else None
-            if reason is not None:
-                self.left_out[measured.part] = reason
-        return self._metrics[place]
+            self._metrics[place] = find_metric(measured.metric, protocol) if reason is None else reason
+        found = self._metrics[place]
+        if isinstance(found, str):
+            self.left_out[measured.part] = found
+            return None
+        return found
 
     def _opened(self, pictures: Mapping[str, Path]) -> dict[str, SentPicture | Failure]:
         inputs, outputs = self.pictures.inputs, self.pictures.outputs
@@ -205,6 +212,7 @@ class MeasuringRun(ScoringRun):
         again = self.recorder.writer.failed(act) in self.setup.options.retry
         if not again and self.is_settled(act, purpose):
             self.progress.measured += 1
+            self.progress.measured_before += 1
             return None
         if act in self._sharing:
             self._sharing[act].purposes.append(purpose)
@@ -219,6 +227,7 @@ class MeasuringRun(ScoringRun):
                 for name, path in pictures.items()
             },
             facts=measured.facts,
+            hashes={n: p.original.sha256 for n, p in self._opened(pictures).items() if isinstance(p, SentPicture)},
         )
         self._sharing[act] = _Planned(request, [purpose], job, instead=act if again else "")
         return self._sharing[act]

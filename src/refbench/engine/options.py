@@ -4,7 +4,8 @@ same record, with the same names, types and defaults."""
 from __future__ import annotations
 
 import difflib
-import tomllib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -15,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from refbench.failure import KINDS
 from refbench.record import Record, RefBenchError
 from refbench.runs.run import Shard
+from refbench.text.files import toml_file
 
 if TYPE_CHECKING:
     from refbench.chat.vlm import VLM
@@ -38,6 +40,42 @@ Refusals: TypeAlias = Literal["conditional", "worst", "worst,unsupported"]
 
 WHAT, JUDGE, LIMITS, WHERE, OUTPUT = "What to run", "Judge", "Limits", "Where", "Output"
 """The groups in which `refbench run --help` shows them."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A part of a judge's calls: a share of them, or a number over all models, judges, seeds and repeats."""
+
+    share: float | None = None
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Calls:
+        """Reads `14%` or `366`; raises on anything else."""
+        percent = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?) ?%", text.strip())
+        if percent and 0 < float(percent[1]) <= 100:
+            return cls(share=float(percent[1]) / 100)
+        if re.fullmatch(r"[1-9]\d{0,8}", text.strip()):
+            return cls(number=int(text))
+        raise RefBenchError(f"--calls {text}: write a share such as 14%, or a number of calls such as 366")
+
+    def units(self, n_units: int, systems: int) -> int:
+        """How many of so many units this is, each of which takes a call of so many systems."""
+        if self.share is not None:
+            return min(n_units, math.ceil(self.share * n_units - 1e-9))
+        if self.number < systems:
+            raise RefBenchError(
+                f"--calls {self.number}: one case is judged in {systems} calls here (models, seeds, judges, repeats)"
+            )
+        return min(n_units, self.number // max(systems, 1))
+
+
+def _calls(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str):
+        Calls.parse(value)
+    return value
 
 
 RENAMED = {"making": "generate_concurrency"}
@@ -66,6 +104,13 @@ def _place(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
+def _places(value: Any) -> Any:
+    """Paths as their texts, one or several."""
+    if isinstance(value, str | PurePath):
+        return (str(value),)
+    return tuple(map(_place, value)) if isinstance(value, list | tuple) else value
+
+
 def _names(value: Any) -> Any:
     """Names one by one or with commas between."""
     if not isinstance(value, str | list | tuple) or not all(isinstance(text, str) for text in value):
@@ -74,9 +119,11 @@ def _names(value: Any) -> Any:
 
 
 def _kinds(values: Sequence[str]) -> Sequence[str]:
+    from refbench.specs import nearest
+
     for kind in values:
         if kind not in KINDS:
-            raise RefBenchError(f"--retry {kind}: there are {', '.join(KINDS)}")
+            raise RefBenchError(f"--retry {kind}: {nearest(kind, KINDS)}")
     return values
 
 
@@ -105,6 +152,15 @@ def _settings(value: Any) -> Any:
     }
 
 
+def _pairs(value: Any) -> Any:
+    """One pair, or several."""
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(name, str) for name in value):
+        return [value]
+    return value
+
+
+Pairs = list[tuple[str, str]]
+"""What the command line reads where an option takes two names and may be given several times."""
 Texts = list[str]
 """What the command line reads where an option may be given several times."""
 Strings: TypeAlias = Annotated[tuple[str, ...], BeforeValidator(_texts)]
@@ -133,7 +189,8 @@ class RunOptions(Record):
         BeforeValidator(_names),
         Flag(
             WHAT,
-            "Only these measured parts, or none; all by default. For cases of your own: the metrics to use",
+            "Only these measured parts, or none; all by default. Metrics of the output alone (aesthetic, musiq) beside "
+            "them. For cases of your own: the metrics to use",
             typed=Texts,
         ),
     ] = ()
@@ -156,13 +213,67 @@ class RunOptions(Record):
         BeforeValidator(_settings),
         Flag(JUDGE, "KEY=VALUE for the benchmark's judging, for example questions=one", "--set", Texts),
     ] = {}
+    prompts: Annotated[str | None, BeforeValidator(_place)] = None
+    """Short for the setting of that name: own, official:CHECKOUT, or a folder. The command line has it as an option of
+    the benchmark."""
     repair: bool = True
     """Ask once more, quoting the reply, where a reply could not be read."""
     batch: Annotated[bool, Flag(JUDGE, "Hand calls in as batches at half the price (OpenAI, Anthropic)")] = False
     wait: bool = True
     """With `batch`: stay until the results are there; else a later command collects them."""
 
+    calls: Annotated[
+        str | None,
+        BeforeValidator(_calls),
+        Flag(
+            LIMITS,
+            "Judge only this part of the calls, as 14% or a number, chosen so that it tells most, and estimate the "
+            "whole; a larger one later goes on from there",
+        ),
+    ] = None
+    within: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False),
+        Flag(LIMITS, "Judge until every total is known to within this, with 95 %, as all calls would give it"),
+    ] = None
+    references: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_places),
+        Flag(
+            LIMITS,
+            "Whose item scores --calls and --within lean on: released (where there are such, by default), run "
+            "directories of yours, or none",
+            typed=Texts,
+        ),
+    ] = ()
+    proxy: Annotated[
+        Any,
+        Flag(
+            LIMITS,
+            "With --calls or --within: a cheap judge that judges everything, for the others' estimates to lean on",
+            typed=str | None,
+        ),
+    ] = None
+
+    ids: Annotated[
+        Path | None, Flag(WHAT, "Only the cases whose ids are in this file, one a line; refbench subset writes one")
+    ] = None
     limit: Annotated[int | None, Field(ge=0), Flag(LIMITS, "Only the first N cases of the fair order")] = None
+    stop_when_resolved: Annotated[
+        tuple[tuple[str, str], ...],
+        BeforeValidator(_pairs),
+        Flag(
+            LIMITS,
+            "Two models: ask only until it is known which is better; again for further pairs. A baseline may be "
+            "RUN_DIR:MODEL, or BENCHMARK:MODEL for released item scores",
+            typed=Pairs,
+        ),
+    ] = ()
+    margin: Annotated[
+        float | None,
+        Field(gt=0, allow_inf_nan=False),
+        Flag(LIMITS, "With --stop-when-resolved: also stop a pair when its gap is known to be no larger than this"),
+    ] = None
     shard: Annotated[
         Shard | None,
         BeforeValidator(lambda value: Shard.parse(value) if isinstance(value, str) else value),
@@ -176,11 +287,29 @@ class RunOptions(Record):
         AfterValidator(_kinds),
         Flag(LIMITS, "Also retry permanent failures of this kind, for example refused", typed=Texts),
     ] = ()
+    give_up_after: Annotated[
+        int,
+        Field(ge=0),
+        Flag(LIMITS, "Failures in a row, all alike, after which a model or judge is asked nothing more; 0: never"),
+    ] = 20
     concurrency: Annotated[int, Flag(LIMITS, "Most calls in flight at an endpoint")] = 32
     generate_concurrency: Annotated[
         int, AfterValidator(_at_once), Flag(LIMITS, "Most pictures that a model makes at once")
     ] = 8
-    timeout: Annotated[float, Flag(LIMITS, "Seconds to wait for a reply")] = 180.0
+    timeout: Annotated[
+        float | None,
+        Flag(LIMITS, "Seconds to wait for a reply, 180 without it, or a picture of generate, python: or command:, 600"),
+    ] = None
+    longest_wait: Annotated[
+        float,
+        Field(ge=0, allow_inf_nan=False),
+        Flag(LIMITS, "Most seconds that a server may have us wait (Retry-After)"),
+    ] = 300.0
+    reply_megabytes: Annotated[
+        int | None,
+        Field(ge=1),
+        Flag(LIMITS, "Most megabytes of a reply; 8 by default, 128 with pictures, 512 of a batch's results"),
+    ] = None
 
     device: Annotated[
         str, Flag(WHERE, "Where large networks run: cpu, cuda (all GPUs), cuda:0,cuda:1")
@@ -209,12 +338,18 @@ class RunOptions(Record):
     def of(cls, given: Mapping[str, Any], where: str = "") -> RunOptions:
         """The record, checked: every mistake is one sentence that names the option (and the file it is in)."""
         try:
-            return cls.model_validate(given)
+            options = cls.model_validate(given)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             message = first["msg"].removeprefix("Input should be ")
             raise RefBenchError(f"{where}{key}: it should be {message}, not {first['input']!r}") from error
+        if options.prompts is None:
+            return options
+        settings = {"prompts": options.prompts, **options.settings}
+        if settings["prompts"] != options.prompts:
+            raise RefBenchError(f"{where}prompts is {options.prompts} and among the settings {settings['prompts']}")
+        return options.model_copy(update={"prompts": None, "settings": settings})
 
     @classmethod
     def from_file(cls, path: Path, given: Mapping[str, Any]) -> RunOptions:
@@ -223,6 +358,8 @@ class RunOptions(Record):
         if "benchmark" not in written:
             raise RefBenchError(f'{path}: benchmark is missing: add benchmark = "NAME"')
         settings = {**written.get("settings", {}), **given.get("settings", {})}
+        if "prompts" in given.get("settings", {}):
+            written.pop("prompts", None)
         return cls.of({**written, **given, "settings": settings}, f"{path}: ")
 
     @property
@@ -242,12 +379,7 @@ def flags() -> Iterator[tuple[str, Flag]]:
 
 def read_experiment(path: Path) -> dict[str, Any]:
     """What an experiment file says, checked. Paths are relative to where the command is run."""
-    try:
-        written = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} is not valid TOML: {error}") from error
+    written = toml_file(path)
     known = RunOptions.model_fields
     for key in written:
         if key not in known:
@@ -259,8 +391,9 @@ def read_experiment(path: Path) -> dict[str, Any]:
             near = [alike[key]] if key in alike else difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
             raise RefBenchError(f"{path}: {key}: there is no such key: {hint}")
-    for key in {"models", "judges"} & set(written):
-        written[key] = _written_specs(written[key], f"{path}: {key}")
+    for key in {"models", "judges", "proxy"} & set(written):
+        one = key == "proxy" and isinstance(written[key], str)
+        written[key] = _written_specs([written[key]] if one else written[key], f"{path}: {key}")
     RunOptions.of({"benchmark": "", **written}, f"{path}: ")
     return written
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from refbench.analysis.compare import paired_gap
-from refbench.analysis.compare.draws import gain_of, panel_of
+from refbench.analysis.compare.draws import gain_of, paired_gaps, panel_of
 from refbench.benchmarks import Benchmark
 from refbench.benchmarks.kit.definition import Asked, Material
 from refbench.calls.prices import Budget
@@ -22,13 +20,14 @@ from refbench.chat.pictures import SentPicture, prepare
 from refbench.chat.vlm import VLM, Pictures
 from refbench.engine.judging import _MOST_ASKED, _MOST_REPEATS, pictures_of, purpose_of
 from refbench.engine.options import RunOptions
-from refbench.engine.setup import OnRecord, Setup, prepare_run
+from refbench.engine.setup import OnRecord, Setup, Subject, prepare_run
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import TRANSIENT, Failure
-from refbench.models import AnyModel, ImageModel
+from refbench.machine import scratch_folder
+from refbench.models import AnyModel, ImageModel, seeds_for
 from refbench.output import content_of
 from refbench.pictures import encode
-from refbench.record import Record, RefBenchError
+from refbench.record import Record, RefBenchError, content_key, counted
 from refbench.runs import Run
 from refbench.score import Score
 from refbench.stats import Design, clusters_needed, detectable, effective_n, smallest_p
@@ -41,7 +40,7 @@ _SAMPLE = 40
 """Cases whose requests are really laid out; the others are taken to be like them."""
 _SIZE = (1024, 1024)
 """Of a picture that is still to be made, where its case does not say."""
-_MOST_PAIRS = 28
+MOST_PAIRS = 28
 """Pairs of earlier models that the width of a gap is read off."""
 _LEAST_LEFT = 0.01
 """Share of an error's square that more seeds and repeats leave at the least: estimates of what they take are noisy."""
@@ -81,7 +80,7 @@ class JudgePlan(Record):
 
 
 class Plan(Record):
-    """The whole plan. `calls_known` of the calls are on record already and cost nothing.
+    """The whole plan. Equal requests are one call; `calls_known` of the calls are on record already and cost nothing.
 
     `cost_usd` and `worst_usd` are of the judges; `pictures_usd` is of the pictures that are still to be made, None
     where a price is not known.
@@ -109,30 +108,45 @@ class Plan(Record):
     assumptions: tuple[str, ...] = ()
     lacking: str = ""
     """Cases that cannot be judged because a picture of their own is not there."""
+    elsewhere: str = ""
+    """Pictures of one's own cases that lie outside their folder."""
+    missing: tuple[str, ...] = ()
+    """Of each folder of outputs that lacks some: how many, and which is the first."""
 
 
-async def make_plan(options: RunOptions, *, like: Path | None = None) -> Plan:
+async def make_plan(
+    options: RunOptions, *, like: Path | None = None, precise: bool = True, subject: Subject | None = None
+) -> Plan:
     """Lay out a sample of the requests, count, and scale up; all of them where a run is continued. Sends nothing.
 
-    `like` is an earlier run to expect precision, length and speed from.
+    `like` is an earlier run to expect precision, length and speed from; not `precise`, it leaves precision out. Of a
+    `subject` that is given, all requests are laid out: no case of an audit is like another.
     """
     out = options.out
     before = Run.open(out) if out is not None and (out / "run.json").exists() else None
     async with Transport(concurrency=options.concurrency) as transport:
-        setup = prepare_run(options, transport)
+        setup = prepare_run(options, transport, subject=subject)
     assumptions: list[str] = []
+    if options.calls is not None or options.within is not None:
+        assumptions.append("all calls, not the part that --calls or --within judges")
     habits = _habits([act for path in (out, like) for act in _acts(path)], assumptions)
-    # What is on record is counted and not scaled: the first cases are those that an earlier run began with.
-    some = setup.cases if before is not None else setup.cases[:_SAMPLE]
-    with tempfile.TemporaryDirectory() as folder:
-        layout = _Layout(setup, before, Path(folder))
+    # What is on record is counted and not scaled: the first cases are those that an earlier run began with. Where an
+    # output is in several cases, how many requests are equal is not read off the first ones either.
+    whole = before is not None or subject is not None or (len(setup.cases) > _SAMPLE and _in_several_cases(setup))
+    some = setup.cases if whole else setup.cases[:_SAMPLE]
+    with scratch_folder() as folder:
+        layout = _Layout(setup, before, folder)
         needs = [_needed(layout, case, habits.reply_tokens) for case in some]
     if not any(tally.calls for need in needs for tally in need.judges):
         raise RefBenchError("none of the first cases has an output that can be judged: check --model")
     if layout.to_make:
         width, height = _SIZE
         assumptions.append(f"pictures of {width} x {height} pixels where they are still to be made and have no size")
-    return _scaled_up(setup, layout, needs, before, habits, assumptions, like)
+    plan = _scaled_up(setup, layout, needs, before, habits, assumptions)
+    if not precise:
+        return plan
+    covered = plan.fits_cases if plan.fits_cases is not None else plan.cases
+    return plan.model_copy(update={"precision": _precision(setup, covered, like)})
 
 
 def _scaled_up(
@@ -142,7 +156,6 @@ def _scaled_up(
     before: Run | None,
     habits: _Habits,
     assumptions: Sequence[str],
-    like: Path | None,
 ) -> Plan:
     """The plan for all cases, from what some of them need."""
     options, scale = setup.options, len(setup.cases) / len(needs)
@@ -170,14 +183,39 @@ def _scaled_up(
         pictures=round(layout.to_make * scale),
         pictures_usd=_total(layout.picture_usd, scale),
         seconds=round(rounds * habits.seconds + habits.seconds, 1),
-        precision=_precision(setup, fits if fits is not None else len(setup.cases), like),
+        precision=None,
         budget_usd=money.cap,
         spent_usd=money.spent,
         fits_cases=fits,
         set_aside_usd=aside,
         assumptions=tuple(assumptions),
         lacking=setup.dataset.lacking(setup.cases),
+        elsewhere=setup.dataset.elsewhere(setup.cases),
+        missing=tuple(_missing(setup)),
     )
+
+
+def _in_several_cases(setup: Setup) -> bool:
+    """Whether an output that is there is one of several cases."""
+    for model in setup.models:
+        if isinstance(model, ImageModel):
+            continue
+        for seed in seeds_for(model, setup.options.seeds):
+            found = [paths for case in setup.cases if not isinstance(paths := model.find(case, seed), Failure)]
+            if len({path for paths in found for path in paths}) < sum(len(set(paths)) for paths in found):
+                return True
+    return False
+
+
+def _missing(setup: Setup) -> Iterator[str]:
+    for model in setup.models:
+        if isinstance(model, ImageModel):
+            continue
+        seeds = seeds_for(model, setup.options.seeds)
+        looked = [model.find(case, seed) for case in setup.cases for seed in seeds]
+        if lost := [failure.detail for failure in looked if isinstance(failure, Failure)]:
+            are = "is missing" if len(lost) == 1 else "are missing, the first"
+            yield f"{len(lost)} of {counted(len(looked), 'output')} of {model.name} {are}: {lost[0]}"
 
 
 @dataclass
@@ -206,9 +244,13 @@ class _Layout:
     def __init__(self, setup: Setup, before: Run | None, folder: Path) -> None:
         self.setup, self._folder = setup, folder
         self.to_make = 0
+        self._opened: dict[Path, SentPicture | Failure] = {}
         self.picture_usd: list[float | None] = []
         self._before = OnRecord.of(before, {}) if before is not None else None
-        self._settled = {act for acts in self._before.acts.values() for act in acts} if self._before else set()
+        self.settled = {act for acts in self._before.acts.values() for act in acts} if self._before else set()
+        """Calls that a run would not make again: answered, or failed in a way that does not pass."""
+        self.counted: set[str] = set()
+        """Calls that were counted: equal ones are made once."""
         self._run = before
         self._made = {(o.case, o.model, o.seed): o for o in before.outputs() if o.step is None} if before else {}
 
@@ -217,7 +259,7 @@ class _Layout:
         judging = self.setup.judging
         for model, seed in self.setup.models_and_seeds():
             paths, made = self._outputs(case, model, seed)
-            material = self._material(case, paths)
+            material = self._material(case, model, paths)
             if material is None:
                 continue
             output = content_of(picture.original.sha256 for picture in material.outputs) if made else ""
@@ -227,11 +269,12 @@ class _Layout:
                 if item.settled is None:
                     yield model, seed, item, output, pictures_of(material)
 
-    def on_record(self, purpose: Purpose, canonical: Mapping[str, Any]) -> bool:
-        """Whether a run would not ask this again: it was answered, or failed in a way that does not pass."""
-        if self._before is None or not purpose.output:
-            return False
-        return self._before.known_as(purpose, canonical) in self._settled
+    def call(self, purpose: Purpose, canonical: Mapping[str, Any]) -> str:
+        """What tells a call from every other; empty while its output is not made, and nobody knows what it shows."""
+        if not purpose.output:
+            return ""
+        known = self._before.known_as(purpose, canonical) if self._before is not None else None
+        return known or content_key({"kind": "chat", **canonical})
 
     def _outputs(self, case: AnyCase, model: AnyModel, seed: int) -> tuple[tuple[Path, ...], bool]:
         """The files of an output, and whether they are really there."""
@@ -251,18 +294,25 @@ class _Layout:
             path.write_bytes(encode(np.full((height, width, 3), 128, dtype=np.uint8)))
         return (path,) * count, False
 
-    def _material(self, case: AnyCase, outputs: Sequence[Path]) -> Material | None:
+    def _material(self, case: AnyCase, model: AnyModel, outputs: Sequence[Path]) -> Material | None:
         if not outputs:
             return None
         golden = case.targets if self.setup.judging.shows_targets else ()
         inputs = [self.setup.dataset.path(picture) for picture in (*case.request.pictures, *golden)]
-        # Nothing is stored while planning: a re-encoded picture is counted by what it was.
-        sent = [prepare(place, self.setup.policy, lambda data, name, p=place: p) for place in (*outputs, *inputs)]  # type: ignore[misc]
+        sent = [self._sent(place) for place in (*outputs, *inputs)]
         ready = [picture for picture in sent if isinstance(picture, SentPicture)]
         if len(ready) < len(sent):
             return None
         first, last = len(outputs), len(outputs) + len(case.request.pictures)
-        return Material(tuple(ready[first:last]), tuple(ready[:first]), tuple(ready[last:]))
+        shown = tuple(ready[first:last]), tuple(ready[:first]), tuple(ready[last:])
+        return Material(*shown, model=model.name)
+
+    def _sent(self, place: Path) -> SentPicture | Failure:
+        """A picture as judges would be sent it. Nothing is stored while planning: a re-encoded one is counted by what
+        it was."""
+        if place not in self._opened:
+            self._opened[place] = prepare(place, self.setup.policy, lambda data, name: place)
+        return self._opened[place]
 
 
 def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
@@ -271,12 +321,18 @@ def _needed(layout: _Layout, case: AnyCase, reply_tokens: int) -> _Needed:
     painted = len(layout.picture_usd)
     for model, seed, item, output, pictures in layout.asked(case):
         for judge, tally in zip(judges, tallies, strict=True):
+            if not item.families(judge.family):
+                continue
             tokens = judge.input_tokens(item.request, pictures)
             worst = judge.worst_cost(item.request, pictures)
-            for repeat in range(layout.setup.options.repeats):
-                tally.calls += 1
+            for repeat in range(layout.setup.repeats_of(model)):
                 purpose = purpose_of(case, model.name, seed, judge, repeat, item, output)
-                if layout.on_record(purpose, judge.canonical(item.request, repeat + item.draw * _MOST_REPEATS)):
+                call = layout.call(purpose, judge.canonical(item.request, repeat + item.draw * _MOST_REPEATS))
+                if call in layout.counted:
+                    continue
+                layout.counted |= {call} - {""}
+                tally.calls += 1
+                if call in layout.settled:
                     continue
                 tally.new += 1
                 tally.input_tokens += tokens
@@ -356,11 +412,11 @@ def _total(parts: Sequence[float | None], scale: float = 1.0) -> float | None:
 
 def _precision(setup: Setup, n_cases: int, like: Path | None) -> Precision | None:
     """Table all earlier scores, read the errors off, and scale them to the clusters, seeds and repeats to come."""
-    earlier = _earlier_scores(setup.bench, like)
+    earlier = earlier_scores(setup.bench, like)
     if earlier is None:
         return None
     widths, gaps = earlier.half_widths()
-    before, planned = _clusters(earlier.cases), _clusters(setup.cases[:n_cases])
+    before, planned = clusters_of(earlier.cases), clusters_of(setup.cases[:n_cases])
     if not widths or min(before[1], planned[1]) < 1:
         return None
     # Widths shrink with the root of the number of clusters, and Student's t widens what is left of few.
@@ -398,7 +454,7 @@ def _precision(setup: Setup, n_cases: int, like: Path | None) -> Precision | Non
 
 
 @dataclass(frozen=True)
-class _Earlier:
+class Earlier:
     """Earlier scores of the same benchmark, from a run or released with it."""
 
     source: str
@@ -414,22 +470,21 @@ class _Earlier:
 
     def half_widths(self) -> tuple[list[float], list[float]]:
         """Half of the 95 % intervals: of each system's number, and of gaps between systems of the same judge."""
+        if not self.aggregate.overall(self.cases):
+            return [], []
+        alone = replace(self.aggregate, slices=self.aggregate.overall)
         widths = [
             (row.ci95[1] - row.ci95[0]) / 2
-            for row in tabulate(self.protocol, self.aggregate, self.scores, self.cases, draws=500)
-            if row.metric == self.measure and row.slice["level"] == "overall" and row.ci95
+            for row in tabulate(self.protocol, alone, self.scores, self.cases, draws=500)
+            if row.metric == self.measure and row.ci95
         ]
         systems = list(dict.fromkeys((score.model, score.judge) for score in self.scores))
-        couples = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :] if a[1] == b[1]][:_MOST_PAIRS]
-        gaps = [
-            (gap.ci95[1] - gap.ci95[0]) / 2
-            for a, b in couples
-            if (gap := paired_gap(self.aggregate, self.scores, self.cases, (a, b), self.measure, draws=500)).ci95
-        ]
-        return widths, gaps
+        couples = [(a, b) for i, a in enumerate(systems) for b in systems[i + 1 :] if a[1] == b[1]][:MOST_PAIRS]
+        gaps = paired_gaps(alone, self.scores, self.cases, couples, self.measure, draws=500)
+        return widths, [(gap.ci95[1] - gap.ci95[0]) / 2 for gap in gaps if gap.ci95]
 
 
-def _earlier_scores(bench: Benchmark, like: Path | None) -> _Earlier | None:
+def earlier_scores(bench: Benchmark, like: Path | None) -> Earlier | None:
     cases: Sequence[AnyCase]
     scores: Sequence[Score]
     if like is not None:
@@ -442,10 +497,10 @@ def _earlier_scores(bench: Benchmark, like: Path | None) -> _Earlier | None:
         protocol, source = scores[0].protocol, "the released item scores"
     else:
         return None
-    return _Earlier(source, like, protocol, bench.scoring.protocols[protocol].aggregate, cases, scores)
+    return Earlier(source, like, protocol, bench.scoring.protocols[protocol].aggregate, cases, scores)
 
 
-def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:
+def clusters_of(cases: Sequence[AnyCase]) -> tuple[int, int]:
     """How many clusters the cases are of, and degrees of freedom."""
     if not cases:
         return 0, 0
@@ -453,7 +508,7 @@ def _clusters(cases: Sequence[AnyCase]) -> tuple[int, int]:
     return design.n_clusters, design.degrees_of_freedom(np.ones(len(cases), dtype=np.bool_))
 
 
-def _gain(earlier: _Earlier, options: RunOptions) -> tuple[float, list[str]]:
+def _gain(earlier: Earlier, options: RunOptions) -> tuple[float, list[str]]:
     """What other numbers of seeds and repeats than the earlier ones take from the variance of a model's number, and
     what is not known about that."""
     drawn: dict[str, list[Score]] = {}

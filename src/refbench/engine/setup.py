@@ -4,6 +4,7 @@ is opened or paid for.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refbench.benchmarks import Benchmark, Dataset, benchmark, resolve_data
+from refbench.benchmarks.kit.beside import with_measures
 from refbench.benchmarks.kit.definition import Judging, measured_by
 from refbench.calls.transport import Transport
 from refbench.case import AnyCase
@@ -23,20 +25,37 @@ from refbench.chat.vlm import VLM, make_vlm
 from refbench.engine.options import PICTURE_SETTINGS, RunOptions
 from refbench.evidence import Purpose
 from refbench.failure import Failure
+from refbench.machine import MACHINE_ERRORS
 from refbench.models import AnyModel, ImageModel, seeds_for
+from refbench.models.api.job_journal import JobJournal
 from refbench.models.build import ModelSetup, make_model
 from refbench.output import Output, StoredPicture
-from refbench.pictures import facts_of, picture_bytes
+from refbench.pictures import named, picture_bytes, regular_bytes, verified
 from refbench.record import RefBenchError, content_key, counted
 from refbench.runs import Blobs, LedgerWriter, Run
 from refbench.runs.ledger import KnownPicture, file_state
-from refbench.runs.run import fair_order
+from refbench.runs.run import fair_order, ledger_name, other_weights
 from refbench.specs import Spec
 from refbench.tables.scoring import noted_metrics
+from refbench.text.files import file_text
 
 if TYPE_CHECKING:
     from refbench.engine.options import Judges, Models
     from refbench.engine.ray.models import Cluster
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run is about, where that is not what its options name: an audit's variants of another run's outputs."""
+
+    bench: Benchmark
+    dataset: Dataset
+    """Its cases as judges are asked about them."""
+    models: Sequence[AnyModel]
+    judging: Callable[[Judging], Judging]
+    """What it changes of how the benchmark asks."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What the run keeps of this machine, in no fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +72,19 @@ class Setup:
     judging: Judging
     settings: dict[str, str]
     policy: PicturePolicy
+    proxies: frozenset[str] = frozenset()
+    """Those of the judges that are asked about everything where the others are asked about a part."""
     parts: Sequence[str] | None = None
     """What is measured, all that can be where empty; None for nothing."""
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     def models_and_seeds(self) -> list[tuple[AnyModel, int]]:
         """Each model with each seed that it is asked for."""
         return [(model, seed) for model in self.models for seed in seeds_for(model, self.options.seeds)]
+
+    def repeats_of(self, model: AnyModel) -> int:
+        """How often judges are asked the same about an output of this model."""
+        return self.judging.repeats.get(model.name, self.options.repeats)
 
     def create_run(self) -> Run:
         """The run directory, new or as it was left; refused where it holds other cases or settings."""
@@ -76,18 +102,17 @@ class Setup:
             code=bench.code,
         )
 
-    def prices_must_be_known(self) -> None:
-        """Refuses a budget that could not be held."""
+    def prices_must_be_known(self, what: str = "--budget") -> None:
+        """Refuses a budget that could not be held, or `what` else was given that is counted in money."""
         for model in self.models:
             if isinstance(model, ImageModel) and model.traits.price is None:
                 raise RefBenchError(
-                    f"--budget needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its "
-                    "spec"
+                    f"{what} needs the price of {model.name}'s pictures: add ?price=USD (dollars a picture) to its spec"
                 )
         for judge in self.judges:
             if judge.price is None:
                 raise RefBenchError(
-                    f"--budget needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec "
+                    f"{what} needs the price of {judge.name}, which is not known: add ?price=IN,OUT to its spec "
                     "(dollars for a million tokens), or install the prices with pip install 'refbench[prices]'"
                 )
 
@@ -107,39 +132,44 @@ def prepare_run(
     scored: bool = True,
     place: Cluster | None = None,
     scratch: Path | None = None,
+    subject: Subject | None = None,
 ) -> Setup:
     """Load the data, find the outputs, make models and judges, and complete the settings.
 
     Without `scored`, pictures are only made. `place` is where models and judges run, None for this machine, and
-    `scratch` where models keep what lasts a moment.
+    `scratch` where models keep what lasts a moment. With a `subject`, cases and models are its own.
     """
 
     def vlm(spec: Spec) -> VLM:
         return place.vlm(spec, here) if place is not None else here(spec)
 
     here = partial(make_vlm, transport=transport)
-    bench, dataset = find_cases(options, _metrics(options)) if scored else find_cases(_rubric_of_run(options), None)
+    bench, dataset = _about(options, subject, scored=scored)
     if options.judges and bench.asking.judging is None:
         raise RefBenchError(f"{bench.title} is not scored by a judge: leave --judge out")
     settings = _settings(bench, options.settings)
-    specs = _model_specs(options.models)
-    judges = judge_specs(options.judges)
+    if subject is None:
+        dataset = replace(dataset, cases=tuple(bench.asking.given(dataset.cases, settings)))
+    specs = _model_specs(_models_of(options, bench)) if subject is None else subject.models
+    proxies = judge_specs(options.proxy or ())
+    judges = judge_specs([*judge_specs(options.judges), *proxies])
     if scored and not judges and bench.asking.measuring is None:
         raise RefBenchError(f"{bench.title} is scored by a judge: give at least one --judge")
-    policy = PicturePolicy.parse(settings.get("max_side"), settings.get("quality"))
     making = ModelSetup(
         transport=transport,
         make_vlm=vlm,
         folder=scratch or Path(tempfile.gettempdir()) / f"refbench-{os.getuid()}",
         cases=dataset.cases,
         names=bench.data.output_names,
+        listed=bench.data.listed_outputs,
+        extensions=bench.data.output_extensions,
         path=dataset.path,
         placed=place.model if place is not None else lambda spec, make: make(spec),
+        jobs=JobJournal(options.out and options.out / ledger_name(options.shard)),
+        timeout=options.timeout,
     )
-    models: list[AnyModel] = [spec if isinstance(spec, ImageModel) else make_model(spec, making) for spec in specs]
-    if options.seeds > 1 and all(len(seeds_for(model, options.seeds)) == 1 for model in models):
-        reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
-        raise RefBenchError(f"--seeds {options.seeds}: {reasons[0]}")
+    models: list[AnyModel] = [make_model(one, making) if isinstance(one, Spec) else one for one in specs]
+    _check_seeds(models, options.seeds)
     ordered, shard = fair_order(dataset.cases)[: options.limit], options.shard
     return Setup(
         options=options,
@@ -148,13 +178,33 @@ def prepare_run(
         cases=ordered if shard is None else ordered[shard.index - 1 :: shard.count],
         models=models,
         judges=[vlm(judge) if isinstance(judge, Spec) else judge for judge in judges],
-        judging=bench.asking.judging(dataset.root, settings)
-        if bench.asking.judging
-        else Judging(lambda case, material: [], settings),
+        judging=_judging(bench, dataset, settings, subject),
         settings=settings,
-        policy=policy,
+        policy=PicturePolicy.parse(settings.get("max_side"), settings.get("quality")),
+        proxies=frozenset(proxy.name for proxy in proxies),
         parts=_parts(bench, dataset.cases, options.metrics) if scored else None,
+        notes=subject.notes if subject is not None else {},
     )
+
+
+def _about(options: RunOptions, subject: Subject | None, *, scored: bool) -> tuple[Benchmark, Dataset]:
+    if subject is not None:
+        return subject.bench, subject.dataset
+    return find_cases(options, _metrics(options)) if scored else find_cases(_rubric_of_run(options), None)
+
+
+def _judging(bench: Benchmark, dataset: Dataset, settings: dict[str, str], subject: Subject | None) -> Judging:
+    if bench.asking.judging is None:
+        return Judging(lambda case, material: [], settings)
+    judging = bench.asking.judging(dataset.root, settings)
+    return judging if subject is None else subject.judging(judging)
+
+
+def _check_seeds(models: Sequence[AnyModel], seeds: int) -> None:
+    """Refuses several seeds where every model has one picture of each case."""
+    if seeds > 1 and all(len(seeds_for(model, seeds)) == 1 for model in models):
+        reasons = [f"--model {one.name}: {one.one_seed}" for one in models if not isinstance(one, ImageModel)]
+        raise RefBenchError(f"--seeds {seeds}: {reasons[0]}")
 
 
 def _rubric_of_run(options: RunOptions) -> RunOptions:
@@ -187,10 +237,21 @@ def _parts(bench: Benchmark, cases: Sequence[AnyCase], names: Sequence[str]) -> 
             with contextlib.suppress(RefBenchError):
                 part = find_metric(name).id
         if part not in bench.asking.measured:
-            there = ", ".join(sorted(bench.asking.measured)) or "nothing: leave it out"
-            raise RefBenchError(f"--metrics {name}: {bench.title} measures {there}")
+            there = ", ".join(sorted(bench.asking.measured)) or "nothing"
+            raise RefBenchError(
+                f"--metrics {name}: {bench.title} measures {there}, and beside it only what reads the output alone "
+                "(such as aesthetic, musiq): refbench list metrics"
+            )
         parts += [one for one in sorted(bench.asking.measured) if one.partition("#")[0] == part]
     return parts
+
+
+def _models_of(options: RunOptions, bench: Benchmark) -> Models:
+    """The models that are asked for; of a benchmark that ranks judges its own."""
+    given: Models = options.models
+    if bench.data.outputs and given:
+        raise RefBenchError(f"{bench.title} ranks judges by outputs of its own: leave --model out, give --judge")
+    return bench.data.outputs or given
 
 
 def _model_specs(models: Models) -> list[Spec | ImageModel]:
@@ -247,12 +308,15 @@ def _specs(given: Any, option: str, ready: type[Any], of_function: Callable[[str
 def find_cases(options: RunOptions, metrics: Sequence[str] | None = ()) -> tuple[Benchmark, Dataset]:
     """The benchmark and its cases: one by name, one in a Python file, or the user's own cases under a rubric.
 
-    `metrics` are what own cases are measured by, None where nothing is scored; other benchmarks know that themselves.
+    `metrics` are what own cases are measured by, None where nothing is scored; other benchmarks know that themselves,
+    and are measured in these beside.
     """
     name, rubric, subset = options.benchmark, options.rubric, options.subset
     path = Path(name)
-    if rubric is not None or path.suffix in (".jsonl", ".csv", ".parquet"):
-        from refbench.benchmarks.own import own_benchmark, own_metrics
+    from refbench.benchmarks.own.cases import holds_cases
+
+    if rubric is not None or holds_cases(path):
+        from refbench.benchmarks.own.benchmark import own_benchmark, own_metrics
         from refbench.judges.rubric import rubric_source, shipped_rubrics
 
         if rubric is None and metrics is not None and not metrics:
@@ -261,11 +325,26 @@ def find_cases(options: RunOptions, metrics: Sequence[str] | None = ()) -> tuple
                 f"{name} are cases of your own: give --rubric {shipped} or a file of yours, or --metrics to measure"
             )
         text, title = rubric_source(rubric) if rubric is not None else (None, "")
-        dataset = own_benchmark(text, title).data.load(path, subset)
+        dataset = _of_ids(own_benchmark(text, title).data.load(path, subset), options.ids)
         own = own_benchmark(text, title, own_metrics(metrics or (), dataset.cases))
         return replace(own, source={"rubric.md": text} if text is not None else {}), dataset
-    bench = benchmark(name)
-    return bench, bench.data.load(resolve_data(bench, options.data), subset)
+    bench = with_measures(benchmark(name), metrics or ())
+    return bench, _of_ids(bench.data.load(resolve_data(bench, options.data), subset), options.ids)
+
+
+def _of_ids(dataset: Dataset, path: Path | None) -> Dataset:
+    """The cases whose ids a file has, one a line; lines that begin with # are for its reader. All without a file."""
+    if path is None:
+        return dataset
+    lines = [line.strip() for line in file_text(path).splitlines()]
+    wanted = dict.fromkeys(line for line in lines if line and not line.startswith("#"))
+    known = dataset.by_id()
+    if unknown := [name for name in wanted if name not in known]:
+        raise RefBenchError(f"{path}: there is no case {unknown[0]} in {dataset.benchmark}")
+    if not wanted:
+        raise RefBenchError(f"{path}: it has no ids: write one a line")
+    chosen = tuple(case for case in dataset.cases if case.id in wanted)
+    return replace(dataset, cases=chosen, outside=dataset.outside | (known.keys() - wanted.keys()))
 
 
 def _settings(bench: Benchmark, given: Mapping[str, str]) -> dict[str, str]:
@@ -324,11 +403,13 @@ class _Looks:
             place, state = str(path.absolute()), file_state(path)
             known = self._known.get((name, place, state))
             if known is None:
-                known = hashlib.sha256(path.read_bytes()).hexdigest()
+                known = hashlib.sha256(regular_bytes(path)).hexdigest()
                 self._known[name, place, state] = known
                 if not name:  # a touched input is noted once it is known to be the same
                     self._writer.know(KnownPicture(name, place, state, known))
-        except OSError:
+        except OSError as error:
+            if error.errno in MACHINE_ERRORS:  # nothing is known of the picture: neither that it is gone
+                raise RefBenchError(f"{path} cannot be read just now ({error.strerror}): try again") from error
             return None
         return known
 
@@ -373,13 +454,41 @@ def _output(blobs: Blobs, model: AnyModel, before: Output, paths: tuple[Path, ..
         data = picture_bytes(path)
         if isinstance(data, Failure):
             return Output(**place, failure=data)
-        facts = facts_of(data)
+        facts = named(path, verified(data))
         if isinstance(facts, Failure):
-            return Output(**place, failure=Failure(kind="unreadable_picture", detail=f"{path.name}: {facts.detail}"))
+            return Output(**place, failure=facts)
         blobs.put_copy(data, facts.sha256, facts.format)
         stored.append(StoredPicture.of(facts))
     family = getattr(model, "family", "")
     return Output(**place, pictures=tuple(stored), provenance={"path": paths[0].name, "family": family})
+
+
+async def check_served(run: Run, judges: Sequence[VLM], on_record: OnRecord) -> dict[str, dict[str, str]]:
+    """What is known of the models behind the judges that are on servers of one's own, by judge.
+
+    Refuses one whose server tells of other weights, or answers in another state, than when it gave the marks on record.
+    """
+    known = [judge.name for judge in judges if judge.name in on_record.endpoints]
+    served, states = (run.served(), run.answered_as()) if known else ({}, {})
+    for judge in judges:
+        if judge.name in known and isinstance(judge.system_fingerprints, set):
+            judge.system_fingerprints.update(states.get(judge.name, ()))
+    found: dict[str, dict[str, str]] = {}
+    for judge, told in zip(judges, await asyncio.gather(*(judge.served() for judge in judges)), strict=True):
+        if told is None:
+            continue
+        then, answered = (served.get(judge.name, {}), states.get(judge.name, [])) if judge.name in known else ({}, [])
+        changed, state = other_weights(then, told), told.pop("system_fingerprint", "")
+        if state and answered and state not in answered and judge.family != "openai":
+            changed.append(f"system_fingerprint {', '.join(answered)} then, {state} now")
+        if changed:
+            raise RefBenchError(
+                f"--judge {judge.name}: its server has another model under the same name than when it judged in "
+                f"{run.path} ({'; '.join(changed)}): start the server as it was, or choose another --out or another "
+                "name for the judge"
+            )
+        found[judge.name] = {**then, **told}
+    return found
 
 
 @dataclass

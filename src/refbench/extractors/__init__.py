@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import cv2
 import numpy as np
@@ -76,6 +77,7 @@ _POSE = "Skeletons of all people on black, COCO's 17 joints"
 _DEPTH = "Depth, near is bright, stretched to 0..255"
 _SKETCH = "Line drawing, shorter side 256, as the paper's"
 _MAP = "All segments in colours of their own on black"
+_LOW_IOU = "The same with segments from an estimated IoU of 0.8 on, not 0.93"
 _CAPTION = "Caption of at most twenty words, by any VLM"
 
 _ALL = (
@@ -86,9 +88,8 @@ _ALL = (
     Extractor("pose", _POSE, _drawn(pose), (POSE_NETWORK,)),
     Extractor("depth", _DEPTH, _drawn(lambda pixels, seed, device: depth(pixels, device=device)), (DEPTH_NETWORK,)),
     Extractor("sketch", _SKETCH, _drawn(lambda pixels, seed, device: sketch(pixels, device)), (SKETCH_NETWORK,)),
-    Extractor(
-        "semantic_map", _MAP, _drawn(lambda p, seed, device: semantic_map(p, seed, device=device)), (MAP_NETWORK,)
-    ),
+    Extractor("semantic_map", _MAP, _drawn(semantic_map), (MAP_NETWORK,)),
+    Extractor("semantic_map_low_iou", _LOW_IOU, _drawn(partial(semantic_map, setting="low_iou")), (MAP_NETWORK,)),
     Extractor("caption", _CAPTION, gives="text"),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from importlib import resources
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, prepare
 from refbench.chat.vlm import VLM
 from refbench.failure import Failure
+from refbench.machine import scratch_folder
 
 WORDS = 20
 _QUOTES = "\"'`“”„«»‘’*"
@@ -22,10 +22,10 @@ _LEAD = re.compile(r"(?:(?:here is|here's|this is) (?:the|a|your) )?caption(?: f
 
 async def caption(vlm: VLM, picture: Path, *, subject: str | bool = False, repeat: int = 0) -> str | Failure:
     """The picture's caption, at most twenty words. `subject` asks for its main subject, or for the one named."""
-    with tempfile.TemporaryDirectory(prefix="refbench-") as folder:
+    with scratch_folder() as folder:
 
         def store(data: bytes, picture_format: str) -> Path:
-            path = Path(folder) / f"sent.{picture_format}"
+            path = folder / f"sent.{picture_format}"
             path.write_bytes(data)
             return path
 

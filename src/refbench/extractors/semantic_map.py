@@ -18,7 +18,7 @@ _DARKEST, _BRIGHTEST = 102, 255
 """Channels of a region's colour lie between 0.4 and 1; black is where no region is."""
 
 
-def semantic_map(pixels: Pixels, seed: int = 0, setting: str = "strict", device: str = "cpu") -> Pixels | Failure:
+def semantic_map(pixels: Pixels, seed: int = 0, device: str = "cpu", setting: str = "strict") -> Pixels | Failure:
     """Regions in random colours on black, the picture's size; the same under a seed."""
     if setting not in SETTINGS:
         raise RefBenchError(f"setting {setting!r} is unknown: choose {', '.join(SETTINGS)}")

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from refbench.failure import Failure
-from refbench.judges.criteria import Criterion, Reading, Text, letters
+from refbench.judges.criteria import Criterion, Reading, Text
 from refbench.judges.dialects import DIALECTS, Dialect
 from refbench.judges.values import answer_text, refusal
 from refbench.record import RefBenchError
@@ -39,9 +39,9 @@ class Contract:
             raise RefBenchError(f"no dialect is called {self.dialect!r}: there are {', '.join(DIALECTS)}")
         if not self.criteria:
             raise RefBenchError("a contract needs at least one criterion")
-        names = [letters(criterion.name) for criterion in self.criteria]
+        names = [criterion.spelled for criterion in self.criteria]
         if len(set(names)) < len(names):
-            twice = next(c.name for c in self.criteria if names.count(letters(c.name)) > 1)
+            twice = next(c.name for c in self.criteria if names.count(c.spelled) > 1)
             raise RefBenchError(f"two criteria are called {twice!r}, spelling aside: give one another name")
         if self.which not in get_args(Which):
             raise RefBenchError(f"which={self.which!r}: choose {' or '.join(get_args(Which))}")
@@ -71,6 +71,10 @@ class Contract:
         """The schema for providers that can enforce one; None for dialects that are not JSON."""
         schema = self._form.schema
         return None if schema is None else schema(self.criteria)
+
+    def example(self) -> str:
+        """A made-up reply in the form that is asked for."""
+        return self._form.example(self.criteria)
 
     def read(self, reply: str) -> dict[str, Reading]:
         """What the reply says to each criterion, or why it says nothing."""

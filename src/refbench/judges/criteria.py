@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from refbench.failure import Failure
@@ -74,7 +75,21 @@ class Criterion:
         """The name as people write it: `visual_quality` is `Visual quality`."""
         return self.name[0].upper() + self.name[1:].replace("_", " ")
 
+    @cached_property
+    def spelled(self) -> str:
+        """The name as replies are searched for it."""
+        return letters(self.name)
+
 
 def letters(text: str) -> str:
     """One spelling for `Visual-Quality`, `visual quality` and `visualQuality`."""
+    return _spelled(text) if len(text) <= _KEPT else _spelled.__wrapped__(text)
+
+
+_KEPT = 64
+"""Characters of a text whose spelling is kept: the keys of replies are the same thousands of times."""
+
+
+@lru_cache(4096)
+def _spelled(text: str) -> str:
     return "".join(c for c in text.casefold() if c.isalnum())

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+import orjson
+
 from refbench.judges.criteria import Criterion, Reading, Scale, Text, YesNo, letters
 from refbench.judges.labels import labelled, quoted
 from refbench.judges.values import MARKDOWN, Pairs, decoded, entries, objects, read_item, value_at
@@ -35,6 +37,8 @@ class Dialect:
     """What is wrong with asking for these criteria so; empty when nothing is."""
     schema: Callable[[Sequence[Criterion]], dict[str, Any]] | None = None
     """The JSON schema of a reply, for dialects that are JSON."""
+    example: Callable[[Sequence[Criterion]], str] = _nothing
+    """A made-up reply in this form; empty where a benchmark asks in words of its own."""
     in_order: Read | None = None
     """Reads as well, in the order of the reply and with what was begun and cannot be read, so that one is the last."""
     reads_drafts: bool = False
@@ -44,6 +48,19 @@ class Dialect:
 def closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     """The schema of an object with these keys, all of them and no others."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def _made_up(criterion: Criterion) -> float | str:
+    """An answer that may stand in a reply: the middle of a scale, as a whole number where that is on it."""
+    kind = criterion.kind
+    if isinstance(kind, Scale):
+        middle = (kind.low + kind.high) // 2
+        return int(middle) if middle >= kind.low else kind.high
+    return "Yes" if isinstance(kind, YesNo) else "What the judge saw."
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def _with_unsaid(statements: list[Statement], others: Iterable[Statement]) -> list[Statement]:
@@ -88,7 +105,7 @@ def _value_schema(criterion: Criterion) -> dict[str, Any]:
 
 def _read_object(reply: str, criteria: Sequence[Criterion], *, unread: bool = False) -> list[Statement]:
     """From decoded objects and broken ones; where neither says anything, from labelled lines around them."""
-    keys = {letters(c.name): c for c in criteria}
+    keys = {c.spelled: c for c in criteria}
     values, around = decoded(reply)
     statements: list[Statement] = []
     # Text and objects take turns, so that the statements are in the order of the reply.
@@ -106,6 +123,7 @@ JSON_OBJECT = Dialect(
     _read_object,
     fields=_object_fields,
     schema=_object_schema,
+    example=lambda criteria: _json({c.name: _made_up(c) for c in criteria}),
     in_order=partial(_read_object, unread=True),
 )
 
@@ -123,7 +141,13 @@ def _read_lines(reply: str, criteria: Sequence[Criterion], *, unread: bool = Fal
     return _with_unsaid(statements, _read_object(reply, criteria, unread=unread))
 
 
-LABELLED_LINES = Dialect("labelled_lines", _read_lines, fields=_line_fields, in_order=partial(_read_lines, unread=True))
+LABELLED_LINES = Dialect(
+    "labelled_lines",
+    _read_lines,
+    fields=_line_fields,
+    example=lambda criteria: "\n".join(f"{c.label}: {_made_up(c)}" for c in criteria),
+    in_order=partial(_read_lines, unread=True),
+)
 
 
 # --- json_per_question: one JSON object for each question, with the keys question, explanation and answer -----------
@@ -173,7 +197,7 @@ class _Questions:
     """The questions by every way a reply may name them: id, number, or their own words."""
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
-        self._names = {letters(c.name): c for c in criteria}
+        self._names = {c.spelled: c for c in criteria}
         self._texts = {plain_words(c.description): c for c in criteria if c.description.strip()}
 
     def named(self, item: Any) -> Criterion | None:
@@ -227,8 +251,18 @@ def plain_words(text: str) -> str:
     return " ".join(text.replace("*", " ").split()).casefold()
 
 
+def _question_example(criteria: Sequence[Criterion]) -> str:
+    answers = [{"question": c.name, "explanation": "What the judge saw.", "answer": _made_up(c)} for c in criteria]
+    return _json({"answers": answers})
+
+
 JSON_PER_QUESTION = Dialect(
-    "json_per_question", _read_answers, fields=_question_fields, fits=_questions_fit, schema=_question_schema
+    "json_per_question",
+    _read_answers,
+    fields=_question_fields,
+    fits=_questions_fit,
+    schema=_question_schema,
+    example=_question_example,
 )
 
 
@@ -271,7 +305,14 @@ def _numbers_in(text: str, criteria: Sequence[Criterion]) -> list[Statement]:
     return marks
 
 
-NUMBER_LIST = Dialect("number_list", _read_numbers, fields=_number_fields, fits=_numbers_fit, in_order=_read_numbers)
+NUMBER_LIST = Dialect(
+    "number_list",
+    _read_numbers,
+    fields=_number_fields,
+    fits=_numbers_fit,
+    example=lambda criteria: str([_made_up(c) for c in criteria]),
+    in_order=_read_numbers,
+)
 
 
 # --- binary: one criterion, answered by one word or by 1 or 0 -------------------------------------------------------
@@ -310,7 +351,13 @@ def _read_binary(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statemen
                 yield name, value[0]
 
 
-BINARY = Dialect("binary", _read_binary, fields=_binary_fields, fits=_binary_fits)
+BINARY = Dialect(
+    "binary",
+    _read_binary,
+    fields=_binary_fields,
+    fits=_binary_fits,
+    example=lambda criteria: str(_made_up(criteria[0])),
+)
 
 
 DIALECTS = {d.name: d for d in (JSON_OBJECT, JSON_PER_QUESTION, LABELLED_LINES, NUMBER_LIST, BINARY)}

@@ -101,6 +101,12 @@ def combine_columns(rule: Rule, marks: Array, weights: Sequence[float] | None, a
         if rule == "geometric_mean":
             # Zero to the power of its weight is zero: no logarithm, which would turn it into -inf.
             product: Array = np.prod(np.power(values, weight / weight.sum(axis=0)), axis=0)
+            # Roots are rounded: of 10 and 10 the product is a little more than 10, which no scale of 10 has.
+            product = np.clip(
+                product,
+                values.min(axis=0, initial=np.inf, where=applies),
+                values.max(axis=0, initial=-np.inf, where=applies),
+            )
             # 1 to any power is 1, also to that of no weight at all.
             return np.where(weight.sum(axis=0) > 0, product, np.nan)
         average: Array = (values * weight).sum(axis=0) / weight.sum(axis=0)

@@ -6,7 +6,7 @@ Every mistake in such a file is one sentence that says what to do about it.
 from __future__ import annotations
 
 import hashlib
-import tomllib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -22,9 +22,11 @@ from refbench.judges.panel import Rule
 from refbench.judges.prompts import filled, placeholders
 from refbench.record import Record, RefBenchError
 from refbench.specs import nearest
+from refbench.text.files import file_text, is_file, toml_value
 
 Shown = Literal["source", "references", "targets", "output"]
 Range: TypeAlias = tuple[float, float]
+Ability: TypeAlias = Literal["IA", "RC", "BM", "PR", "VQ"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ class Rubric:
     max_tokens: int
     which: Which
     sha256: str
-    """Of the whole file: numbers judged with other words are other numbers."""
+    """Of the file without what no judge is told (`ability`): numbers judged with other words are other numbers."""
+    abilities: Mapping[str, Ability]
+    """What the criteria are about that say so, and the parts that combine some."""
 
     @property
     def needs_questions(self) -> bool:
@@ -113,12 +117,9 @@ def rubric_source(path_or_name: str | Path) -> tuple[str, str]:
     path = Path(path_or_name)
     if given in shipped_rubrics():
         return resources.files("refbench.judges").joinpath(f"rubrics/{given}.md").read_text("utf-8"), given
-    if not path.is_file():
+    if not (is_file(path) or path.is_fifo()):
         raise RefBenchError(f"--rubric {given}: there is no such file or rubric; {nearest(given, shipped_rubrics())}")
-    try:
-        return path.read_text(encoding="utf-8"), given
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"--rubric {given} cannot be read as UTF-8 text: {error}") from error
+    return file_text(path), given
 
 
 def shipped_rubrics() -> tuple[str, ...]:
@@ -140,10 +141,16 @@ def parse_rubric(text: str, name: str) -> Rubric:
             range=front.range or _common_range(parts),
             max_tokens=front.max_tokens,
             which=front.which,
-            sha256=hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(),
+            sha256=hashlib.sha256(_ABILITY.sub("", text).encode("utf-8", "replace")).hexdigest(),
+            abilities=_abilities(front),
         )
     except RefBenchError as error:
         raise RefBenchError(f"{name}: {error}") from error
+
+
+def _abilities(front: _FrontMatter) -> dict[str, Ability]:
+    criteria = {one.name: one.ability for one in front.criteria if one.ability}
+    return criteria | {one.name: one.ability for one in front.parts if one.ability}
 
 
 # --- the file -----------------------------------------------------------------------------------------------------
@@ -152,6 +159,9 @@ def parse_rubric(text: str, name: str) -> Rubric:
 _MARK = "+++"
 _ONLY_PART = "verdict"
 _PLACES = frozenset({"instruction", "criteria", "questions", "format"})
+
+
+_ABILITY = re.compile(r"^ability *=.*\n", re.MULTILINE)
 
 
 class _Criterion(Record):
@@ -163,6 +173,7 @@ class _Criterion(Record):
     optional: bool = False
     part: str = ""
     description: str = ""
+    ability: Ability | None = None
 
 
 class _Part(Record):
@@ -170,6 +181,7 @@ class _Part(Record):
     shows: tuple[Shown, ...] | None = None
     combine: Rule | None = None
     weight: float = Field(default=1.0, ge=0)
+    ability: Ability | None = None
 
 
 class _FrontMatter(Record):
@@ -193,10 +205,7 @@ def _read_front_matter(text: str) -> tuple[_FrontMatter, str]:
     marks = [number for number, line in enumerate(lines) if line.strip() == _MARK]
     if not lines or lines[0].strip() != _MARK or len(marks) < 2:
         raise RefBenchError("a rubric begins with a line +++, its fields as TOML, and another line +++")
-    try:
-        fields = tomllib.loads("\n".join(lines[1 : marks[1]]))
-    except tomllib.TOMLDecodeError as error:
-        raise RefBenchError(f"what stands between its +++ lines is not valid TOML: {error}") from error
+    fields = toml_value("\n".join(lines[1 : marks[1]]), "what stands between its +++ lines")
     dialects = ", ".join(DIALECTS)
     if "dialect" not in fields:
         raise RefBenchError(f'the rubric declares no dialect: add dialect = "json_object" (or one of {dialects})')

@@ -29,5 +29,7 @@ def stretched_depth_mse(output: Feature, reference: Grey) -> Value:
     return whole if isinstance(whole, Failure) else map_mse(whole, reference)
 
 
+_READ = ("output", "reference")
 for _network in ("depth_anything_v2_base", "depth_anything_v2_small"):
-    metric("depth_mse", better="lower", range=(0, 1), of={"output": _network})(stretched_depth_mse)
+    _mse = metric("depth_mse", better="lower", range=(0, 1), of={"output": _network}, turned=_READ, version=2)
+    _mse(stretched_depth_mse)

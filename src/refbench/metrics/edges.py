@@ -40,7 +40,7 @@ def edge_f1(output: Pixels, source: Grey) -> Value:
     return Failure(kind="undefined", detail="neither picture has an edge") if score is None else score
 
 
-@metric("canny_mse", better="lower", range=(0, 1), protocol="paper")
+@metric("canny_mse", better="lower", range=(0, 1), protocol="paper", turned=("output", "reference"), version=2)
 def canny_mse_paper(output: Pixels, reference: Grey) -> float:
     """MSE of the output's Canny edges and the reference edge map, as MultiRef-Bench computes it."""
     return map_mse(canny(output), reference)
@@ -64,7 +64,7 @@ def canny_mse(output: Pixels, reference: Grey) -> float:
     return squared_sum(edges, reference) / (255**2 * reference.size)
 
 
-@metric(better="lower", range=(0, 1), of={"output": "informative_drawings"})
+@metric(better="lower", range=(0, 1), of={"output": "informative_drawings"}, turned=("reference",), version=2)
 def sketch_mse(output: Feature, reference: Grey) -> float:
     """MSE of the output's line drawing (shorter side 256) and the reference sketch, as MultiRef-Bench computes it."""
     return map_mse(output["map"], reference)

@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.calls.functions import raised
 from refbench.failure import Failure
 from refbench.metrics.metric import Box, Input, Metric, Of, find_metric
 from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, dtype_of, load_network, network_info, why_not
 from refbench.networks.cache import FeatureCache, cache_folder
-from refbench.pictures import PictureFacts, Pixels, decode, facts_of, picture_bytes
+from refbench.pictures import PictureFacts, Pixels, decode, facts_of, named, picture_bytes
+from refbench.pictures.pixels import decoded_by_opencv
 from refbench.record import Record, RefBenchError, content_key
 
 Array: TypeAlias = NDArray[np.uint8]
@@ -33,14 +35,16 @@ _TOLERANCE = 1e-5
 
 
 def decodes_alike(facts: PictureFacts) -> bool:
-    """Whether both protocols see the same pixels: `paper` ignores EXIF turns and drops alpha, `corrected` does not."""
-    return facts.orientation == 1 and facts.mode in ("RGB", "L", "1", "CMYK", "I;16")
+    """Whether both protocols see the same pixels: `paper` ignores EXIF turns, drops alpha and has 16 bits as Pillow
+    has them; `corrected` does not."""
+    return facts.orientation == 1 and not facts.deep and facts.mode in ("RGB", "L", "1", "CMYK")
 
 
 class DecodedPictures:
     """The pictures of one piece of work, each read and decoded once.
 
-    `paper` sees the stored orientation and no alpha; greyscale is OpenCV's.
+    `paper` sees the stored orientation, no alpha, and 16 bits as Pillow has them; greyscale is OpenCV's. `turned` is
+    what it sees of a picture that the released code reads with OpenCV, which turns it.
     """
 
     def __init__(self) -> None:
@@ -82,30 +86,29 @@ class DecodedPictures:
         return self._get(path, protocol, "grey")
 
     def _get(self, path: Path, protocol: str, kind: str) -> Array | Failure:
-        way = "paper" if protocol == "paper" or self.alike(path) else "corrected"
+        way = "paper" if self.alike(path) else protocol if protocol in ("paper", "turned") else "corrected"
         place = path, way, kind
         if place not in self._decoded:
             read = self._file(path)
             if isinstance(read, Failure):
                 return read
             decoded = self._decode(*read, way) if kind == "pixels" else self._decode_grey(*read, way)
-            if isinstance(decoded, Failure):
-                decoded = Failure(kind=decoded.kind, detail=f"{path.name}: {decoded.detail}")
-            self._decoded[place] = decoded
+            self._decoded[place] = named(path, decoded)
         return self._decoded[place]
 
     def _decode(self, data: bytes, facts: PictureFacts, way: str) -> Array | Failure:
-        return decode(data, exif=way == "corrected", alpha="white" if way == "corrected" else "drop", facts=facts)
+        alpha: Literal["white", "drop"] = "white" if way == "corrected" else "drop"
+        return decode(
+            data, exif=way != "paper", alpha=alpha, deep="pillow" if way == "paper" else "scaled", facts=facts
+        )
 
     def _decode_grey(self, data: bytes, facts: PictureFacts, way: str) -> Array | Failure:
         if way == "corrected":
             rgb = self._decode(data, facts, way)
             return rgb if isinstance(rgb, Failure) else np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY))
-        flags = cv2.IMREAD_GRAYSCALE | cv2.IMREAD_IGNORE_ORIENTATION
-        grey = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        if grey is None:
-            return Failure(kind="unreadable_picture", detail="the data is damaged")
-        return np.asarray(grey, dtype=np.uint8)
+        flags = cv2.IMREAD_GRAYSCALE | (cv2.IMREAD_IGNORE_ORIENTATION if way == "paper" else 0)
+        grey = decoded_by_opencv(data, facts, flags)
+        return grey if isinstance(grey, Failure) else np.asarray(grey, dtype=np.uint8)
 
     def _file(self, path: Path) -> tuple[bytes, PictureFacts] | Failure:
         if path not in self._read:
@@ -117,10 +120,8 @@ def _read(path: Path) -> tuple[bytes, PictureFacts] | Failure:
     data = picture_bytes(path)
     if isinstance(data, Failure):
         return data
-    facts = facts_of(data)
-    if isinstance(facts, Failure):
-        return Failure(kind=facts.kind, detail=f"{path.name}: {facts.detail}")
-    return data, facts
+    facts = named(path, facts_of(data))
+    return facts if isinstance(facts, Failure) else (data, facts)
 
 
 class Job(Record):
@@ -133,13 +134,16 @@ class Job(Record):
     """The protocol that the pictures are decoded by, where that makes a difference."""
     pictures: Mapping[str, str]
     facts: Mapping[str, Any] = {}
+    hashes: Mapping[str, str] = {}
+    """What pictures were when they were recorded: another one under the same name is not measured in their place."""
 
     def gives(self, argument: str) -> bool:
         return argument in self.pictures or argument in self.facts
 
-    @property
-    def decoded_by(self) -> str:
-        return self.decoding or self.protocol
+    def decoded_by(self, argument: Input) -> str:
+        """How a picture is decoded: by a protocol, or `turned`."""
+        protocol = self.decoding or self.protocol
+        return "turned" if protocol == "paper" and argument.turned else protocol
 
 
 class Measurement(Record):
@@ -230,6 +234,10 @@ class Measurer:
     def _measure(
         self, job: Job, metric: Metric, features: Mapping[_FeatureKey, Feature | Failure], decoded: DecodedPictures
     ) -> Measurement:
+        for name, sha256 in job.hashes.items():
+            if decoded.sha256(Path(job.pictures[name])) != sha256:
+                detail = f"{name} has changed since it was recorded: {Path(job.pictures[name]).name}"
+                return Measurement(failure=Failure(kind="not_measured", detail=detail))
         arguments: dict[str, Any] = {}
         sizes: dict[str, tuple[int, int]] = {}
         for argument in metric.inputs:
@@ -249,7 +257,7 @@ class Measurer:
         except RefBenchError:
             raise
         except Exception as error:  # noqa: BLE001 - one odd picture must not end a run; the state says what happened
-            result = Failure(kind="undefined", detail=f"{metric.id} raised {type(error).__name__}: {error}")
+            result = Failure(kind="undefined", detail=f"{metric.id} raised {raised(error)}")
         different = sizes if len(set(sizes.values())) > 1 else {}
         return _checked(metric, result, different)
 
@@ -263,7 +271,7 @@ class Measurer:
             return features[_feature_key(argument, job)]
         if argument.kind in ("pixels", "grey") and argument.name in job.pictures:
             read = decoded.pixels if argument.kind == "pixels" else decoded.grey
-            return read(Path(job.pictures[argument.name]), job.decoded_by)
+            return read(Path(job.pictures[argument.name]), job.decoded_by(argument))
         return job.facts[argument.name]
 
 
@@ -273,7 +281,7 @@ def _feature_key(argument: Input, job: Job) -> _FeatureKey:
         return _FeatureKey(argument.of, (), str(job.facts[argument.name]), "")
     names = (argument.name, *(name for name in VIEWS[argument.of.view].inputs if name in job.pictures))
     pictures = tuple((name, Path(job.pictures[name])) for name in names)
-    return _FeatureKey(argument.of, pictures, None, job.decoded_by)
+    return _FeatureKey(argument.of, pictures, None, job.decoded_by(argument))
 
 
 def _hash(key: _FeatureKey, decoded: DecodedPictures) -> str | Failure:

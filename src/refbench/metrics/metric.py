@@ -15,10 +15,9 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -32,6 +31,8 @@ from refbench.metrics.views import VIEWS
 from refbench.networks import Feature, Network, PairNetwork, network_info
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
+from refbench.specs import entry_points
+from refbench.text.console import printable
 
 Grey: TypeAlias = Annotated[NDArray[np.uint8], "grey"]
 """Height x width, 8 bit: a map or mask. `paper` reads it as OpenCV reads a file in greyscale."""
@@ -42,6 +43,8 @@ Kind = Literal["pixels", "grey", "text", "box", "feature", "network"]
 Value: TypeAlias = float | Failure
 
 ENTRY_POINTS = "refbench.metrics"
+OF_SETS = ("fid", "frechet", "kid")
+"""Names of measures that sets of pictures have, and no picture by itself: see `sets.py`."""
 OUTPUT = "output"
 """The argument that is the picture under test."""
 
@@ -66,6 +69,8 @@ class Input(NamedTuple):
     kind: Kind
     optional: bool = False
     of: Of | None = None
+    turned: bool = False
+    """Whether `paper` too sees this picture turned as EXIF says."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ def metric(
     range: tuple[float | None, float | None],  # noqa: A002 - the word for it
     of: Mapping[str, str | Of] | None = None,
     protocol: Literal["", "paper", "corrected"] = "",
+    turned: Collection[str] = (),
     version: int = 1,
 ) -> Callable[[FunctionT], FunctionT]:
     """Register a function as a metric; the function stays what it was.
@@ -141,8 +147,9 @@ def metric(
     Arguments are inputs by name: `output` is the picture under test, `source`, `mask`, `reference` the case's.
     Their types say what is read: Pixels (or numpy's ndarray without a dtype: RGB, 8 bit), Grey, str (a caption), Box,
     Feature or Network, PairNetwork (both named in `of`). An argument with a default may be left out; one of another
-    type must have a default and is a setting of the function's own. Bump `version` when the values change; of a metric
-    that is not shipped the file is part of what it is.
+    type must have a default and is a setting of the function's own. `turned` names the pictures that `paper` turns as
+    EXIF says, since the released code reads them with OpenCV. Bump `version` when the values change; of a metric that
+    is not shipped the file is part of what it is.
     """
 
     def register(function: FunctionT) -> FunctionT:
@@ -153,7 +160,7 @@ def metric(
             range=range,
             version=version,
             summary=(inspect.getdoc(function) or "").split("\n")[0],
-            inputs=_inputs(function, of or {}),
+            inputs=tuple(g._replace(turned=g.name in turned) for g in _inputs(function, of or {})),
             function=function,
             code=_code(function),
         )
@@ -223,7 +230,7 @@ def _load_all() -> None:
             point.load()
         except Exception as error:  # noqa: BLE001 - whatever somebody's package raises; the other metrics go on
             said = f"Warning: the plug-in {point.value} cannot be loaded, and its metrics are missing: {error}"
-            print(said, file=sys.stderr)
+            print(printable(said), file=sys.stderr)
 
 
 def home_of(metric: Metric) -> tuple[str, str] | None:
@@ -254,7 +261,11 @@ def register_from(name: str, file: str) -> None:
     if spec is None or spec.loader is None:
         raise RefBenchError(f"the metrics of {name} cannot be loaded: put them into a file that can be imported")
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    if file.endswith(".py"):
+        # Not the loader's: it may take bytecode of an older file that has the same size and second.
+        exec(compile(Path(file).read_bytes(), file, "exec"), module.__dict__)
+    else:
+        spec.loader.exec_module(module)
 
 
 def metrics() -> list[Metric]:
@@ -274,6 +285,11 @@ def find_metric(name: str, protocol: str = "corrected") -> Metric:
     there = [p for id_, p in _METRICS if id_ in ids]
     if there:
         raise RefBenchError(f"{name} is measured by the protocol {there[0]} only: add --protocol {there[0]}")
+    if name.partition("@")[0] in OF_SETS:
+        raise RefBenchError(
+            f"{name} compares two sets of pictures and has no value of a single one: refbench measure {name} --output "
+            "DIR --reference DIR (refbench export RUN --pictures DIR writes the pictures of a run)"
+        )
     if "@" in name:
         network_info(name.partition("@")[2].split("+")[0])
     known = dict.fromkeys(word for id_, _ in _METRICS for word in (id_, id_.partition("@")[0]))

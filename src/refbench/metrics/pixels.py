@@ -69,6 +69,15 @@ def mse(output: Pixels, reference: Pixels) -> float:
     return squared_sum(fitted(output, reference), reference) / (255**2 * reference.size)
 
 
+@metric(better="higher", range=(0, None))
+def psnr(output: Pixels, source: Pixels) -> Value:
+    """Peak signal-to-noise ratio in dB over all pixels and channels; the output at the source's size."""
+    squares = squared_sum(fitted(output, source), source)
+    if not squares:
+        return Failure(kind="undefined", detail="the pictures are the same: their ratio is infinite")
+    return float(10 * np.log10(255**2 * source.size / squares))
+
+
 def squared_sum(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> int:
     """The sum of squared differences. OpenCV squares a root of it, so that black against white came out above 1."""
     return round(cv2.norm(first, second, cv2.NORM_L2SQR))

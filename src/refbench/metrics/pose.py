@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -28,9 +29,11 @@ _RAINBOW = 0.3
 _CANVAS = 512
 
 _share = partial(metric, better="higher", range=(0, 1))
+_RELEASED: Any = {"protocol": "paper", "turned": ("reference",), "version": 2}
+"""MultiRef-Bench's release reads the reference with OpenCV and the output with Pillow."""
 
 
-@_share("pose_pixel", protocol="paper")
+@_share("pose_pixel", **_RELEASED)
 def pose_pixel_paper(output: Pixels, reference: Pixels) -> float:
     """Precision times recall of non-black pixels of two drawn skeletons, which MultiRef-Bench calls mAP."""
     found, wanted = _not_black(output), _not_black(reference)
@@ -90,7 +93,7 @@ def pose_f1(output: Feature, reference: Pixels | None = None, source: Pixels | N
     return skeleton_f1(drawn, drawing, LIMB_TOLERANCE * max(drawing.shape[:2]))
 
 
-@_share("pose_pixel", of={"output": "blazepose"}, protocol="paper")
+@_share("pose_pixel", of={"output": "blazepose"}, **_RELEASED)
 def found_pose_pixel_paper(output: Feature, reference: Pixels) -> float:
     """MultiRef-Bench's pixel precision times recall, with skeletons of the output drawn as its code draws them.
 
@@ -137,7 +140,7 @@ def _is_rainbow(drawing: Pixels) -> bool:
     return bool(np.median(drawn.min(axis=1) / drawn.max(axis=1)) < _RAINBOW)
 
 
-_share("pose_pixel", of={"output": "higherhrnet_w32"}, protocol="paper")(found_pose_pixel_paper)
+_share("pose_pixel", of={"output": "higherhrnet_w32"}, **_RELEASED)(found_pose_pixel_paper)
 
 
 @_share("pose_l1", of={"network": "openpose_body"}, protocol="paper")

@@ -25,6 +25,8 @@ Floats: TypeAlias = NDArray[np.float64]
 LEAST_FRECHET = 2_048
 """Pictures a side below which the covariance of Inception's 2,048 features is singular and the distance mostly bias."""
 KINDS = ("frechet", "kid")
+PLAIN = {"fid": "frechet@inception_v3", "kid": "kid@inception_v3"}
+"""Names that mean Inception's features; the value names the network all the same."""
 _CHUNK = 64
 _SUFFIXES = {*EXTENSIONS.values(), ".jpeg", ".tiff"}
 
@@ -206,7 +208,7 @@ def measure_folders(
     metric: str, output: Path, reference: Path, *, device: str = "cpu", force: bool = False
 ) -> SetValue:
     """`frechet@NETWORK` or `kid@NETWORK` of two folders. A picture that cannot be read is refused, not left out."""
-    kind, _, network = metric.partition("@")
+    kind, _, network = PLAIN.get(metric, metric).partition("@")
     able = [info.name for info in networks().values() if info.gives == "embedding"]
     if kind not in KINDS or network not in able:
         ways = ", ".join(f"{k}@{name}" for name in able for k in KINDS)

@@ -19,10 +19,12 @@ from refbench.networks.large.sam2 import DEFAULT, STRICT, MaskSettings
 from refbench.pictures import Pixels, resize
 
 _iou = partial(metric, better="higher", range=(0, 1))
+_RELEASED: Any = {"protocol": "paper", "turned": ("reference",), "version": 2}
+"""MultiRef-Bench's release reads the reference with OpenCV and the output with Pillow."""
 _NO_BOX = Failure(kind="no_detection", detail="no box is drawn in the output and none was given")
 
 
-@_iou("bbox_iou", protocol="paper")
+@_iou("bbox_iou", **_RELEASED)
 def bbox_iou_paper(output: Pixels, reference: Pixels, box: Box | None = None, output_box: Box | None = None) -> Value:
     """IoU of the output's box and what MultiRef-Bench reads from the reference: on black, always the whole picture."""
     # The release thresholds the reference against its surroundings and so takes flat black for a drawing; it ignores
@@ -106,7 +108,7 @@ def _nearest(grey: Grey, shape: tuple[int, ...]) -> Grey:
     return np.asarray(resized, dtype=np.uint8)
 
 
-@_iou("mask_iou", protocol="paper")
+@_iou("mask_iou", **_RELEASED)
 def mask_iou_paper(output: Grey, reference: Grey) -> float:
     """IoU of two masks as MultiRef-Bench computes it: the reference resized to the output, 0 when both are empty."""
     wanted = (reference > 127).view(np.uint8)
@@ -120,7 +122,7 @@ def mask_iou(output: Grey, reference: Grey) -> Value:
     return Failure(kind="undefined", detail="both masks are empty") if score is None else score
 
 
-@_iou("semantic_iou", protocol="paper")
+@_iou("semantic_iou", **_RELEASED)
 def semantic_iou_paper(output: Pixels, reference: Grey) -> float:
     """Mean IoU of matched regions as MultiRef-Bench has it: reference read as grey, unmatched regions cost nothing."""
     return _mean_iou(exact_colours(output, MIN_REGION), reference)
@@ -146,7 +148,7 @@ def _matched_iou(regions: Labels, reference: Pixels) -> Value:
     return sum(iou for _, _, iou in match_regions(large, wanted)) / max(large.count, wanted.count)
 
 
-@_iou("bbox_iou", of={"detector": "yolov4_tiny"}, protocol="paper")
+@_iou("bbox_iou", of={"detector": "yolov4_tiny"}, **_RELEASED)
 def detected_bbox_iou_paper(output: Pixels, reference: Pixels, detector: Network, box: Box | None = None) -> Value:
     """IoU of the surest detection in the output and what MultiRef-Bench takes for the reference's box."""
     return _iou_of(surest_box(output, detector), partial(bbox_iou_paper, output, reference, box))
@@ -180,7 +182,7 @@ def _as_box(values: NDArray[Any]) -> Box:
     return x1, y1, x2, y2
 
 
-@_iou("mask_iou", of={"output": "u2netp"}, protocol="paper")
+@_iou("mask_iou", of={"output": "u2netp"}, **_RELEASED)
 def subject_mask_iou_paper(output: Feature, reference: Grey) -> Value:
     """IoU of the output's salient subject and the reference mask as MultiRef-Bench computes it: 0 for an empty one."""
     return mask_iou_paper(output["mask"], reference)
@@ -228,7 +230,7 @@ def first_box(picture: Pixels, grounder: Network, caption: str | None) -> Box | 
 _GROUNDED = {"grounder": "florence2_large"}
 
 
-@_iou("bbox_iou", of=_GROUNDED, protocol="paper")
+@_iou("bbox_iou", of=_GROUNDED, **_RELEASED)
 def grounded_bbox_iou_paper(
     output: Pixels, reference: Pixels, grounder: Network, caption: str | None = None, box: Box | None = None
 ) -> Value:
@@ -247,7 +249,7 @@ def grounded_bbox_iou(
 _MASKED = {"segmenter": "sam2_1_large", "grounder": "florence2_large"}
 
 
-@_iou("mask_iou", of=_MASKED, protocol="paper")
+@_iou("mask_iou", of=_MASKED, **_RELEASED)
 def grounded_mask_iou_paper(
     output: Pixels, reference: Grey, segmenter: Network, grounder: Network, caption: str | None = None
 ) -> Value:
@@ -272,7 +274,7 @@ def _first_mask(output: Pixels, segmenter: Network, grounder: Network, caption: 
     return box if isinstance(box, Failure) else cast("Segmenter", segmenter).in_box(output, box)
 
 
-@_iou("semantic_iou", of={"segmenter": "sam2_1_large"}, protocol="paper")
+@_iou("semantic_iou", of={"segmenter": "sam2_1_large"}, **_RELEASED)
 def segmented_iou_paper(output: Pixels, reference: Grey, segmenter: Network) -> Value:
     """Mean IoU of matched regions as MultiRef-Bench has it: reference read as grey, unmatched regions cost nothing."""
     # The release paints regions in random colours and takes every colour for a region, black too: the colours

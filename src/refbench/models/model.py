@@ -6,7 +6,9 @@ details of the case are not in it and cannot be reached from it. Wrappers and ag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -45,6 +47,7 @@ class Step:
     failure: Failure | None = None
     seconds: float | None = None
     cost_usd: float | None = None
+    worst_usd: float | None = None
     provenance: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -59,8 +62,30 @@ class Painted:
     failure: Failure | None = None
     seconds: float | None = None
     cost_usd: float | None = None
+    worst_usd: float | None = None
+    """The most that it can have cost, where that is not known."""
     steps: tuple[Step, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+_AFTERWARDS: ContextVar[list[Callable[[], None]] | None] = ContextVar("afterwards", default=None)
+
+
+@contextmanager
+def making() -> Iterator[list[Callable[[], None]]]:
+    """An output is being made: gathers what models want done once it is safe on record."""
+    afterwards: list[Callable[[], None]] = []
+    token = _AFTERWARDS.set(afterwards)
+    try:
+        yield afterwards
+    finally:
+        _AFTERWARDS.reset(token)
+
+
+def when_recorded(act: Callable[[], None]) -> None:
+    """Do this once the output that is being made is on record. Without a run nobody records, and it is not done."""
+    if (afterwards := _AFTERWARDS.get()) is not None:
+        afterwards.append(act)
 
 
 class Traits(Record):
@@ -116,7 +141,7 @@ def traits_of(options: Options, family: str, known: Traits | None = None) -> Tra
     if options["price"] is not None and len(options["price"]) == 1:  # two are for tokens
         given["price"] = options["price"][0]
     size = options["size"]
-    if isinstance(size, str) and size[0].isdigit():
+    if isinstance(size, str) and "x" in size and size[0].isdigit():  # not 2K
         size = tuple(int(side) for side in size.split("x"))
     if isinstance(size, tuple):
         given["size"] = size

@@ -24,7 +24,7 @@ class Preset(Record):
     source: str
     """Where the paper says so."""
     runs: Literal["diffusers", "recipe", "api", "vlm"]
-    """What runs it: a pipeline, a worker under recipes/, an image API, or it only looks and writes."""
+    """What runs it: a pipeline, a worker of your own, an image API, or it only looks and writes."""
     settings: Mapping[str, str] = {}
     repository: str = ""
     """Ours, not the paper's, where it does not name one: weights that fit what it says."""

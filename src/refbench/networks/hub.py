@@ -23,6 +23,7 @@ Told = Callable[[str, int, int], None]
 """Called with a file's name, bytes so far, and bytes in all (0 when the server does not say)."""
 
 _PIECE = 1 << 20
+_LARGEST = 1 << 35
 
 
 @dataclass(frozen=True)
@@ -178,12 +179,14 @@ def _from_address(info: NetworkInfo, entry: HubEntry, told: Told | None) -> Path
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as out, _opened(info, entry) as answer:
-            size, so_far = int(answer.headers.get("Content-Length") or 0), 0
-            while piece := answer.read(_PIECE):
+            size, so_far = stated_length(answer), 0
+            while max(size, so_far) <= _LARGEST and (piece := answer.read(_PIECE)):
                 out.write(piece)
                 so_far += len(piece)
                 if told is not None:
                     told(entry.names[0], so_far, size)
+        if max(size, so_far) > _LARGEST:
+            raise RefBenchError(f"{entry.address} has more than {_LARGEST:,} bytes: please report it")
         if size and so_far != size:
             raise _unreachable(info, entry, f" (it broke off after {so_far} of {size} bytes)")
         if not _intact(part, entry):
@@ -192,6 +195,12 @@ def _from_address(info: NetworkInfo, entry: HubEntry, told: Told | None) -> Path
         return part.replace(folder / entry.names[0])
     finally:
         part.unlink(missing_ok=True)
+
+
+def stated_length(answer: Any) -> int:
+    """The bytes that a server says it sends, 0 where it does not say it in a number."""
+    text = answer.headers.get("Content-Length") or ""
+    return int(text) if text.isascii() and text.isdecimal() else 0
 
 
 def _opened(info: NetworkInfo, entry: HubEntry) -> Any:

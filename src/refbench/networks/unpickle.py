@@ -7,6 +7,7 @@ and state dicts of torch in its old and its zip format.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import struct
 import zipfile
@@ -108,12 +109,18 @@ class _Tensor:
         last = self.offset + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
         if min((*self.size, *self.stride, self.offset), default=0) < 0 or (0 not in self.size and last >= flat.size):
             raise _RefusedError("a tensor that reaches beyond its storage")
+        if math.prod(self.size) > flat.size:  # strides of 0 would make terabytes of one number
+            raise _RefusedError("a tensor that is larger than its storage")
         steps = tuple(step * flat.itemsize for step in self.stride)
         return np.array(np.lib.stride_tricks.as_strided(flat[self.offset :], self.size, steps), order="C")
 
 
-class _Unpickler(pickle.Unpickler):
-    """Every name in the pickle becomes a stand-in of ours or an error; nothing is imported."""
+class _Unpickler(pickle._Unpickler):
+    """Every name in the pickle becomes a stand-in of ours or an error; nothing is imported.
+
+    The one written in Python: that in C makes a table as long as the largest number that a pickle gives to a memo,
+    32 GB at the most. There are thousands of steps in a file of weights, not millions.
+    """
 
     def __init__(self, file: Any) -> None:
         super().__init__(file, encoding="latin1")
@@ -177,6 +184,8 @@ def _old_torch(file: io.BufferedReader) -> tuple[Any, dict[str, bytes]]:
 
 def _zip_torch(path: Path) -> tuple[Any, dict[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+            raise _RefusedError("compressed members, which torch does not write")
         (inside,) = (name for name in archive.namelist() if name.endswith("/data.pkl"))
         folder = inside.removesuffix("data.pkl")
         if folder + "byteorder" in archive.namelist() and archive.read(folder + "byteorder") != b"little":

@@ -6,41 +6,45 @@
 | palette | expanded to RGB; palette transparency is alpha |
 | greyscale, 1 bit | three equal channels, black 0, white 255 |
 | alpha | composited over white (`alpha="drop"`: colour channels as stored, as Pillow's convert does) |
-| 16 bit | scaled by 255/65535 and rounded, so that full scale stays full scale |
+| 16 bit | scaled by 255/65535 and rounded, so that full scale stays so (`deep="pillow"`: as Pillow's convert does) |
 | EXIF rotation | applied (`exif=False`: pixels as stored, as the `paper` protocols have it) |
 | CMYK | converted by OpenCV's plain formula, no profile |
 | animated | the first frame |
 | ICC profile | ignored; `PictureFacts.icc` reports it |
 | float samples | a Failure |
-| empty, cut off, over the pixel limit, no picture | a Failure `unreadable_picture` that says which |
+| empty, cut off, too large, false about its own lengths, no picture | a Failure `unreadable_picture` that says which |
 
 OpenCV decodes and encodes, Pillow resizes: see docs/decisions/0003-pictures.md.
 """
 
 from refbench.pictures.facts import (
     EXTENSIONS,
+    MAX_BYTES,
     MAX_PIXELS,
     PictureFacts,
     facts_of,
-    is_complete,
     picture_bytes,
-    read_facts,
+    regular_bytes,
     sniff,
 )
-from refbench.pictures.pixels import Pixels, decode, encode, read_pixels, resize
+from refbench.pictures.pixels import Pixels, decode, encode, named, read_facts, read_pixels, remember, resize, verified
 
 __all__ = [
     "EXTENSIONS",
+    "MAX_BYTES",
     "MAX_PIXELS",
     "PictureFacts",
     "Pixels",
     "decode",
     "encode",
     "facts_of",
-    "is_complete",
+    "named",
     "picture_bytes",
     "read_facts",
     "read_pixels",
+    "regular_bytes",
+    "remember",
     "resize",
     "sniff",
+    "verified",
 ]

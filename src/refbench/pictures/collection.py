@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import cv2
@@ -14,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refbench.failure import Failure
-from refbench.machine import cores
-from refbench.pictures import EXTENSIONS, Pixels, decode, facts_of, resize
+from refbench.machine import MACHINE_ERRORS, cores
+from refbench.pictures import EXTENSIONS, Pixels, decode, facts_of, regular_bytes, resize
 from refbench.record import Record, RefBenchError, clean_text
 
 LEAST_SIDE = 64
@@ -24,10 +25,10 @@ SAME_LOOKS = 10
 """Bits of 64 in which near-duplicates may differ. 123 photographs differ from themselves by at most 2 bits as JPEG of
 quality 20, 6 at a quarter of the size, 4 when a tenth brighter, 10 when cropped by 2 % a side; of their 7,503 pairs
 the nearest differ by 16. A crop of 5 % a side (up to 18) and a mirror image are not recognised."""
-MOST_BYTES = 1 << 29
-"""Files above this size are not opened: no picture within the limit of pixels is that large."""
 _PAIRS = 1 << 20
 """Pairs of looks compared at a time: 8 MB, however many pictures there are."""
+_MANY = 50_000
+"""Different looks above which comparing by pieces is the faster way."""
 _NAMES = frozenset(EXTENSIONS.values()) | {".jpeg", ".tif"}
 
 
@@ -111,18 +112,15 @@ def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped
     """What the file is, or why it cannot be used; whether another one is the same is not known here."""
     shown = clean_text(name)
     try:
-        file = (root / name).stat()
-        if not stat.S_ISREG(file.st_mode):  # reading a pipe would wait for ever
-            return Skipped(name=shown, kind="unreadable", reason="it is not a regular file")
-        if file.st_size > MOST_BYTES:
-            return Skipped(name=shown, kind="huge", reason=f"{file.st_size:,} bytes")
-        data = (root / name).read_bytes()
+        data = regular_bytes(root / name)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte, from a table
-        return Skipped(name=shown, kind="unreadable", reason=getattr(error, "strerror", None) or "cannot be read")
+        number, why = getattr(error, "errno", None), getattr(error, "strerror", None) or "cannot be read"
+        if number in MACHINE_ERRORS:  # a dataset without it would be another dataset
+            raise RefBenchError(f"{root / shown} cannot be read just now ({why}): run the command again") from error
+        return Skipped(name=shown, kind="huge" if number == errno.EFBIG else "unreadable", reason=why)
     facts = facts_of(data)
     if isinstance(facts, Failure):
-        kind = "huge" if facts.detail.endswith("pixels") else "unreadable"
-        return Skipped(name=shown, kind=kind, reason=facts.detail)
+        return _failed(shown, facts)
     if shown != name:
         return Skipped(name=shown, kind="unreadable", reason="its name is not UTF-8")
     if facts.animated:
@@ -131,7 +129,7 @@ def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped
         return Skipped(name=shown, kind="tiny", reason=f"{facts.width} x {facts.height} pixels")
     pixels = decode(data, facts=facts)
     if isinstance(pixels, Failure):
-        return Skipped(name=shown, kind="unreadable", reason=pixels.detail)
+        return _failed(shown, pixels)
     return Found(
         name=name,
         sha256=facts.sha256,
@@ -139,6 +137,14 @@ def look(root: Path, name: str, least_side: int = LEAST_SIDE) -> Found | Skipped
         height=facts.height,
         format=facts.format,
         looks=looks_of(pixels),
+    )
+
+
+def _failed(shown: str, failure: Failure) -> Skipped:
+    if failure.kind == "machine_error":
+        raise RefBenchError(f"{shown}: {failure.detail}: run the command again")
+    return Skipped(
+        name=shown, kind="huge" if failure.detail.endswith("pixels") else "unreadable", reason=failure.detail
     )
 
 
@@ -164,12 +170,10 @@ def lookalikes(looks: Sequence[int], most: int = SAME_LOOKS) -> NDArray[np.intp]
             i = int(group[i])
         return i
 
-    rows = max(1, _PAIRS // max(len(bits), 1))
-    for start in range(0, len(bits), rows):
-        block = bits[start : start + rows]
-        near = np.bitwise_count(block[:, None] ^ bits[None, start:]) <= most
-        for i, j in np.argwhere(near):
-            a, b = head(start + int(i)), head(start + int(j))
+    for one, other in (_near_by_piece if len(bits) > _MANY else _near)(bits, most):
+        apart = group[one] != group[other]  # of pairs known to be together already nothing is left to do
+        for i, j in zip(one[apart].tolist(), other[apart].tolist(), strict=True):
+            a, b = head(i), head(j)
             if a != b:
                 group[max(a, b)] = min(a, b)
     heads = np.array([head(i) for i in range(len(bits))], dtype=np.intp)
@@ -177,3 +181,37 @@ def lookalikes(looks: Sequence[int], most: int = SAME_LOOKS) -> NDArray[np.intp]
     earliest = np.full(len(bits), len(place), dtype=np.intp)
     np.minimum.at(earliest, heads, first)
     return np.unique(earliest[heads][place], return_inverse=True)[1].astype(np.intp)
+
+
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def _near(bits: NDArray[np.uint64], most: int) -> Iterator[Pairs]:
+    """The pairs that differ by at most `most` bits, as places in `bits`: every pair is looked at."""
+    rows = max(1, _PAIRS // max(len(bits), 1))
+    for start in range(0, len(bits), rows):
+        one, other = np.nonzero(np.bitwise_count(bits[start : start + rows, None] ^ bits[None, start:]) <= most)
+        yield one + start, other + start
+
+
+def _near_by_piece(bits: NDArray[np.uint64], most: int) -> Iterator[Pairs]:
+    """The same pairs, some more than once: of four pieces of 16 bits one at least differs by no more than a quarter of
+    `most`, so that only looks with such a piece are compared. Of random looks that is one pair in 120."""
+    places = range(most // 4 + 1)
+    flips = np.array([sum(1 << bit for bit in some) for n in places for some in combinations(range(16), n)])
+    for piece in range(0, 64, 16):
+        keys = (bits >> np.uint64(piece) & np.uint64(0xFFFF)).astype(np.intp)
+        order = np.argsort(keys, kind="stable")
+        starts = np.searchsorted(keys[order], np.arange((1 << 16) + 1))
+        sorted_bits = bits[order]
+        for key in np.unique(keys):
+            near_keys = key ^ flips
+            near_keys = near_keys[near_keys >= key]
+            lengths = starts[near_keys + 1] - starts[near_keys]
+            candidates = np.arange(lengths.sum()) + np.repeat(starts[near_keys] - lengths.cumsum() + lengths, lengths)
+            others = sorted_bits[candidates]
+            rows = max(1, _PAIRS // len(candidates))
+            for start in range(starts[key], starts[key + 1], rows):
+                mine = sorted_bits[start : min(start + rows, starts[key + 1])]
+                one, other = np.nonzero(np.bitwise_count(mine[:, None] ^ others) <= most)
+                yield order[start + one], order[candidates[other]]

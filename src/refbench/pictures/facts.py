@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
-import re
-import warnings
+import os
+import stat
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
-from refbench.failure import Failure
-from refbench.record import Record
-
-# What a file is by its bytes, whether it is all there, and the headers of plain JPEGs and PNGs; nothing is decoded.
-#
-# Headers are read without Pillow: most pictures are plain, and opening them is half the cost of checking them.
+from refbench.failure import Failure, FailureKind
+from refbench.machine import MACHINE_ERRORS, with_handle
+from refbench.pictures.layout import Layout, layout_of
+from refbench.record import Record, RefBenchError
 
 EXTENSIONS = {
     "jpeg": ".jpg",
@@ -27,9 +26,6 @@ EXTENSIONS = {
     "avif": ".avif",
 }
 """The formats RefBench reads, each with the extension its blobs get."""
-
-# A JPEG marker inside or after scan data: FF followed by neither a stuffed zero, a restart nor a fill byte.
-_JPEG_MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])", re.DOTALL)
 
 
 def sniff(data: bytes) -> str | None:
@@ -51,111 +47,30 @@ def sniff(data: bytes) -> str | None:
     return None
 
 
-def is_complete(data: bytes, picture_format: str) -> bool:
-    """Whether the end marker is there. Decoders fill what is missing with grey and say nothing.
-
-    Bytes behind the end marker are allowed: cameras and editors append them. Formats without an end
-    marker are taken as complete; decoding then decides.
-    """
-    if picture_format == "jpeg":
-        return _jpeg_ends(data)
-    if picture_format == "png":
-        return b"IEND\xaeB`\x82" in data[-65536:] or b"IEND\xaeB`\x82" in data
-    if picture_format == "gif":
-        return data.rstrip(b"\x00").endswith(b"\x3b")
-    if picture_format == "webp":
-        return len(data) >= 8 + int.from_bytes(data[4:8], "little")
-    if picture_format == "bmp":
-        return len(data) >= int.from_bytes(data[2:6], "little")
-    return True
+def limit_from(name: str, default: int) -> int:
+    """A limit that the environment may set: a whole number, at least 1."""
+    text = os.environ.get(name, "").strip().replace("_", "").replace(",", "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise RefBenchError(f"{name}={os.environ[name]}: give a whole number, at least 1, or unset it")
+    return int(text)
 
 
-def _jpeg_ends(data: bytes) -> bool:
-    """Walk the segments to the end-of-image marker; thumbnails inside segments are jumped over."""
-    at = 2
-    while match := _JPEG_MARKER.search(data, at):
-        marker = match.group(1)[0]
-        if marker == 0xD9:
-            return True
-        if marker in (0x01, 0xD8):  # stand-alone markers have no length
-            at = match.end()
-            continue
-        if marker == 0xDA and data.endswith(b"\xff\xd9"):
-            return (
-                True  # scan data cannot hold this marker, so it is the end; the walk through it costs 7 ms a megabyte
-            )
-        length = int.from_bytes(data[match.end() : match.end() + 2], "big")
-        at = match.end() + max(length, 2)
-    return False
+MAX_PIXELS = limit_from("REFBENCH_MAX_PIXELS", 89_478_485)
+"""Above this many pixels a file counts as a decompression bomb (by default Pillow's own limit, 1/4 GiB of RGB)."""
+MAX_BYTES = limit_from("REFBENCH_MAX_PICTURE_BYTES", 1 << 29)
+"""Larger files are not read: by default no picture within the limit of pixels is that large."""
 
+_HEAVY = {"avif": 4}
+"""Formats whose decoders take so many times the memory of others: 38 bytes a pixel against at most 16."""
+_ORIENTATION, _BITS_PER_SAMPLE = 0x0112, 0x0102
+# The one reader that may look at a file: by default Pillow tries all it has. Telephones' JPEGs are often MPO.
+_PILLOW = {"jpeg": ("JPEG", "MPO")}
 
-def png_has(data: bytes, chunk: bytes) -> bool:
-    """Whether a PNG has a chunk of that name, found by its chunks' lengths and not by searching the pixels."""
-    at = 8
-    while 8 <= at <= len(data) - 8:
-        if data[at + 4 : at + 8] == chunk:
-            return True
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
-    return False
-
-
-_PNG_MODES = {0: "L", 2: "RGB", 4: "LA", 6: "RGBA"}
-_PNG_UNUSUAL = frozenset({b"eXIf", b"iCCP", b"acTL", b"tRNS", b"zTXt", b"iTXt"})
-_JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
-_JPEG_UNUSUAL = frozenset({0xE1, 0xE2})
-_JPEG_MODES = {1: "L", 3: "RGB"}
-
-
-def plain_header(data: bytes, picture_format: str) -> tuple[int, int, str] | None:
-    """Width, height and mode of a plain picture; None for anything unusual, which is left to Pillow."""
-    if picture_format == "png":
-        return _png(data)
-    return _jpeg(data) if picture_format == "jpeg" else None
-
-
-def _png(data: bytes) -> tuple[int, int, str] | None:
-    if data[12:16] != b"IHDR" or data[24] != 8 or data[25] not in _PNG_MODES:
-        return None
-    at, pixels = 8, False
-    while at <= len(data) - 12:  # to the end: EXIF may stand behind the pixels
-        name = data[at + 4 : at + 8]
-        if name in _PNG_UNUSUAL:
-            return None
-        pixels = pixels or name == b"IDAT"
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
-    width, height = int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    return (width, height, _PNG_MODES[data[25]]) if pixels and width and height else None
-
-
-def _jpeg(data: bytes) -> tuple[int, int, str] | None:
-    at = 2
-    frame: tuple[int, int, str] | None = None
-    while at <= len(data) - 4:
-        marker = data[at + 1]
-        if data[at] != 0xFF or marker in _JPEG_UNUSUAL:
-            return None
-        if marker == 0xDA:  # the scan begins: the header is over
-            return frame
-        if marker in _JPEG_FRAMES:
-            height, width = int.from_bytes(data[at + 5 : at + 7], "big"), int.from_bytes(data[at + 7 : at + 9], "big")
-            mode = _JPEG_MODES.get(data[at + 9]) if at + 9 < len(data) else None
-            if data[at + 4] != 8 or mode is None or not width or not height:
-                return None
-            frame = width, height, mode
-        length = int.from_bytes(data[at + 2 : at + 4], "big")
-        if length < 2 or not 0xC0 <= marker <= 0xFE:
-            return None
-        at += 2 + length
-    return None
-
-
-MAX_PIXELS = 89_478_485
-"""Above this many pixels a file counts as a decompression bomb (Pillow's own limit, 1/4 GiB of RGB)."""
-
-_ORIENTATION = 0x0112
-
-# Pillow warns on standard error above its limit; here the limit below makes it a Failure.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+# Ours is checked before Pillow looks; where somebody has raised it, Pillow must not warn or refuse below it.
+if Image.MAX_IMAGE_PIXELS is not None:
+    Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS, MAX_PIXELS)
 
 
 class PictureFacts(Record):
@@ -171,18 +86,46 @@ class PictureFacts(Record):
     """EXIF orientation, 1 when upright or absent."""
     icc: bool = False
     animated: bool = False
+    deep: bool = False
+    """Whether samples have more than 8 bits."""
 
 
 def picture_bytes(path: Path) -> bytes | Failure:
     """The bytes of a file, or the Failure that names it and says why it cannot be read."""
     try:
-        return path.read_bytes()
+        return regular_bytes(path)
     except OSError as error:
-        return _unreadable(f"{path.name}: {error.strerror or error}")
+        kind: FailureKind = "machine_error" if error.errno in MACHINE_ERRORS else "unreadable_picture"
+        return Failure(kind=kind, detail=f"{path.name}: {error.strerror or error}")
+    except ValueError:  # a name with a zero byte, from a list
+        return _unreadable(f"{path.name!r} is no name of a file")
 
 
-def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Failure:
-    """Facts of the bytes, or the Failure that says why they are not a usable picture."""
+def regular_bytes(path: Path) -> bytes:
+    """The bytes of a regular file of at most `MAX_BYTES`. Anything else is an OSError at once: reading a pipe would
+    wait for ever, reading a device would never end."""
+    # Looked at before it is opened, since opening alone has effects on some devices; and after, since it may be
+    # another one by then.
+    _refuse_special(path.stat())
+    with os.fdopen(with_handle(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)), "rb") as file:
+        size = _refuse_special(os.fstat(file.fileno()))
+        data = file.read(MAX_BYTES + 1) if size else b""  # what the kernel makes up in /proc has no size
+    if len(data) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
+    return data
+
+
+def _refuse_special(found: os.stat_result) -> int:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if found.st_size > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, more than {MAX_BYTES:,}")
+    return found.st_size
+
+
+def facts_of(data: bytes, *, max_pixels: int | None = None) -> PictureFacts | Failure:
+    """Facts of the bytes, or the Failure that says why they are not a usable picture. Whether they can be decoded is
+    not known here: see `verified`."""
     if not data:
         return _unreadable("the file is empty (0 bytes)")
     picture_format = sniff(data)
@@ -190,30 +133,42 @@ def facts_of(data: bytes, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Fai
         return _unreadable(f"not a picture: it begins with {data[:16]!r}")
     if picture_format not in EXTENSIONS:
         return _unreadable(f"{picture_format} pictures are not read; convert it to PNG or JPEG")
-    if not is_complete(data, picture_format):
-        return _unreadable(f"the {picture_format} is cut off after {len(data)} bytes")
-    plain = plain_header(data, picture_format)
-    if plain is not None:
-        width, height, mode = plain
-        facts = PictureFacts(
-            sha256=hashlib.sha256(data).hexdigest(), format=picture_format, width=width, height=height, mode=mode
-        )
-    else:
-        opened = _by_pillow(data, picture_format, max_pixels)
-        if isinstance(opened, Failure):
-            return opened
-        facts = opened
-    if facts.width * facts.height > max_pixels:
-        return _unreadable(f"{facts.width}x{facts.height} is more than {max_pixels:,} pixels")
+    layout = layout_of(data, picture_format)
+    if isinstance(layout, str):
+        return _unreadable(layout)
+    most = (MAX_PIXELS if max_pixels is None else max_pixels) // _HEAVY.get(picture_format, 1)
+    if layout.width * layout.height > most:
+        return _unreadable(f"{layout.width}x{layout.height} is more than {most:,} pixels")
+    facts = _told(data, picture_format, layout) if layout.mode else _by_pillow(data, picture_format, layout.exif)
+    if not isinstance(facts, Failure) and facts.width * facts.height > most:
+        return _unreadable(f"{facts.width}x{facts.height} is more than {most:,} pixels")
     return facts
 
 
-def _by_pillow(data: bytes, picture_format: str, max_pixels: int) -> PictureFacts | Failure:
+def _told(data: bytes, picture_format: str, layout: Layout) -> PictureFacts:
+    """Of a plain file. Most are, and opening them with Pillow is half the cost of checking them; of a WebP, Pillow
+    makes two canvases before it knows the size."""
+    return PictureFacts(
+        sha256=hashlib.sha256(data).hexdigest(),
+        format=picture_format,
+        width=layout.width,
+        height=layout.height,
+        mode=layout.mode,
+        orientation=_orientation(layout.exif),
+        icc=layout.icc,
+        animated=layout.animated,
+    )
+
+
+def _by_pillow(data: bytes, picture_format: str, exif: bytes) -> PictureFacts | Failure:
     try:
-        header = Image.open(io.BytesIO(data))
-        orientation = header.getexif().get(_ORIENTATION, 1) if _may_turn(data, picture_format) else 1
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return _unreadable(f"more than {max_pixels:,} pixels")
+        header = _opened(data, picture_format)
+        # For the EXIF of a PNG Pillow would decode the whole picture.
+        turned = _orientation(exif) if picture_format == "png" else _orientation_in(header)
+    except MemoryError:
+        return no_memory(picture_format)
+    except UnidentifiedImageError:  # its own words have an address of this process
+        return _unreadable(f"the {picture_format} header cannot be read")
     except Exception as error:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
         return _unreadable(f"the {picture_format} header cannot be read ({error})")
     return PictureFacts(
@@ -222,21 +177,58 @@ def _by_pillow(data: bytes, picture_format: str, max_pixels: int) -> PictureFact
         width=header.width,
         height=header.height,
         mode=header.mode,
-        orientation=orientation if orientation in range(1, 9) else 1,
+        orientation=turned,
         icc="icc_profile" in header.info,
         animated=bool(getattr(header, "is_animated", False)),
+        deep=_is_deep(data, picture_format, header),
     )
 
 
-def _may_turn(data: bytes, picture_format: str) -> bool:
-    """Whether it is worth asking Pillow for EXIF: for a PNG without it, Pillow would decode the whole picture."""
-    return picture_format != "png" or png_has(data, b"eXIf")
+def _is_deep(data: bytes, picture_format: str, header: Image.Image) -> bool:
+    """By the file's own header: Pillow opens colours of 16 bits as RGB like others."""
+    if picture_format == "png":
+        return data[24] > 8
+    bits = getattr(header, "tag_v2", {}).get(_BITS_PER_SAMPLE, (8,))
+    return header.mode.startswith("I") or max(bits if isinstance(bits, tuple) else (bits,)) > 8
 
 
-def read_facts(path: Path, *, max_pixels: int = MAX_PIXELS) -> PictureFacts | Failure:
-    """Facts of a file; a file that is not there or cannot be read is a Failure too."""
-    data = picture_bytes(path)
-    return data if isinstance(data, Failure) else facts_of(data, max_pixels=max_pixels)
+def _opened(data: bytes, picture_format: str) -> Image.Image:
+    return Image.open(io.BytesIO(data), formats=_PILLOW.get(picture_format, (picture_format.upper(),)))
+
+
+def load_by_pillow(data: bytes, picture_format: str) -> None:
+    """Have Pillow decode the (first frame of the) picture, and raise what it raises."""
+    with _opened(data, picture_format) as opened:
+        opened.load()
+
+
+def _orientation(block: bytes) -> int:
+    """What EXIF says of the picture's turn; 1 where there is none, or none that can be read."""
+    if not block:
+        return 1
+    exif = Image.Exif()
+    try:
+        exif.load(block)
+        return _turned(exif)  # which reads it: not before
+    except Exception:  # noqa: BLE001 - hostile bytes make Pillow raise almost anything
+        return 1
+
+
+def _orientation_in(header: Image.Image) -> int:
+    try:
+        return _turned(header.getexif())
+    except Exception:  # noqa: BLE001 - broken EXIF does not make a picture unreadable
+        return 1
+
+
+def _turned(exif: Image.Exif) -> int:
+    turned = exif.get(_ORIENTATION, 1)
+    return turned if turned in range(1, 9) else 1
+
+
+def no_memory(picture_format: str) -> Failure:
+    """Not the picture's fault: another machine, or this one later, may have it."""
+    return Failure(kind="machine_error", detail=f"not enough memory for the {picture_format}")
 
 
 def _unreadable(detail: str) -> Failure:

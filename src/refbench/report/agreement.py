@@ -7,14 +7,14 @@ import io
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.table import Table as Grid
 from rich.text import Text
 
 from refbench.analysis.agree.rows import LEVELS, AgreementRow, Figure
 from refbench.analysis.agree.runs import Agreement
 from refbench.benchmarks.kit.published import FailureRate
-from refbench.report.terminal import console
 from refbench.stats.agreement import FIGURES
+from refbench.text.console import console, csv_cell
+from refbench.text.tables import Grid
 
 _TITLES = {
     "judge-human": "Judges with people",
@@ -55,13 +55,17 @@ def print_agreement(found: Agreement, *, out: Console | None = None) -> None:
     _print_preferences(found, out)
     for note in found.notes:
         out.print(Text(f"Note: {note}."))
+    if found.verdicts:
+        out.print(Text("\nVerdict", style="bold"))
+    for verdict in found.verdicts:
+        out.print(Text(f"{verdict[:1].upper()}{verdict[1:]}."))
 
 
 def _grid(title: str, names: Sequence[str], numbers: Sequence[str], max_width: int | None = None) -> Grid:
     """An empty table: columns of names, which fold, and of numbers."""
-    grid = Grid(title=f"\n{title}", title_justify="left", box=None, pad_edge=False)
+    grid = Grid(title=f"\n{title}", title_justify="left", names=len(names))
     for name in names:
-        grid.add_column(name, overflow="fold", max_width=max_width)
+        grid.add_column(name, max_width=max_width)
     for name in numbers:
         grid.add_column(Text(name), justify="right")
     return grid
@@ -101,12 +105,26 @@ def _short(value: float) -> str:
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
+def _ceilings(rows: Sequence[AgreementRow]) -> list[str]:
+    """What people's own disagreement leaves to a judge, for each metric and level."""
+    said = [
+        f"{row.metric}{f' ({row.group})' if row.group else ''}, {row.level}: {row.ceiling.value:.3f}"
+        + (f" ({_short(row.ceiling.ci95[0])}–{_short(row.ceiling.ci95[1])})" if row.ceiling.ci95 else "")
+        for row in rows
+        if row.ceiling is not None
+    ]
+    if not said:
+        return []
+    return [f"noise ceiling, the highest pearson with these people's mean that is to be had: {'; '.join(said)}"]
+
+
 def _print_words(found: Agreement, rows: Sequence[AgreementRow], out: Console) -> None:
     bins = list(dict.fromkeys(row.bins for row in rows if row.bins))
     figures = {name for row in rows for name in row.figures}
     lines = [f"interval under each figure: {found.forms['interval']}"]
     lines += [f"kappa: Cohen's, {'; '.join(bins)}"] if bins else []
     lines += [f"{name}: {found.forms[name]}" for name in ("qwk", "alpha", "icc", "mse") if name in figures]
+    lines += _ceilings(rows)
     if {row.kind for row in rows} & set(_DETAIL):
         lines.append("pairs and single people at the other levels: --json or --csv")
     if not found.forms["interval"].startswith("none") and any(f.ci95 is None for r in rows for f in r.figures.values()):
@@ -209,5 +227,5 @@ def agreement_csv(found: Agreement) -> str:
         for name in FIGURES:
             figure = row.figures.get(name)
             cells += ["", "", ""] if figure is None else [figure.value, *(figure.ci95 or ("", ""))]
-        writer.writerow([*cells, row.bins or ""])
+        writer.writerow(map(csv_cell, [*cells, row.bins or ""]))
     return text.getvalue()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
+from refbench.evidence import PEOPLE
 from refbench.record import counted
 from refbench.score import digits_of
 from refbench.tables.result import UNREADABLE, Result
+from refbench.tables.sampled import percent
 from refbench.tables.table import Ranked, Row, names_of, ranked
 
 JUDGE, INTERVAL = "judge", "95 % interval"
@@ -68,7 +71,8 @@ def leaderboard(result: Result, where: dict[str, str]) -> list[Line]:
             )
         )
     by_row = {id(line.main): line for line in lines}
-    order = ranked([line.main for line in lines], result.bench.scoring.lower)
+    judges = bool(result.bench.data.outputs)
+    order = ranked([line.main for line in lines], result.bench.scoring.lower, together=judges)
     return [replace(by_row[id(place.row)], place=place) for place in order]
 
 
@@ -120,7 +124,9 @@ class Leaderboard:
             *([line.judge or "none"] if self.several_judges else []),
             number(main.value, digits),
             interval,
-            f"{main.n_scored}/{main.n_expected}{of_seeds}",
+            f"est. from {percent(main.estimate.share)}"
+            if main.estimate
+            else f"{main.n_scored}/{main.n_expected}{of_seeds}",
             *(number(row.value, digits) for row in line.other_protocols),
             *([number(line.published, digits)] if self._with_published else []),
             *(number(others.get(name), digits) for name in self.measures),
@@ -175,14 +181,18 @@ def left_out(result: Result, board: Leaderboard) -> list[str]:
     """Sentences about what the lines' numbers are not of, model by model: parts that are missing, failures with what
     they may have changed, pictures that were not asked for yet."""
     judges: dict[tuple[str, str], list[str]] = {}
-    states = _states(result)
+    states = cache(partial(_states, result))
     for line in board.lines:
         row = line.main
         # Of a row without any value it goes without saying that nothing was scored in its parts.
         less = [r for r in remarks(row) if row.value is not None or not r.startswith("nothing scored in")]
-        sentences = [f"{row.metric} is about less than all: {'; '.join(less)}"] if less else []
-        sentences += failure_sentences(row, line.digits, result.refusals)
-        further = _further(result, line, states)
+        if row.estimate:
+            less = []
+        is_what = "is" if row.sampled else "is about less than all:"
+        sentences = [f"{row.metric} {is_what} {'; '.join(less)}"] if less else []
+        sentences += estimate_sentences(row, line.digits)
+        sentences += failure_sentences(row, line.digits, result.refusals, stopped=row.model in result.stopped)
+        further = [] if row.sampled else _further(result, line, states)
         sentences += [f"scored apart from {row.metric}: {'; '.join(further)}"] if further else []
         for sentence in sentences:
             judges.setdefault((line.model, sentence), []).append(line.judge or "no judge")
@@ -194,6 +204,35 @@ def left_out(result: Result, board: Leaderboard) -> list[str]:
 def remarks(row: Row) -> list[str]:
     """What a number is not about: the remarks of its row, without those about its interval."""
     return [one for one in (row.remark or "").split("; ") if one and not one.startswith(("small n", "no interval"))]
+
+
+def interval_remarks(board: Leaderboard) -> list[str]:
+    """What to know of the intervals beside the summary, once for all lines of which it is true."""
+    said: dict[str, list[str]] = {}
+    for name, line in zip(board.names, board.lines, strict=True):
+        for one in (line.main.remark or "").split("; "):
+            if one.startswith(("small n", "no interval")) and line.main.value is not None:
+                said.setdefault(one, []).append(name)
+    return [
+        f"{INTERVAL} of {'every line' if len(names) == len(board.lines) > 1 else ', '.join(names)}: {one}."
+        for one, names in said.items()
+    ]
+
+
+def best_lines(lines: Sequence[Line], measure: str, lower: Collection[str]) -> list[int]:
+    """Which lines have the best value of a measure among those of their judge that are ranked, as it is printed. None
+    where there is nothing to choose from."""
+    found: list[int] = []
+    for judge in dict.fromkeys(line.judge for line in lines):
+        values = {}
+        for n, line in enumerate(lines):
+            row = next((row for row in (line.main, *line.others) if row.metric == measure), None)
+            if line.judge == judge and line.rank is not None and row is not None and row.value is not None:
+                values[n] = float(number(row.value, line.digits))
+        if len(values) > 1:
+            best = (min if measure in lower else max)(values.values())
+            found += [n for n, value in values.items() if value == best]
+    return found
 
 
 States = Mapping[tuple[str, str | None, str, str], Mapping[tuple[str, int], str]]
@@ -211,7 +250,7 @@ def _states(result: Result) -> States:
     return found
 
 
-def _further(result: Result, line: Line, states: States) -> list[str]:
+def _further(result: Result, line: Line, states: Callable[[], States]) -> list[str]:
     """What of the parts that enter a measure shown has failed or waits, where the count beside the summary does not
     have it: a measure of its own column, or a part that the summary is content to do without."""
     row = line.main
@@ -220,9 +259,11 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
     counted_parts = set(main.parts) if main and not main.any_part else set()
     shown = [measures[one.metric] for one in (row, *line.others) if one.metric in measures]
     parts = dict.fromkeys(part for measure in shown for part in measure.parts if part not in counted_parts)
+    if not parts:  # as mostly: then nobody needs to look at every score
+        return []
 
     def of(part: str) -> Mapping[tuple[str, int], str]:
-        return states.get((line.model, line.judge, row.protocol, part), {})
+        return states().get((line.model, line.judge, row.protocol, part), {})
 
     said = {picture for part in counted_parts for picture, state in of(part).items() if state}
     found = []
@@ -239,26 +280,54 @@ def _further(result: Result, line: Line, states: States) -> list[str]:
     return found
 
 
-def failure_sentences(row: Row, digits: int, refusals: str = "conditional") -> list[str]:
+def failure_sentences(row: Row, digits: int, refusals: str = "conditional", *, stopped: bool = False) -> list[str]:
     """Sentences, without the model's name, about what a row's number is not of: what failed and what that may have
-    changed, and what was not asked for yet."""
+    changed, and what was not asked for yet, or (`stopped`) not needed."""
     found = []
     what = "cases" if row.n_seeds < 2 else "pictures"
     if row.failures:
-        text = f"{sum(row.failures.values())} of {row.n_expected} {what} failed ({_kinds(row)})"
+        n_failed = sum(row.failures.values())
+        text = f"{n_failed} of {row.n_expected} {what} failed ({_kinds(row)})"
+        if row.sampled:
+            told = f"{row.n_failed} of the {row.n_judged}" if row.estimate else f"{n_failed} of the"
+            text = f"{told} calls judged failed ({_kinds(row)})"
         if row.n_imputed:
             how = "with the value that the protocol gives them" if refusals == "conditional" else "as the worst value"
             text += f", {row.n_imputed} of them counted {how}"
         if row.bounds and (open_ := sum(row.failures.values()) - row.n_imputed):
             low, high = (number(end, digits) for end in row.bounds)
             they = f"the other {open_}" if row.n_imputed else "it" if open_ == 1 else "they"
-            text += f": whatever {they} had scored, {row.metric} would be between {low} and {high}"
+            if row.estimate:
+                text += f"; if all fail alike, {row.metric} would lie between {low} and {high}"
+            else:
+                text += f": whatever {they} had scored, {row.metric} would be between {low} and {high}"
         found.append(text)
-    if row.n_not_asked:
-        found.append(
-            f"{row.n_not_asked} of {row.n_expected} {what} not asked yet: the same run command goes on with them"
-        )
+    if row.n_not_asked and not row.sampled:
+        if row.judge == PEOPLE:
+            found.append(
+                f"{row.n_not_asked} of {row.n_expected} {what} not marked by anybody; those of a study come in "
+                "with refbench study export --into"
+            )
+            return found
+        to_come = "the same run command goes on with what it asks for"
+        if stopped:
+            to_come = "they were not needed to decide; without --stop-when-resolved they are asked"
+        not_asked = f"{row.n_not_asked} of {row.n_expected} {what} not asked yet"
+        found.append(f"{not_asked}; {to_come}")
     return found
+
+
+def estimate_sentences(row: Row, digits: int) -> list[str]:
+    """What an estimated number rests on, without the model's name."""
+    if row.estimate is None:
+        return []
+    told = row.estimate
+    low, high = (number(end, digits) for end in told.all_calls95)
+    judged = f"{row.metric} is estimated from {percent(told.share)} of the calls ({told.n_judged} of {told.n_all})"
+    return [
+        f"{judged}, worth {told.effective_n:.0f} cases drawn at random: all calls would give {low} to {high} (95 %); "
+        "the interval of the table is about other such cases too"
+    ]
 
 
 def _kinds(row: Row) -> str:

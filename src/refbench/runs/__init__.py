@@ -4,6 +4,7 @@ RUN/run.json              schema version, benchmark, fingerprint of the cases
 RUN/cases.jsonl           the cases, so that a run can be scored again without the dataset
 RUN/ledger.sqlite         outputs and evidence of an unsharded writer
 RUN/shards/3-of-8.sqlite  the same of one shard; readers merge them
+RUN/ledgers/              which ledgers there must be
 RUN/blobs/ab/<sha256>.ext pictures, once each
 """
 

@@ -11,9 +11,9 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from refbench.record import Record, RefBenchError
-from refbench.runs.disk import disk_error
-from refbench.runs.run import Run
+from refbench.record import Record
+from refbench.runs.disk import disk_error, open_own
+from refbench.runs.run import Run, own_bytes
 
 FILE = "annotations.jsonl"
 
@@ -55,7 +55,7 @@ def append(folder: Path, annotations: Iterable[Annotation]) -> None:
     """Append lines in one write each: two servers on one run do not tear each other's lines."""
     path = folder / FILE
     try:
-        with path.open("ab+") as file:
+        with open_own(path, "ab+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if file.tell() and not _ends_a_line(path):  # a writer was killed in the middle of its line
                 file.write(b"\n")
@@ -102,17 +102,11 @@ def _lines(path: Path) -> tuple[dict[str, Annotation], int]:
     """The last line about each case, those that take a note back too, and how many lines could not be read."""
     standing: dict[str, Annotation] = {}
     unread = 0
-    try:
-        with path.open("rb") as file:
-            for line in filter(bytes.strip, file):
-                try:
-                    note = Annotation.model_validate_json(line)
-                except ValidationError:
-                    unread += 1
-                else:
-                    standing[note.case] = note
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    for line in filter(bytes.strip, own_bytes(path).splitlines() if os.path.lexists(path) else ()):
+        try:
+            note = Annotation.model_validate_json(line)
+        except ValidationError:
+            unread += 1
+        else:
+            standing[note.case] = note
     return standing, unread

@@ -6,14 +6,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
-from refbench.pictures.facts import EXTENSIONS
+from refbench.machine import sweep, unfinished, with_handle
+from refbench.pictures.facts import EXTENSIONS, regular_bytes
 from refbench.record import RefBenchError
+
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 # File systems on which SQLite's write-ahead log does not work (it needs shared memory between readers).
 NETWORK_FILESYSTEMS = frozenset(
@@ -47,18 +51,28 @@ NETWORK_FILESYSTEMS = frozenset(
     ]
 )
 
+_swept: set[Path] = set()
+
+
+def _sweep_once(folder: Path) -> None:
+    if folder not in _swept:
+        sweep(folder)
+        _swept.add(folder)
+
 
 def open_part(folder: Path) -> tuple[int, Path]:
     """A new file under a name that readers pass over, open for writing. Not tempfile's: its files are for the owner
-    alone, and colleagues read runs and datasets on shared disks."""
-    path = folder / f".part-{secrets.token_hex(8)}"
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666), path
+    alone, and colleagues read runs and datasets on shared disks. What was left there by who was killed goes first."""
+    _sweep_once(folder)
+    path = folder / unfinished(secrets.token_hex(8))
+    return with_handle(lambda: os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)), path
 
 
-def write_whole(path: Path, data: bytes, *, flush: bool = True) -> None:
-    """Write a file so that it is either all there or not there, also after a kill or, with `flush`, a power cut."""
+def write_whole(path: Path, data: bytes, *, flush: bool = True, begun_in: Path | None = None) -> None:
+    """Write a file so that it is either all there or not there, also after a kill or, with `flush`, a power cut. Until
+    then it lies in its own folder or in `begun_in`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = open_part(path.parent)
+    handle, temporary = open_part(begun_in or path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -74,16 +88,31 @@ def write_whole(path: Path, data: bytes, *, flush: bool = True) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes its name when all is written. What the disk refuses is told in one sentence."""
-    part = path.with_name(f".part-{path.name}")
+    part: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        handle, part = open_part(path.parent)
+        with os.fdopen(handle, "wb") as file:
             yield file
         part.replace(path)
     except OSError as error:
         raise disk_error(error, path) from error
     finally:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
+
+
+def open_own(path: Path, mode: str) -> BinaryIO:
+    """A file of a run, to be changed where it lies. No link is followed: whoever made the run would choose which of
+    our files is written over."""
+    must_not_link(path)
+    return cast("BinaryIO", open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666)))
+
+
+def must_not_link(path: Path) -> None:
+    """Refuses a link in the place of a file that a run is about to change."""
+    if path.is_symlink():
+        raise RefBenchError(f"{path} is a link, and a run changes only files of its own: remove it")
 
 
 def filesystem_of(path: Path) -> str:
@@ -126,15 +155,19 @@ class Blobs:
         self.root = root
 
     def path(self, sha256: str, picture_format: str) -> Path:
+        """Where a picture lies. What is no hash is refused: a run from elsewhere must not name other files with it."""
+        if not _HASH.fullmatch(sha256) or picture_format not in EXTENSIONS:
+            raise RefBenchError(f"{self.root} can hold no picture {sha256!r} ({picture_format}): its record is damaged")
         return self.root / sha256[:2] / f"{sha256}{EXTENSIONS[picture_format]}"
 
     def put(self, data: bytes, picture_format: str) -> str:
         """Store the bytes and return their hash; half-written files cannot arise."""
+        _sweep_once(self.root)
         sha256 = hashlib.sha256(data).hexdigest()
         path = self.path(sha256, picture_format)
         if not path.exists():
             try:
-                write_whole(path, data)
+                write_whole(path, data, begun_in=self.root)
             except OSError as error:
                 raise disk_error(error, self.root) from error
         return sha256
@@ -152,13 +185,16 @@ class Blobs:
 
     def get(self, sha256: str, picture_format: str) -> bytes:
         """The bytes, checked: a blob whose content no longer has its name is an error, not a picture."""
-        path = self.path(sha256, picture_format)
+        return self.checked(self.path(sha256, picture_format))
+
+    def checked(self, path: Path) -> bytes:
+        """The bytes of a file that is called by their hash."""
         try:
-            data = path.read_bytes()
+            data = regular_bytes(path)
         except OSError as error:
             raise RefBenchError(
                 f"{path} cannot be read: {error.strerror}; restore it from a copy of the run"
             ) from error
-        if hashlib.sha256(data).hexdigest() != sha256:
+        if hashlib.sha256(data).hexdigest() != path.stem:
             raise RefBenchError(f"{path} is damaged: its content has another hash; restore it from a copy of the run")
         return data

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
-from refbench.runs.disk import disk_error
+from refbench.runs.disk import whole_file
 from refbench.runs.run import Run, fair_order
+from refbench.text.console import csv_cell
 
 Row = Mapping[str, Any]
 
@@ -34,48 +36,40 @@ def write_rows(rows: Iterable[Row], path: Path) -> int:
     writer = writers.get(path.suffix.lower())
     if writer is None:
         raise RefBenchError(f"{path} has no format that is written: name it .csv, .jsonl or .parquet")
-    part = path.with_name(f".part-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        count = writer(rows, part)
-        part.replace(path)
-    except OSError as error:
-        raise disk_error(error, path) from error
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    with whole_file(path) as file:
+        return writer(rows, file)
 
 
-def _jsonl(rows: Iterable[Row], path: Path) -> int:
+def _jsonl(rows: Iterable[Row], file: BinaryIO) -> int:
     count = 0
-    with path.open("wb") as file:
-        for row in rows:
-            file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-            count += 1
+    for row in rows:
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        count += 1
     return count
 
 
-def _csv(rows: Iterable[Row], path: Path) -> int:
+def _csv(rows: Iterable[Row], file: BinaryIO) -> int:
     count = 0
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = None
-        for row in map(_flat, rows):
-            if writer is None:
-                writer = csv.DictWriter(file, list(row))
-                writer.writeheader()
-            writer.writerow(row)
-            count += 1
+    writer = None
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    for row in map(_flat, rows):
+        if writer is None:
+            writer = csv.DictWriter(text, list(row))
+            writer.writerow({name: csv_cell(name) for name in row})
+        writer.writerow({name: csv_cell(value) for name, value in row.items()})
+        count += 1
+    text.detach()  # with all of it written; the file is closed by who opened it
     return count
 
 
-def _parquet(rows: Iterable[Row], path: Path) -> int:
+def _parquet(rows: Iterable[Row], file: BinaryIO) -> int:
     try:
         pyarrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise RefBenchError("Parquet needs an extra: pip install 'refbench[parquet]', or name the file .csv") from error
     flat = [_flat(row) for row in rows]
-    parquet.write_table(pyarrow.Table.from_pylist(flat), path)
+    parquet.write_table(pyarrow.Table.from_pylist(flat), file)
     return len(flat)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,19 +9,21 @@ from refbench.case import AnyCase
 from refbench.output import Output
 from refbench.record import Record, RefBenchError, counted
 from refbench.runs.annotations import take_over
-from refbench.runs.disk import disk_error
-from refbench.runs.ledger import SEEDS, LedgerWriter
+from refbench.runs.disk import disk_error, write_whole
+from refbench.runs.ledger import FOUND, PAINTER, SEEDS, LedgerWriter, place_of
+from refbench.runs.register import ID
 from refbench.runs.run import (
     Run,
     acts_on_record,
     all_retirements,
     disagreements,
+    other_weights,
     retired_evidence,
     standing_evidence,
     standing_outputs,
 )
 
-_OF_ONE_LEDGER = frozenset({"journal", "wanted"})
+_OF_ONE_LEDGER = frozenset({ID, "journal", "wanted"})
 """Notes that are about the file they stand in, or are not simply taken over."""
 
 
@@ -44,7 +45,8 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
         raise RefBenchError("merge needs at least one run to read")
     _must_be_alike(runs)
     first = runs[0]
-    kept = {path.name: path.read_text("utf-8") for path in sorted((first.path / "benchmark").glob("*"))}
+    there = sorted({*first.info.kept, *(path.name for path in (first.path / "benchmark").glob("*"))})
+    kept = {name: first.kept(name).decode("utf-8", "surrogateescape") for name in there}
     target = Run.create(
         out,
         first.info.benchmark,
@@ -57,6 +59,9 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
     ledgers = [ledger for run in runs for ledger in run.ledgers()]
     counts = {"new": 0, "known": 0, "conflict": 0}
     _must_agree([*runs, target])
+    counts["conflict"] += _painted_twice([*runs, target])
+    for run in runs:  # first: where a picture is damaged, nothing is said of any
+        _copy_blobs(run, target)
     with target.writer() as writer:
         _take_retirements(writer, ledgers, target)
         writer.learn(acts_on_record(target.ledgers()))
@@ -70,7 +75,6 @@ def merge(sources: Sequence[Path], out: Path) -> MergeReport:
             elif output.failure is None and before.pictures != output.pictures:
                 counts["conflict"] += 1
         for run in runs:
-            _copy_blobs(run, target)
             _take_notes(writer, run)
     take_over(target, runs)
     conflicts = counts["conflict"] + disagreements(ledgers)
@@ -117,7 +121,7 @@ def _take_notes(writer: LedgerWriter, run: Run) -> None:
         writer.know(picture)
     for name, value in run.notes("").items():
         if name.startswith(SEEDS):
-            writer.note_seeds(name.removeprefix(SEEDS), int(value))
+            writer.note_seeds(name.removeprefix(SEEDS), run.number(value))
         elif name not in _OF_ONE_LEDGER:
             writer.note(name, value)
     if run.ledgers():
@@ -128,7 +132,15 @@ def _must_agree(runs: Sequence[Run]) -> None:
     """Refuse runs whose cases have other pictures, or whose judges of one name are not the same."""
     pictures: dict[str, tuple[str, Run]] = {}
     judges: dict[str, tuple[str, Run]] = {}
+    served: dict[str, tuple[dict[str, str], Run]] = {}
     for run in runs:
+        for name, told in run.served().items():
+            then, there = served.setdefault(name, (told, run))
+            if changed := other_weights(then, told):
+                raise RefBenchError(
+                    f"the judge {name} of {run.path} is not the one of {there.path} ({'; '.join(changed)}): one table "
+                    "of both would mix two judges"
+                )
         for picture in run.pictures():
             before = pictures.setdefault(picture.name, (picture.sha256, run)) if picture.name else None
             if before is not None and before[0] != picture.sha256:
@@ -145,6 +157,35 @@ def _must_agree(runs: Sequence[Run]) -> None:
                 )
 
 
+def _painted_twice(runs: Sequence[Run]) -> int:
+    """How many pictures a model has made differently in two runs. Refuses models of one name that are not the same:
+    made with other settings, or found in another folder. What one of the runs has replaced is no difference."""
+    retired: dict[tuple[str, str], float] = {}
+    for what, digest, recorded, _ in all_retirements([ledger for run in runs for ledger in run.ledgers()]):
+        retired[what, digest] = max(recorded, retired.get((what, digest), recorded))
+    painters: dict[str, tuple[str, Run]] = {}
+    first: dict[tuple[str, str, int, int | None], tuple[Output, Run]] = {}
+    twice = 0
+    for run in runs:
+        notes = run.notes(PAINTER)
+        for output, recorded in standing_outputs(run.ledgers()):
+            name, content = output.model, output.content
+            if not output.pictures or retired.get((place_of(output), content), recorded) > recorded:
+                continue
+            painter = notes.get(name, "")
+            known, where = painters.setdefault(name, (painter, run))
+            before, there = first.setdefault(_place(output), (output, run))
+            differs = before.content != content
+            if known != painter or (differs and painter == FOUND):
+                what = f"made by {painter} and {known}" if known != painter else f"other pictures of case {output.case}"
+                raise RefBenchError(
+                    f"the model {name} of {run.path} is not the one of {(there if differs else where).path} ({what}): "
+                    "one table of both would mix two models"
+                )
+            twice += differs
+    return twice
+
+
 def _place(output: Output) -> tuple[str, str, int, int | None]:
     return output.case, output.model, output.seed, output.step
 
@@ -154,10 +195,8 @@ def _copy_blobs(source: Run, target: Run) -> None:
         copy = target.blobs.root / path.relative_to(source.blobs.root)
         if copy.exists() or path.name.startswith("."):
             continue
+        data = source.blobs.checked(path)
         try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            part = copy.with_name(f".part-{copy.name}")
-            shutil.copyfile(path, part)
-            part.replace(copy)
+            write_whole(copy, data, flush=False)
         except OSError as error:
             raise disk_error(error, copy) from error

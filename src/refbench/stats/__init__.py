@@ -7,6 +7,8 @@ from refbench.stats.interval import (
     Array,
     Contrast,
     Design,
+    OneSwapMeans,
+    SingleMeans,
     WeightedMeans,
     bca_interval,
     bounded_interval,
@@ -19,7 +21,7 @@ from refbench.stats.interval import (
     mean_of_those_there,
     resample,
 )
-from refbench.stats.permutation import FlipP, flip_p, flips, holm, is_exhaustive, one_flip_each, sum_flip_p
+from refbench.stats.permutation import FlipP, flip_p, flips, holm, is_exhaustive, sum_flip_p
 
 __all__ = [
     "Array",
@@ -27,6 +29,8 @@ __all__ = [
     "Contrast",
     "Design",
     "FlipP",
+    "OneSwapMeans",
+    "SingleMeans",
     "WeightedMeans",
     "bca_interval",
     "bounded_interval",
@@ -44,7 +48,6 @@ __all__ = [
     "kendall",
     "leave_one_out",
     "mean_of_those_there",
-    "one_flip_each",
     "pearson",
     "resample",
     "smallest_p",

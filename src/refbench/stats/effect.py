@@ -7,6 +7,8 @@ from refbench.stats.quantiles import normal_quantile, t_quantile
 LEVEL = 0.05
 POWER = 0.80
 
+_UNCOUNTABLE = 1e-12
+"""A smallest p below which flips attain any level to all digits."""
 
 FEWEST_APART = 6
 """Clusters that must differ: fewer say nothing about how far differences spread."""
@@ -21,11 +23,13 @@ def detectable(half_width: float, *, clusters: int, df: int, family: int = 1) ->
     both tests together miss beside it (tests/stats/test_permutation.py).
     """
     level, step = LEVEL / max(family, 1), smallest_p(clusters)
-    reaching = int(level / step + 1e-9)
-    if reaching < 1:
+    if step > level * (1 + 1e-9):
         return None
+    # How many steps of the smallest p reach the level; of a thousand clusters a step is too small to count by.
+    reaching = int(level / step + 1e-9) if step > _UNCOUNTABLE else None
     error = half_width / t_quantile(1 - LEVEL / 2, df)
-    reach = t_quantile(1 - min(level, reaching * step) / 2, df)
+    attained = level if reaching is None else min(level, reaching * step)
+    reach = t_quantile(1 - attained / 2, df)
     errors_away = reach * (1 - 0.25 / df) + normal_quantile(POWER) * (1 + reach**2 / (2 * df)) ** 0.5
     if reaching == 1:  # all clusters must point the same way
         errors_away = max(errors_away, clusters**0.5 * normal_quantile(POWER ** (1 / clusters)))

@@ -103,10 +103,10 @@ def resample(design: Design, draws: int, seed: int) -> Iterator[Array]:
             n = len(clusters)
             if n == 1:
                 continue
-            drawn = rng.integers(0, n, (rows, n - 1), dtype=np.uint32).astype(np.intp)
-            drawn += np.arange(rows, dtype=np.intp)[:, None] * n
+            drawn = rng.integers(0, n, (rows, n - 1), dtype=np.uint32)
+            drawn = np.add(drawn, np.arange(rows, dtype=np.intp)[:, None] * n, dtype=np.intp)
             counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-            weights[:, clusters] = counts * (n / (n - 1))
+            weights[:, slice(None) if n == design.n_clusters else clusters] = counts * (n / (n - 1))
         yield weights if one_case_each else weights[:, design.cluster]
 
 
@@ -169,6 +169,7 @@ class WeightedMeans:
         self.columns = columns
         self.weights = weights
         self._slices: dict[int, tuple[NDArray[np.bool_], Array]] = {}
+        self._totals: dict[tuple[int, bytes], Array] = {}
 
     def __call__(self, metric: str, members: NDArray[np.bool_]) -> Array:
         """Mean over the chosen cases, systems x draws; NaN where none of them has a value."""
@@ -179,7 +180,11 @@ class WeightedMeans:
             total = weights.sum(axis=1)[None, :]
             summed = values @ weights.T
         else:
-            total = present.astype(np.float64) @ weights.T
+            # Metrics of one reply are there or not together: their weights are added up once.
+            place = id(members), np.packbits(present).tobytes()
+            if place not in self._totals:
+                self._totals[place] = present.astype(np.float64) @ weights.T
+            total = self._totals[place]
             summed = np.where(present, values, 0.0) @ weights.T
         with np.errstate(invalid="ignore", divide="ignore"):
             mean: Array = np.where(total > 0, summed / total, np.nan)
@@ -190,6 +195,51 @@ class WeightedMeans:
         if id(members) not in self._slices:
             self._slices[id(members)] = members, self.weights if members.all() else self.weights[:, members]
         return self._slices[id(members)][1]
+
+
+class SingleMeans:
+    """Means of columns over each case alone, and over all of them at last: what `WeightedMeans` gives under a weight of
+    1 for one case and 0 for the others, without multiplying cases by cases."""
+
+    def __init__(self, columns: Mapping[str, Array]) -> None:
+        self.columns = columns
+
+    def __call__(self, metric: str, members: NDArray[np.bool_]) -> Array:
+        """Systems x (cases and all); NaN where a case is none of those chosen, or has no value."""
+        alone = np.where(members, self.columns[metric], np.nan)
+        found: Array = np.concatenate([alone, mean_of_those_there(alone, axis=1)[:, None]], axis=1)
+        return found
+
+
+class OneSwapMeans:
+    """Means of columns over the cases twice (as they are, and swapped) when a single cluster is swapped, for each of
+    them: what `WeightedMeans` gives under such weights, from sums of clusters instead of clusters times cases."""
+
+    def __init__(self, columns: Mapping[str, Array], cluster: NDArray[np.intp], chosen: NDArray[np.intp]) -> None:
+        self.columns, self.cluster, self.chosen = columns, cluster, chosen
+        self._n_clusters = int(cluster.max()) + 1
+
+    def __call__(self, metric: str, members: NDArray[np.bool_]) -> Array:
+        """Mean over the chosen cases, systems x clusters; NaN where none of them has a value."""
+        values = self.columns[metric]
+        present = ~np.isnan(values) & members
+        summed = self._swapped(np.where(present, values, 0.0))
+        total = self._swapped(present.astype(np.float64))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean: Array = np.where(total > 0, summed / total, np.nan)
+        return mean
+
+    def _swapped(self, values: Array) -> Array:
+        """The sum of all, with one cluster's part of the first half in exchange for that of the second."""
+        n = len(self.cluster)
+        found: Array = np.empty((len(values), len(self.chosen)))
+        for row, of_system in zip(found, values, strict=True):
+            here, swapped = (
+                np.bincount(self.cluster, weights=half, minlength=self._n_clusters)[self.chosen]
+                for half in (of_system[:n], of_system[n:])
+            )
+            row[:] = of_system[:n].sum() - here + swapped
+        return found
 
 
 # Intervals for a number from its resamples: Korn and Graubard's for bounded scores, Student's for fewer than five
@@ -208,8 +258,10 @@ costs more claims that are true than it saves false ones."""
 _MOST_UNDEFINED = 0.05
 """Above this share of draws without a value (nothing scored in a slice) there is no interval."""
 _NO_SPREAD = 1e-12
+_MOST_ANSWERS = 1e12
+"""Above so many answers, of scores that are all but equal, beta's quantiles drown in rounding, and are Student's."""
 _LEVEL = 0.95
-_LOWER, _UPPER = (1 - _LEVEL) / 2, (1 + _LEVEL) / 2
+_UPPER = (1 + _LEVEL) / 2
 
 
 def interval_for(
@@ -219,13 +271,13 @@ def interval_for(
     *,
     n: float,
     df: int,
-    low: float | None = None,
-    high: float | None = None,
+    ends: tuple[float, float] | None = None,
+    level: float = _LEVEL,
 ) -> Interval:
-    """The 95 % interval of a number, from its draws and each cluster's influence on it (`draws_of`).
+    """The interval of a number (of 95 % by default), from its draws and each cluster's influence on it (`draws_of`).
 
     `n` is the number of clusters behind it, as many as they are worth if their weights differ (`effective_n`), `df`
-    the degrees of freedom of its standard error, `low` and `high` the ends of the scale where it has both. None where
+    the degrees of freedom of its standard error, `ends` those of the scale where it has both. None where
     no interval can be had: no draw or degree of freedom, no variation at all away from the ends of the scale, or too
     many undefined draws.
     """
@@ -233,16 +285,18 @@ def interval_for(
     if df < 1 or len(draws) == 0 or len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
         return None
     error = float(np.std(defined))
-    if low is not None and high is not None:
-        return bounded_interval(value, error, n, df, low, high)
+    if ends is not None:
+        return bounded_interval(value, error, n, df, *ends, level)
     if np.ptp(defined) < _NO_SPREAD:
         return None
     if n < FEW:
-        return student_interval(value, error, df)
-    return bca_interval(value, draws, influence, df)
+        return student_interval(value, error, df, level)
+    return bca_interval(value, draws, influence, df, level)
 
 
-def bounded_interval(value: float, error: float, n: float, df: int, low: float, high: float) -> Interval:
+def bounded_interval(
+    value: float, error: float, n: float, df: int, low: float, high: float, level: float = _LEVEL
+) -> Interval:
     """Korn and Graubard's interval for the mean of scores between `low` and `high`.
 
     The ends are Clopper and Pearson's, for as many yes-or-no answers as would have this standard error. A sample
@@ -257,10 +311,37 @@ def bounded_interval(value: float, error: float, n: float, df: int, low: float, 
         return None
     else:
         effective = max(share * (1 - share) / spread**2, n)
-    effective *= (normal_quantile(_UPPER) / t_quantile(_UPPER, df)) ** 2
+    if effective > _MOST_ANSWERS:
+        lower, upper = student_interval(value, error, df, level)
+        return max(low, lower), min(high, upper)
+    tail, upper_tail = (1 - level) / 2, (1 + level) / 2
+    effective *= (normal_quantile(upper_tail) / t_quantile(upper_tail, df)) ** 2
     yes, no = share * effective, (1 - share) * effective
-    ends = beta_quantile(_LOWER, yes, no + 1), beta_quantile(_UPPER, yes + 1, no)
-    return low + (high - low) * ends[0], low + (high - low) * ends[1]
+    lower, upper = beta_quantile(tail, yes, no + 1), beta_quantile(upper_tail, yes + 1, no)
+    return low + (high - low) * lower, low + (high - low) * upper
+
+
+def score_interval(value: float, error: float, n: int, df: int, level: float = _LEVEL) -> tuple[float, float]:
+    """Wilson's interval for a mean of scores between 0 and 1, for as many yes-or-no answers as would have this standard
+    error, with Student's t. Equal scores count as one answer each.
+
+    Of 48 clusters it holds its level also where nearly all scores are 1, where Korn and Graubard's ends are wider than
+    they need be (docs/audit.md).
+    """
+    t, answers = t_quantile((1 + level) / 2, df), _answers(value, error, n)
+    spread = t**2 / answers
+    middle = (value + spread / 2) / (1 + spread)
+    half = float(np.sqrt(value * (1 - value) * spread + spread**2 / 4)) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def score_p(value: float, error: float, n: int, df: int, at: float) -> float:
+    """Two-sided p of such a mean against the value `at`: the level at which an end of `score_interval` reaches it."""
+    return t_tails((value - at) * float(np.sqrt(_answers(value, error, n) / (at * (1 - at)))), df)
+
+
+def _answers(value: float, error: float, n: int) -> float:
+    return max(value * (1 - value) / error**2, n) if error > _NO_SPREAD else float(n)
 
 
 def effective_n(weights: Sequence[float] | Array) -> float:
@@ -269,13 +350,13 @@ def effective_n(weights: Sequence[float] | Array) -> float:
     return float(np.sum(weights)) ** 2 / squares if squares else 0.0
 
 
-def student_interval(value: float, error: float, df: int) -> tuple[float, float]:
+def student_interval(value: float, error: float, df: int, level: float = _LEVEL) -> tuple[float, float]:
     """The value with as many standard errors on both sides as Student's t says."""
-    reach = t_quantile(_UPPER, df) * error
+    reach = t_quantile((1 + level) / 2, df) * error
     return value - reach, value + reach
 
 
-def bca_interval(point: float, draws: Array, influence: Array, df: int) -> Interval:
+def bca_interval(point: float, draws: Array, influence: Array, df: int, level: float = _LEVEL) -> Interval:
     """Interval for `point` from its bootstrap draws.
 
     `influence` is the leave-one-out influence of each cluster (any common scale), from which the
@@ -289,7 +370,7 @@ def bca_interval(point: float, draws: Array, influence: Array, df: int) -> Inter
     half = 0.5 / len(defined)
     bias = normal_quantile(float(np.clip(below, half, 1 - half)))
     acceleration = _acceleration(influence)
-    reach = t_quantile(_UPPER, df)
+    reach = t_quantile((1 + level) / 2, df)
     low, high = (_level(bias, acceleration, z) for z in (-reach, reach))
     lower, upper = np.quantile(defined, [low, high])
     return float(lower), float(upper)
@@ -329,11 +410,21 @@ class Contrast:
         t = self.value / self.error
         return max(t_tails(t, self.df), t_tails(self._straightened(t), self.df))
 
-    def interval(self) -> Interval:
+    def p_within(self, margin: float) -> float | None:
+        """The larger of two one-sided tests: that the difference is not below minus the margin, and not above it. None
+        where there is no error to measure it by."""
+        if not self._measured:
+            return None
+        below, above = ((self.value + margin) / self.error, (margin - self.value) / self.error)
+        ps = [_upper_tail(t, self.df) for t in (below, self._straightened(below))]
+        ps += [_upper_tail(t, self.df) for t in (above, -self._straightened(-above))]
+        return max(ps)
+
+    def interval(self, level: float = _LEVEL) -> Interval:
         """All differences that neither form of the test rejects; None where there is no error to measure them by."""
         if not self._measured:
             return None
-        reach = t_quantile(_UPPER, self.df)
+        reach = t_quantile((1 + level) / 2, self.df)
         ends = [self.value - self.error * t for r in (-reach, reach) for t in (r, self._bent(r))]
         return min(ends), max(ends)
 
@@ -352,24 +443,39 @@ class Contrast:
         return self.skew if self.n >= SYMMETRIC_BELOW else 0.0
 
     def _straightened(self, t: float) -> float:
-        """Hall's cubic, whose distribution is without the first effect of skew."""
+        """Hall's cubic, whose distribution is without the first effect of skew; without end from where it is flat.
+
+        It is flat at 3 / |k| errors to the side of the longer tail and says nothing about what lies further out, where
+        it would go on to rise: such a value is for Student's t alone to judge.
+        """
         k = self._k
+        if k * t < -3:
+            return float(-np.copysign(np.inf, k))
         return t + k * t**2 / 3 + k**2 * t**3 / 27 + k / 6
 
     def _bent(self, z: float) -> float:
-        """The inverse of the cubic."""
+        """The inverse of the cubic, which ends where that is flat."""
         k = self._k
-        return z if abs(k) < 1e-9 else float(np.cbrt(1 + k * (z - k / 6)) - 1) * 3 / k
+        return z if abs(k) < 1e-9 else float(np.cbrt(max(1 + k * (z - k / 6), 0.0)) - 1) * 3 / k
 
 
-def bounds_interval(low: float, high: float, errors: tuple[float, float], df: int) -> tuple[float, float]:
+def _upper_tail(t: float, df: int) -> float:
+    """One-sided p of Student's t."""
+    half = t_tails(t, df) / 2
+    return half if t > 0 else 1 - half
+
+
+def bounds_interval(
+    low: float, high: float, errors: tuple[float, float], df: int, level: float = _LEVEL
+) -> tuple[float, float]:
     """Imbens and Manski's interval for a number known only to lie between two estimates: it holds the number, not all
     of what lies between them, with the level's chance. `errors` are the standard errors of the two."""
     apart = (high - low) / max(*errors, 1e-300)
-    below, above = normal_quantile(_LEVEL), normal_quantile(_UPPER)
+    upper = (1 + level) / 2
+    below, above = normal_quantile(level), normal_quantile(upper)
     for _ in range(60):
         middle = (below + above) / 2
-        enough = normal_cdf(middle + apart) - normal_cdf(-middle) >= _LEVEL
+        enough = normal_cdf(middle + apart) - normal_cdf(-middle) >= level
         below, above = (below, middle) if enough else (middle, above)
-    reach = above * t_quantile(_UPPER, df) / normal_quantile(_UPPER)
+    reach = above * t_quantile(upper, df) / normal_quantile(upper)
     return low - reach * errors[0], high + reach * errors[1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from refbench.stats.interval import Array, Design
 
 _CHUNK = 4_000_000
 """Weights made at a time: 32 MB, whatever the number of cases and draws."""
+_AT_HAND = 50_000
+"""Weights made into numbers at a time: 400 kB."""
 _ROUNDING = 1e-9
 """Gaps that agree to this share of the largest are ties: sums taken in another order differ in the last digits."""
 
@@ -29,6 +32,13 @@ def is_exhaustive(n_clusters: int, draws: int) -> bool:
 
 def flips(design: Design, draws: int, seed: int) -> Iterator[Array]:
     """Weights over the cases twice, draws x 2 n in blocks: of each case, the copy as it is or the swapped one."""
+    for swapped in _swapped(design, draws, seed):
+        of_cases = swapped[:, design.cluster].astype(np.float64)
+        yield np.concatenate([1.0 - of_cases, of_cases], axis=1)
+
+
+def _swapped(design: Design, draws: int, seed: int) -> Iterator[NDArray[Any]]:
+    """1 for a cluster that is swapped, else 0: draws x clusters in blocks."""
     rng = np.random.default_rng(seed)
     clusters, everything = design.n_clusters, is_exhaustive(design.n_clusters, draws)
     total = 2**clusters if everything else draws
@@ -37,11 +47,9 @@ def flips(design: Design, draws: int, seed: int) -> Iterator[Array]:
         rows = min(block, total - start)
         if everything:
             numbers = np.arange(start, start + rows, dtype=np.int64)
-            swapped = (numbers[:, None] >> np.arange(clusters)) & 1
+            yield (numbers[:, None] >> np.arange(clusters)) & 1
         else:
-            swapped = rng.integers(0, 2, (rows, clusters), dtype=np.uint8)
-        of_cases = swapped[:, design.cluster].astype(np.float64)
-        yield np.concatenate([1.0 - of_cases, of_cases], axis=1)
+            yield rng.integers(0, 2, (rows, clusters), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -70,16 +78,18 @@ def sum_flip_p(parts: Array, draws: int, seed: int) -> list[FlipP]:
     Where no flip drawn reaches the gap, p is also below Hoeffding's bound for sums of parts with random signs,
     2 exp(-gap^2 / 2 sum of squared parts), which has no floor: families of thousands of pairs can be told apart.
     """
-    gaps, squares = np.abs(parts.sum(axis=1)), (parts**2).sum(axis=1)
+    sums = parts.sum(axis=1)
+    gaps, squares = np.abs(sums), (parts**2).sum(axis=1)
     slack = _ROUNDING * np.abs(parts).sum(axis=1)
     as_far = np.zeros(len(parts), dtype=np.int64)
     total = 0
-    for signs in _signs(parts.shape[1], draws, seed):
-        as_far += (np.abs(signs @ parts.T) >= gaps - slack).sum(axis=0)
-        total += len(signs)
+    for swapped in _swaps(parts.shape[1], draws, seed):
+        as_far += (np.abs(sums - 2 * (swapped @ parts.T)) >= gaps - slack).sum(axis=0)
+        total += len(swapped)
     shares = [_share(int(n), total, is_exhaustive(parts.shape[1], draws)) for n in as_far]
     with np.errstate(invalid="ignore", divide="ignore"):
-        hoeffding = 2 * np.exp(-(gaps**2) / (2 * squares))
+        # Of very many clusters the bound is smaller than any number there is: p is never 0.
+        hoeffding = np.maximum(2 * np.exp(-(gaps**2) / (2 * squares)), np.finfo(np.float64).tiny)
     return [
         FlipP(min(one.p, float(h)), bound=True) if one.bound else one for one, h in zip(shares, hoeffding, strict=True)
     ]
@@ -89,19 +99,14 @@ def _share(as_far: int, total: int, exhaustive: bool) -> FlipP:
     return FlipP(as_far / total) if exhaustive else FlipP((1 + as_far) / (1 + total), bound=as_far == 0)
 
 
-def _signs(clusters: int, draws: int, seed: int) -> Iterator[Array]:
-    """1 where a cluster stays and -1 where it is swapped, draws x clusters in blocks."""
+def _swaps(clusters: int, draws: int, seed: int) -> Iterator[Array]:
+    """1 where a cluster is swapped, else 0, as numbers to multiply by: draws x clusters, in blocks that fit into a
+    processor's cache."""
     design = Design(np.arange(clusters, dtype=np.intp), np.zeros(clusters, dtype=np.intp))
-    for weights in flips(design, draws, seed):
-        yield weights[:, :clusters] - weights[:, clusters:]
-
-
-def one_flip_each(design: Design) -> Iterator[Array]:
-    """Weights over the cases twice with a single cluster swapped, clusters x 2 n in blocks."""
-    block = max(1, _CHUNK // max(1, 2 * len(design.cluster)))
-    for start in range(0, design.n_clusters, block):
-        swapped = np.arange(start, min(start + block, design.n_clusters))[:, None] == design.cluster[None, :]
-        yield np.concatenate([~swapped, swapped], axis=1).astype(np.float64)
+    rows = max(1, _AT_HAND // max(1, clusters))
+    for swapped in _swapped(design, draws, seed):
+        for start in range(0, len(swapped), rows):
+            yield swapped[start : start + rows].astype(np.float64)
 
 
 @dataclass(frozen=True)

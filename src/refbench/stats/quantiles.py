@@ -90,14 +90,19 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
         term *= x / ((a + j - 1) * (a + j))
         lower = 1 / (1 + term * lower)
         upper = 1 + term / upper
-        value *= upper * lower
-        if abs(upper * lower - 1) < 1e-14:
+        factor = upper * lower
+        value *= factor
+        if -1e-14 < factor - 1 < 1e-14:
             break
     return 1 / value
 
 
+@lru_cache(maxsize=4096)
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Where the beta distribution reaches p; its ends (0 and 1) where a or b is 0."""
+    """Where the beta distribution reaches p; its ends (0 and 1) where a or b is 0.
+
+    A table asks for the same ones under both protocols wherever they read alike.
+    """
     if a <= 0 or b <= 0:
         return float(b <= 0)
     low, high = 0.0, 1.0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import orjson
 
 from refbench.benchmarks import Benchmark
+from refbench.benchmarks.kit.definition import Derived
 from refbench.case import AnyCase
-from refbench.evidence import Evidence, Purpose
+from refbench.evidence import PEOPLE, Evidence, Purpose
 from refbench.failure import CIRCUMSTANCES, Failure
 from refbench.judges.panel import mean_of_judges, mean_of_repeats
 from refbench.output import Output
@@ -55,7 +56,8 @@ def score_evidence(
         for seed in read.seeds(model)
         for score in _of_picture(bench, read, case, name, (model, judge), seed)
     ]
-    return [*scores, *mean_of_judges(scores)] if bench.scoring.judges_mean else scores
+    judged = [score for score in scores if score.judge != PEOPLE]  # a mean of judges is none of people
+    return [*scores, *mean_of_judges(judged)] if bench.scoring.judges_mean else scores
 
 
 def drawn_scores(
@@ -76,7 +78,8 @@ def drawn_scores(
                 for repeat in read.repeats(name, model, judge):
                     for case in cases:
                         found = read.scores(name, model, judge, case.id, seed, repeat)
-                        yield from _with_derived(bench, case, name, found)
+                        scores = _with(bench.scoring.derived, case, name, found)
+                        yield from _with(bench.scoring.settled, case, name, scores)
 
 
 def _of_picture(
@@ -84,11 +87,14 @@ def _of_picture(
 ) -> list[Score]:
     """The scores of one picture: what follows from others follows in each repeat of the judge (a gate is open or
     shut, not half open), and the repeats are averaged then."""
-    repeats = read.repeats_of(protocol, *system, case.id, seed) if bench.scoring.derived is not None else []
+    derived, settled = bench.scoring.derived, bench.scoring.settled
+    repeats = read.repeats_of(protocol, *system, case.id, seed) if derived is not None else []
     if len(repeats) < 2:
-        return _with_derived(bench, case, protocol, mean_of_repeats(read.scores(protocol, *system, case.id, seed)))
+        found = mean_of_repeats(read.scores(protocol, *system, case.id, seed))
+        return _with(settled, case, protocol, _with(derived, case, protocol, found))
     drawn = [read.scores(protocol, *system, case.id, seed, repeat) for repeat in repeats]
-    return mean_of_repeats([score for scores in drawn for score in _with_derived(bench, case, protocol, scores)])
+    means = mean_of_repeats([score for scores in drawn for score in _with(derived, case, protocol, scores)])
+    return _with(settled, case, protocol, means)
 
 
 class _Reading:
@@ -108,6 +114,8 @@ class _Reading:
         self._missing = {(o.case, o.model, o.seed): _of_model(o.failure) for o in final if o.failure is not None}
         self._imported: set[str | None] = set()
         """Judges whose replies were read from files: what is not there will not come."""
+        self._given: set[tuple[str, str]] = set()
+        """Protocols and models whose measurements were read from files."""
         self._seeds: defaultdict[str, set[int]] = defaultdict(set)
         for model, count in facts.seeds.items():
             self._seeds[model] |= set(range(count))
@@ -125,7 +133,7 @@ class _Reading:
 
     def _take(self, purpose: Purpose, act: Evidence) -> System | None:
         """Take one act in; returns whom it is about, without a judge for a measurement."""
-        if "imported" in act.request:
+        if "imported" in act.request and act.kind == "chat":
             self._imported.add(purpose.judge)
         case = self._cases.get(purpose.case)
         if case is None:
@@ -133,8 +141,12 @@ class _Reading:
         self._seeds[purpose.model].add(purpose.seed)
         if act.kind == "measure":
             self._measured.add(purpose, act, self._protocols)
+            if "imported" in act.request:
+                self._given.add((purpose.protocol, purpose.model))
             return purpose.model, None
-        if purpose.part == "*":
+        if PEOPLE in act.request:
+            self._hear(purpose, act)
+        elif purpose.part == "*":
             place = purpose.case, purpose.model, purpose.judge, purpose.seed
             self._unsendable[place] = act.failure or Failure(kind="undefined")
         else:
@@ -158,6 +170,13 @@ class _Reading:
                     self._without_reply.discard((*key, score.repeat))
                     if act.failure is not None:
                         self._without_reply.add((*key, score.repeat))
+
+    def _hear(self, purpose: Purpose, act: Evidence) -> None:
+        """Take in what one person said of an output: marks by measure, in the judge's units."""
+        for metric, value in _said(act.reply).items():
+            for name in self._protocols:
+                place = self._found.setdefault((name, purpose.model, PEOPLE, purpose.case, metric, purpose.seed), {})
+                place[purpose.repeat] = Score.of(purpose, metric, name, value)
 
     def seeds(self, model: str) -> list[int]:
         return sorted(self._seeds[model]) or [0]
@@ -198,7 +217,8 @@ class _Reading:
             return {"not_applicable": self._away[case][metric]}
         if metric in self._bench.asking.measured:
             found = self._measured.get(name, model, case, metric, seed)
-            return found or ({"failure": gone} if gone else self._unmeasured(metric))
+            given = {"failure": _UNMEASURED} if (name, model) in self._given else None
+            return found or ({"failure": gone} if gone else given or self._unmeasured(metric))
         failure = gone or self._unsendable.get((case, model, judge or "", seed))
         return {"failure": failure} if failure else self._unsaid(judge)
 
@@ -242,6 +262,27 @@ State: TypeAlias = dict[str, Any]
 """The value, failure or not_applicable of a score."""
 
 
+def version_of(request: Mapping[str, Any]) -> int:
+    """The version of the metric that a measurement is of."""
+    version = request.get("version")
+    return version if isinstance(version, int) else 0
+
+
+def _said(reply: str | None) -> dict[str, float]:
+    """A person's marks by measure; nothing where the record is of another program."""
+    try:
+        return {str(name): float(value) for name, value in orjson.loads(reply or "").items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _value(reply: str) -> State:
+    try:
+        return {"value": float(orjson.loads(reply)["value"])}
+    except (ValueError, KeyError, TypeError):  # written by another program than this one
+        return {"failure": Failure(kind="unparsable", detail="the record of the measurement cannot be read")}
+
+
 class _Measured:
     """Measurements by where they belong. Only those by the newest version of a metric that the run holds count: a run
     that was measured again half way is no mixture of two versions."""
@@ -251,7 +292,7 @@ class _Measured:
         self._newest: dict[tuple[str, str], int] = {}
 
     def add(self, purpose: Purpose, act: Evidence, protocols: Sequence[str]) -> None:
-        version = int(act.request.get("version", 0))
+        version = version_of(act.request)
         for name in protocols if not purpose.protocol else [p for p in protocols if p == purpose.protocol]:
             place = name, purpose.model, purpose.case, purpose.part, purpose.seed
             if place not in self._found or version > self._found[place][0]:
@@ -262,22 +303,29 @@ class _Measured:
         version, act = self._found.get((protocol, model, case, part, seed), (0, None))
         if act is None or version < self._newest[protocol, part]:
             return None
-        return {"failure": act.failure} if act.reply is None else {"value": orjson.loads(act.reply)["value"]}
+        return {"failure": act.failure} if act.reply is None else _value(act.reply)
 
 
-def _with_derived(bench: Benchmark, case: AnyCase, protocol: str, scores: list[Score]) -> list[Score]:
+def _with(derive: _Derive | None, case: AnyCase, protocol: str, scores: list[Score]) -> list[Score]:
     """The scores of a case with those that follow from them in place."""
-    if bench.scoring.derived is None:
+    if derive is None:
         return scores
-    found = bench.scoring.derived(case, protocol, {score.metric: score for score in scores})
+    found = derive(case, protocol, {score.metric: score for score in scores})
     blank: State = {"value": None, "failure": None, "not_applicable": None, "not_asked": False}
     states = {
         name: {**blank, **({"not_asked": True} if said is None else {_KEYS.get(type(said), "value"): said})}
         for name, said in found.items()
     }
-    return [Score(**{**dict(s), **states[s.metric]}) if s.metric in states else s for s in scores]
+    # What does not concern the case stays so, whatever could be computed; and what people said of a measure stands: it
+    # does not follow from a judge's answers.
+    kept = {score.metric for score in scores if score.judge == PEOPLE and score.value is not None}
+    kept |= {score.metric for score in scores if score.not_applicable is not None}
+    return [
+        Score(**{**dict(s), **states[s.metric]}) if s.metric in states and s.metric not in kept else s for s in scores
+    ]
 
 
+_Derive: TypeAlias = Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]]
 _KEYS: dict[type[Any], str] = {Failure: "failure", str: "not_applicable"}
 
 

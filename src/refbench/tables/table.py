@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +15,16 @@ from refbench.case import AnyCase
 from refbench.failure import KINDS
 from refbench.record import Record
 from refbench.score import Score
-from refbench.stats import Array, Design, WeightedMeans, draws_of, effective_n, interval_for, mean_of_those_there
+from refbench.stats import (
+    Array,
+    Design,
+    SingleMeans,
+    WeightedMeans,
+    draws_of,
+    effective_n,
+    interval_for,
+    mean_of_those_there,
+)
 
 System: TypeAlias = tuple[str, str | None]
 """Model and judge."""
@@ -65,6 +75,13 @@ class Columns:
         arrays: dict[str, Any] = {
             name: {metric: column[:, :, place : place + 1] for metric, column in getattr(self, name).items()}
             for name in EMPTY
+        }
+        return replace(self, **arrays)
+
+    def of_cases(self, chosen: Bools) -> Columns:
+        """Some of the cases alone."""
+        arrays: dict[str, Any] = {
+            name: {metric: column[:, chosen] for metric, column in getattr(self, name).items()} for name in EMPTY
         }
         return replace(self, **arrays)
 
@@ -155,6 +172,26 @@ _UNEVEN = 0.9
 """Clusters that are worth less than this share of their number have that said."""
 
 
+class Estimate(Record):
+    """What a number rests on that was estimated from a part of the calls (refbench.tables.sampled)."""
+
+    share: float
+    n_judged: int
+    """Of the calls that the number is made of, counted once for each case and part of the judging."""
+    n_all: int
+    all_calls95: tuple[float, float]
+    """Where the number would be with all calls: it says what was not judged, and nothing about other cases."""
+    effective_n: float
+    """Cases drawn at random that would tell as much."""
+    n_failed: int = 0
+    """Of those judged, each with every seed, how many failed."""
+
+    @property
+    def half_width(self) -> float:
+        """Half of where the number would be with all calls."""
+        return (self.all_calls95[1] - self.all_calls95[0]) / 2
+
+
 class Row(Record):
     """One number of a table, with what is needed to believe it.
 
@@ -181,14 +218,31 @@ class Row(Record):
     own_failures: Mapping[str, int] = {}
     """Those of the failures that are the model's own: it refused or gave no picture."""
     ci95: tuple[float, float] | None
+    ci99: tuple[float, float] | None = None
+    """Only where a benchmark's paper has intervals at this level."""
     bounds: tuple[float, float] | None
     remark: str | None = None
+    estimate: Estimate | None = None
+    """Only where a part of the calls was judged: the value is then an estimate of what all would give, and `ci95` has
+    its uncertainty too."""
+    sampled: bool = False
+    """Whether a part of the calls was judged by a design: the value is an estimate, or there is none."""
+
+    @property
+    def n_judged(self) -> int:
+        """Of an estimate: the calls that were judged, each with every seed."""
+        return self.estimate.n_judged * max(self.n_seeds, 1) if self.estimate else 0
+
+    @property
+    def n_failed(self) -> int:
+        """Of an estimate: how many of these failed."""
+        return self.estimate.n_failed if self.estimate else 0
 
     @property
     def tried(self) -> bool:
-        """Whether it has a value, or was asked for everywhere and failed."""
+        """Whether it has a value, or was asked for everywhere and failed, or for so few that it cannot be told."""
         failed = bool(self.failures) and not NEVER_TRIED & self.failures.keys()
-        return self.value is not None or (failed and not self.n_not_asked)
+        return self.value is not None or self.sampled or (failed and not self.n_not_asked)
 
 
 @dataclass(frozen=True)
@@ -199,20 +253,25 @@ class Slice:
     names: Mapping[str, str]
     members: NDArray[np.bool_]
     parts: tuple[Slice, ...] = ()
+    ci99: bool = field(default=False, kw_only=True)
+    """Whether its numbers have an interval of 99 % beside that of 95 %."""
+    weight: float = field(default=1.0, kw_only=True)
+    """How much it counts as a part of another slice."""
 
     @property
     def label(self) -> dict[str, str]:
         return {"level": self.level, **self.names}
 
     def weights(self, scored: NDArray[np.bool_]) -> Array:
-        """What part of the slice's number each case has, where the scored ones of a part weigh alike and so do parts,
-        down to the last; parts without any are left out."""
+        """What part of the slice's number each case has, where the scored ones of a part weigh alike and parts as they
+        are to, down to the last; parts without any are left out."""
         if not self.parts:
             here = (self.members & scored).astype(np.float64)
             alone: Array = here / max(float(here.sum()), 1.0)
             return alone
-        parts = [part.weights(scored) for part in self.parts]
-        together: Array = np.sum(parts, axis=0) / max(sum(bool(part.any()) for part in parts), 1)
+        parts = [(part.weight, part.weights(scored)) for part in self.parts]
+        there = sum(weight for weight, part in parts if part.any())
+        together: Array = np.sum([weight * part for weight, part in parts], axis=0) / (there or 1.0)
         return together
 
 
@@ -258,14 +317,21 @@ Has: TypeAlias = Callable[[str, NDArray[np.bool_]], bool]
 
 
 def slice_mean(mean: Mean, metric: str, where: Slice) -> Array:
-    """Mean over the slice's cases; where it has parts, the unweighted mean of theirs, down to the last.
+    """Mean over the slice's cases; where it has parts, the mean of theirs by their weights, down to the last.
 
     Parts in which nothing could be scored are left out, and the row's remark names them: a run stopped early has
     such parts, and its number is about the others.
     """
     if not where.parts:
         return mean(metric, where.members)
-    return mean_of_those_there(np.stack([slice_mean(mean, metric, part) for part in where.parts]))
+    means = np.stack([slice_mean(mean, metric, part) for part in where.parts])
+    weights = np.array([part.weight for part in where.parts])
+    if (weights == weights[0]).all():
+        return mean_of_those_there(means)
+    there = ~np.isnan(means) * weights.reshape(-1, *(1,) * (means.ndim - 1))
+    with np.errstate(invalid="ignore"):
+        weighted: Array = np.nansum(means * there, axis=0) / there.sum(axis=0)
+    return weighted
 
 
 @dataclass(frozen=True)
@@ -289,6 +355,12 @@ class Aggregate:
     """Metrics that `per_case` turns round: the less of them, the more there is of a total."""
     worst: Mapping[str, float] | None = None
     """With it, a model's own failures count as the worst value of each metric; NaN where none is known."""
+    beside: frozenset[str] = frozenset()
+    """Metrics that nothing is put in place of the failures of: those that are not the benchmark's, for example."""
+    separate: bool = False
+    """Whether each measure's number comes of the column of its name alone."""
+    plain: bool = False
+    """Whether a slice's number is a mean over its cases where the slice has no parts: then parts are but weights."""
 
     def overall(self, cases: Sequence[AnyCase]) -> list[Slice]:
         """The slice of all cases; none where the benchmark has no number for all of them."""
@@ -312,9 +384,12 @@ class Aggregate:
 
     def stands_in(self, columns: Columns, metric: str) -> Bools:
         """Which failures of a metric have a value all the same."""
-        official = np.isin(columns.kinds[metric], [KINDS.index(kind) for kind in self.imputed])
+        official = np.isin(columns.kinds[metric], [KINDS.index(kind) for kind in self._imputed(metric)])
         worst = self.worst is not None and np.isfinite(self.worst.get(metric, np.nan))
         return official | columns.own[metric] if worst else official
+
+    def _imputed(self, metric: str) -> Mapping[str, float]:
+        return {} if metric in self.beside else self.imputed
 
     def filled(self, columns: Columns, side: str = "", *, scored_too: bool = False) -> dict[str, Array]:
         """What each case's pictures give in each metric, systems x cases, with what stands in for failures; or as it
@@ -336,9 +411,9 @@ class Aggregate:
         end = self.ends(side).get(metric) if side else None
         if end is not None:
             drawn[(columns.kinds[metric] >= 0) | (scored_too & ~np.isnan(drawn))] = end
-        if self.worst is not None:
+        if self.worst is not None and not (scored_too and end is not None):  # the scale's own end is no value of theirs
             drawn[columns.own[metric]] = self.worst.get(metric, np.nan)
-        for kind, value in self.imputed.items() if not side else ():
+        for kind, value in self._imputed(metric).items() if not side else ():
             drawn[columns.kinds[metric] == KINDS.index(kind)] = value
         return drawn
 
@@ -357,16 +432,16 @@ def _where_whole(measure: Measure, drawn: Mapping[str, Array], away: Mapping[str
 def tabulate(
     protocol: str,
     aggregate: Aggregate,
-    scores: Sequence[Score],
+    scores: Sequence[Score] | Columns,
     cases: Sequence[AnyCase],
     *,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> list[Row]:
     """All rows of one protocol's table. Pass `draws=0` to do without intervals."""
-    if not scores:
+    if not isinstance(scores, Columns) and not scores:
         return []
-    columns = columns_of(scores, cases)
+    columns = scores if isinstance(scores, Columns) else columns_of(scores, cases)
     filled = aggregate.filled(columns)
     slices = aggregate.slices(cases)
     point = summaries(aggregate, filled, np.ones((1, len(cases))), slices)
@@ -385,11 +460,11 @@ def tabulate(
                 bounds = (
                     _pair(lowest[place][s, 0], highest[place][s, 0]) if place in lowest and place in highest else None
                 )
-                interval, remark = intervals.get((s, *place), (None, None))
+                interval, wide, remark = intervals.get((s, *place), (None, None, None))
                 value = _number(point[place][s, 0])
                 endless = _without_a_worst(aggregate, columns, stands_in, measure, where, s)
                 if endless:
-                    value, interval, bounds = None, None, None
+                    value, interval, wide, bounds = None, None, None, None
                 said = remark, _missing(aggregate, filled, measure, where, s), endless, _beyond(value, bounds)
                 remark = "; ".join(filter(None, said)) or None
                 rows.append(
@@ -401,6 +476,7 @@ def tabulate(
                         slice=where.label,
                         value=value,
                         ci95=interval,
+                        ci99=wide,
                         bounds=bounds,
                         remark=remark,
                         **_coverage(columns, stands_in, measure, where, s),
@@ -410,12 +486,20 @@ def tabulate(
 
 
 def summaries(
-    aggregate: Aggregate, values: Mapping[str, Array], weights: Array, slices: Sequence[Slice]
+    aggregate: Aggregate, values: Mapping[str, Array], weights: Array | Mean, slices: Sequence[Slice], only: str = ""
 ) -> dict[tuple[int, str], Array]:
-    """Every measure on every slice (by its number) under each weight vector, systems x draws."""
-    mean = WeightedMeans(values, weights)
+    """Every measure (or that one alone) on every slice (by its number) under each weight vector, systems x draws; or
+    from other means of the values."""
+    mean: Mean = WeightedMeans(values, weights) if isinstance(weights, np.ndarray) else weights
     # Measures that leave pictures out, because not all of their parts are there, have means of their own.
-    partial = [m for m in aggregate.measures if any(m.whole(part) in values for part in m.parts)]
+    wanted = [m for m in aggregate.measures if only in ("", m.name)]
+    incomplete = [m for m in wanted if any(m.whole(part) in values for part in m.parts)]
+    nothing = np.full((1, 1), np.nan)
+
+    def asked(mean: Mean) -> Mean:
+        if not only or not aggregate.separate:
+            return mean
+        return lambda metric, members: mean(metric, members) if metric == only else nothing
 
     def of_whole(measure: Measure) -> Mean:
         columns = {part: measure.whole(part) for part in measure.parts if measure.whole(part) in values}
@@ -423,10 +507,13 @@ def summaries(
 
     found: dict[tuple[int, str], Array] = {}
     for i, where in enumerate(slices):
-        found |= {(i, name): value for name, value in aggregate.summarise(mean, where).items()}
-        for measure in partial:
+        of_slice = aggregate.summarise(asked(mean), where)
+        found |= {(i, name): value for name, value in of_slice.items() if only in ("", name)}
+    for measure in incomplete:
+        whole = of_whole(measure)
+        for i, where in enumerate(slices):
             if (i, measure.name) in found:
-                found[i, measure.name] = aggregate.summarise(of_whole(measure), where)[measure.name]
+                found[i, measure.name] = aggregate.summarise(asked(whole), where)[measure.name]
     return found
 
 
@@ -454,8 +541,8 @@ def _intervals(
     slices: Sequence[Slice],
     point: Mapping[tuple[int, str], Array],
     resampling: _Resampling,
-) -> dict[tuple[int, int, str], tuple[tuple[float, float] | None, str | None]]:
-    """Interval and remark of every number of every system."""
+) -> dict[tuple[int, int, str], tuple[tuple[float, float] | None, tuple[float, float] | None, str | None]]:
+    """Intervals (of 95 %, and of 99 % where that is wanted) and remark of every number of every system."""
     design = resampling.design
 
     def table(weights: Array) -> Array:
@@ -472,15 +559,17 @@ def _intervals(
             weights = design.weights_of(slices[i].weights(there[name][s]))
             n, worth = int((weights > 0).sum()), effective_n(weights)
             low, high = (None if end is None else float(end[s, 0]) for end in ends)
-            interval = interval_for(
+            interval_at = partial(
+                interval_for,
                 point[i, name][s, 0],
                 drawn[place, s],
                 influence[place, s],
                 n=worth,
                 df=design.weighted_degrees_of_freedom(weights),
-                **({"low": low, "high": high} if low is not None and high is not None and low < high else {}),
+                ends=(low, high) if low is not None and high is not None and low < high else None,
             )
-            found[s, i, name] = interval and _pair(*interval), _remark(interval, n, worth)
+            interval, wide = interval_at(), interval_at(level=0.99) if slices[i].ci99 else None
+            found[s, i, name] = interval and _pair(*interval), wide and _pair(*wide), _remark(interval, n, worth)
     return found
 
 
@@ -513,13 +602,26 @@ def _missing(
 
 
 def left_out(has: Has, measure: Measure, where: Slice) -> str | None:
-    """Names the parts of a macro average that nothing was scored in."""
-    empty = [
-        list(part.names.values())[-1]
-        for part in where.parts
-        if not all(has(metric, part.members) for metric in measure.parts)
-    ]
-    return f"nothing scored in {', '.join(empty)}" if empty else None
+    """Names the parts of a macro average that nothing was scored in, at any depth: the outermost where all of a part
+    is empty. Parts of one name are told apart by those that they are parts of."""
+
+    def empty(of: Slice) -> Iterator[Slice]:
+        for part in of.parts:
+            if all(has(metric, part.members) for metric in measure.parts):
+                yield from empty(part)
+            else:
+                yield part
+
+    names = Counter(list(part.names.values())[-1] for part in _all_parts(where))
+    lost = [list(part.names.values()) for part in empty(where)]
+    said = [name[-1] if names[name[-1]] == 1 else " / ".join(name) for name in lost]
+    return f"nothing scored in {', '.join(said)}" if said else None
+
+
+def _all_parts(where: Slice) -> Iterator[Slice]:
+    for part in where.parts:
+        yield part
+        yield from _all_parts(part)
 
 
 def _remark(interval: tuple[float, float] | None, n: int, worth: float) -> str | None:
@@ -638,6 +740,8 @@ class Ranked:
 
     row: Row
     rank: int | None
+    unasked: int = 0
+    """Cases that no model beside it has been asked for yet."""
 
     @property
     def why_not(self) -> str | None:
@@ -646,27 +750,41 @@ class Ranked:
             return None
         if self.row.value is None:
             return f"not ranked: no value ({self.row.n_scored} of {self.row.n_expected} scored)"
-        return f"not ranked: only {_counted(self.row)} of {self.row.n_expected} scored"
+        if self.row.estimate is not None:
+            return f"not ranked: {self.row.n_failed} of the {self.row.n_judged} calls judged failed"
+        so_far = " asked for so far" if self.unasked else ""
+        return f"not ranked: only {_counted(self.row)} of {self.row.n_expected - self.unasked}{so_far} scored"
 
 
-def ranked(rows: Sequence[Row], lower: Collection[str]) -> list[Ranked]:
+def ranked(rows: Sequence[Row], lower: Collection[str], *, together: bool = False) -> list[Ranked]:
     """The rows of one measure on one slice under one protocol, best first; those without a rank come last.
 
     The one rule for every table, page and sheet. Judges stand apart, in the order they come in: a strict judge's best
     model is not behind a mild one's worst. Equal values share a rank. Cases that no model has been asked for yet are
     expected of none, so a run that was stopped half way ranks its models; what was imputed is part of the number.
+    Where judges are what is ranked, they stand `together`.
     """
     found: list[Ranked] = []
-    for judge in dict.fromkeys(row.judge for row in rows):
-        mine = [row for row in rows if row.judge == judge]
+    for judge in [None] if together and rows else dict.fromkeys(row.judge for row in rows):
+        mine = [row for row in rows if together or row.judge == judge]
         unasked = min(row.n_not_asked for row in mine)
-        enough = [row.value is not None and _counted(row) >= ENOUGH * (row.n_expected - unasked) for row in mine]
+        enough = [row.value is not None and is_enough(row, unasked) for row in mine]
         values = [_turned(row, lower) for row, has_rank in zip(mine, enough, strict=True) if has_rank]
         order = sorted(
             zip(mine, enough, strict=True), key=lambda one: (not one[1], one[0].value is None, -_turned(one[0], lower))
         )
-        found += [Ranked(row, 1 + sum(v > _turned(row, lower) for v in values) if has else None) for row, has in order]
+        found += [
+            Ranked(row, 1 + sum(v > _turned(row, lower) for v in values) if has else None, unasked)
+            for row, has in order
+        ]
     return found
+
+
+def is_enough(row: Row, unasked: int) -> bool:
+    """Whether the value is about enough of the cases; an estimate is about enough of those that were judged."""
+    if row.estimate is None:
+        return _counted(row) >= ENOUGH * (row.n_expected - unasked)
+    return sum(row.failures.values()) <= row.n_imputed or row.n_failed <= (1 - ENOUGH) * row.n_judged
 
 
 def _counted(row: Row) -> int:
@@ -683,9 +801,6 @@ def _turned(row: Row, lower: Collection[str]) -> float:
 #
 # Comparisons, pages and picture sheets rank cases by these values; tables never average them.
 
-_BLOCK = 256
-"""Cases at a time: each is a weight vector over all cases."""
-
 
 def case_values(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure of the aggregate on each single case, systems x cases; NaN where the case has no value.
@@ -695,13 +810,6 @@ def case_values(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase]
     """
     values: Mapping[str, Array] = aggregate.filled(columns)
     overall = aggregate.overall(cases)
-    found: dict[str, list[Array]] = {}
-    for start in range(0, len(cases), _BLOCK):
-        chosen = np.arange(start, min(start + _BLOCK, len(cases)))
-        # The last draw is all cases: an aggregate may look there for what the benchmark has values of at all.
-        weights = np.zeros((len(chosen) + 1, len(cases)))
-        weights[np.arange(len(chosen)), chosen] = 1.0
-        weights[-1] = 1.0
-        for (_, measure), value in summaries(aggregate, values, weights, overall).items():
-            found.setdefault(measure, []).append(value[:, :-1])
-    return {measure: np.concatenate(blocks, axis=1) for measure, blocks in found.items()}
+    # The last is of all cases: an aggregate may look there for what the benchmark has values of at all.
+    found = summaries(aggregate, values, SingleMeans(values), overall)
+    return {measure: value[:, :-1] for (_, measure), value in found.items()}

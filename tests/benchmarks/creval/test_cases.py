@@ -163,3 +163,26 @@ def test_the_default_directory_comes_from_the_environment(checkout: Path, monkey
     monkeypatch.delenv("REFBENCH_DATA")
     with pytest.raises(RefBenchError, match="REFBENCH_DATA"):
         refbench.load("creval")
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "value"),
+    [
+        ("instruction", "input_image", [{"a": 1}]),
+        ("instruction", "input_image_resolution", [2.0**64, 24]),
+        ("instruction", "input_prompt", [["x"]]),
+        ("question", "weight", 2.0**64),
+        ("question", "choices", {"a": {}}),
+    ],
+)
+def test_values_that_no_case_can_have_are_refused_with_the_file(
+    tmp_path: Path, file: str, field: str, value: object
+) -> None:
+    root = write_checkout(tmp_path, plain_items(1), pictures=False)
+    folder = root / "bench/questions_all/IF"
+    path = root / "bench/instruction.json" if file == "instruction" else next(folder.glob("*.json"))
+    said = json.loads(path.read_text())
+    (said if file == "instruction" else said["quality_check_questions"])[0][field] = value
+    path.write_text(json.dumps(said))
+    with pytest.raises(RefBenchError, match=path.name):
+        refbench.load("creval", root)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
+from PIL import Image
 
 import refbench
 from refbench import RefBenchError
-from refbench.benchmarks.creval.judge import judge_requests, official_wording, own_wording
+from refbench.benchmarks.creval.judge import judge_requests, own_wording, released_encoding, wording_of
 from refbench.chat import ChatPicture, ChatText
+from refbench.failure import Failure
 from support.checkout import Item, write_checkout
+from support.releases import CREVAL_LEAD, CREVAL_SYSTEM, creval_code
 
 
 @pytest.fixture
@@ -66,17 +72,26 @@ def test_the_rubric_names_the_keys_that_the_reader_reads() -> None:
         assert key in own_wording()["answer"]
 
 
-def test_official_wording_comes_from_the_users_checkout(creval_mini: Path, tmp_path: Path) -> None:
-    official = official_wording(creval_mini)
-    assert official["answer"] == (creval_mini / "code/prompt_templete/answer.txt").read_text()
+TEMPLATE = "code/prompt_templete/answer.txt"
+
+
+def test_the_real_template_is_sent_as_it_is_with_the_scripts_words(creval_mini: Path, tmp_path: Path) -> None:
+    creval_code(tmp_path)
+    (tmp_path / TEMPLATE).write_bytes((creval_mini / TEMPLATE).read_bytes())
+    official = wording_of("official", tmp_path)
+    assert official["answer"] == (creval_mini / TEMPLATE).read_text()
+    assert (official["system"], official["lead"]) == (CREVAL_SYSTEM, CREVAL_LEAD)
     assert official.sha256 != own_wording().sha256
+    (tmp_path / "code/answer_with_gpt4o.py").unlink()
+    with pytest.raises(RefBenchError, match=r"answer_with_gpt4o\.py is not there"):
+        wording_of("official", tmp_path)
     with pytest.raises(RefBenchError, match=r"answer\.txt"):
-        official_wording(tmp_path)
+        wording_of("official", tmp_path / "elsewhere")
 
 
 def test_no_sentence_of_the_official_template_is_ours(creval_mini: Path) -> None:
     ours = " ".join(own_wording()["answer"].split()).casefold()
-    for line in official_wording(creval_mini)["answer"].splitlines():
+    for line in (creval_mini / TEMPLATE).read_text().splitlines():
         words = line.split()
         for start in range(len(words) - 7):
             assert " ".join(words[start : start + 8]).casefold() not in ours
@@ -92,3 +107,19 @@ def test_what_is_asked_decides_the_key_of_the_evidence(case: refbench.Case) -> N
         for repeat in (0, 1)
     }
     assert len(ids) == 8
+
+
+@pytest.mark.parametrize("mode", ["P", "L", "CMYK", "LA", "1"])
+def test_pictures_are_encoded_again_as_pillow_and_opencv_do_it(tmp_path: Path, mode: str) -> None:
+    """The oracle takes the script's steps with the OpenCV that is installed; where they fail, nothing is sent."""
+    file = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    rgb = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
+    Image.fromarray(rgb).convert(mode).save(file)
+    picture, data = Image.open(file), io.BytesIO()
+    try:
+        array = cv2.cvtColor(np.asarray(picture), cv2.COLOR_RGB2BGR)
+        Image.fromarray(cv2.cvtColor(array, cv2.COLOR_BGR2RGB)).save(data, format=picture.format)
+    except cv2.error:
+        assert mode in ("LA", "1")
+    found = released_encoding(file)
+    assert (b"" if isinstance(found, Failure) else found) == data.getvalue()

@@ -16,7 +16,12 @@ from refbench.tables.table import tabulate
 
 @pytest.fixture(scope="module")
 def real(creval_mini: Path) -> Result:
-    return refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt")
+    return refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", draws=0)
+
+
+@pytest.fixture(scope="module")
+def in_subset(creval_mini: Path) -> Result:
+    return refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874", draws=0)
 
 
 def test_every_released_score_and_answer_is_reproduced(real: Result, creval_mini: Path) -> None:
@@ -33,7 +38,9 @@ def test_every_released_score_and_answer_is_reproduced(real: Result, creval_mini
 
 
 def test_the_second_judge_is_reproduced_too(creval_mini: Path) -> None:
-    result = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_qwen", protocol="paper")
+    result = refbench.rescore(
+        "creval", data=creval_mini, replies=creval_mini / "answer_qwen", protocol="paper", draws=0
+    )
     compared = errors = 0
     for item in result.items():
         path = creval_mini / "answer_qwen" / item["metric"] / item["model"] / f"{item['case']}.json"
@@ -152,20 +159,18 @@ def test_items_that_nobody_could_win_can_be_won(real: Result) -> None:
 
 
 def test_published_numbers_stand_apart_from_a_part_of_the_subset_they_are_about(
-    real: Result, creval_mini: Path
+    real: Result, in_subset: Result
 ) -> None:
     assert real.published() == []
-    found = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874")
-    assert found.published() == []  # 116 of the 874 cases are here
-    apart = found.published_apart()
+    assert in_subset.published() == []  # 116 of the 874 cases are here
+    apart = in_subset.published_apart()
     overall = {p.model: (p.value, said) for said, p in apart if p.metric == "avg" and p.slice["level"] == "overall"}
     value, differs = overall["seedream4-0"]
     assert (value, len(overall)) == (83.43, 8)
     assert "116 of 874" in differs
 
 
-def test_replies_outside_a_subset_are_in_the_data_and_said_as_such(real: Result, creval_mini: Path) -> None:
-    found = refbench.rescore("creval", data=creval_mini, replies=creval_mini / "answer_gpt", subset="paper874")
-    outside = 3 * 8 * (len(real.cases) - len(found.cases))
+def test_replies_outside_a_subset_are_in_the_data_and_said_as_such(real: Result, in_subset: Result) -> None:
+    outside = 3 * 8 * (len(real.cases) - len(in_subset.cases))
     assert outside > 0
-    assert found.notes == (f"{outside} replies are for items of the data outside the subset paper874: not scored",)
+    assert in_subset.notes == (f"{outside} replies are for items of the data outside the subset paper874: not scored",)

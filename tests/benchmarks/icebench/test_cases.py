@@ -17,7 +17,7 @@ from refbench.benchmarks import benchmark
 from refbench.benchmarks.icebench.cases import ICECase, wanted_text
 from refbench.benchmarks.icebench.tasks import BY_CODE, N_CASES, TASKS
 from refbench.pictures import encode
-from support.icebench import Item, every_task, write_dataset
+from support.icebench import Item, every_task, line, write_dataset
 
 ALWAYS = {"other_count", "missing_task", "unusual_task_size"}
 """A small dataset is not the release, and that is said."""
@@ -177,9 +177,34 @@ def test_a_malformed_line_is_named_with_its_number(tmp_path: Path, line: str, de
     assert len(cases(root)) == 1
 
 
+def test_a_task_may_be_called_as_the_paper_calls_it(tmp_path: Path) -> None:
+    root = write_dataset(tmp_path, [Item(name, fields={"Task": name}) for name in TASKS])
+    assert [case.groups["task"] for case in cases(root)] == list(TASKS)
+    assert [case.groups["code"] for case in cases(root)] == list(BY_CODE)
+
+
+@pytest.mark.parametrize("folder", ["", "dataset", "data", "dataset/data"])
+@pytest.mark.parametrize("prefix", ["", "dataset/", "data/"])
+def test_the_archive_may_be_unpacked_where_a_user_has_it(tmp_path: Path, folder: str, prefix: str) -> None:
+    """Lines name pictures from where the released code is started; the pictures are beside data.jsonl."""
+    place = tmp_path / folder
+    made = line(place, Item("Color Editing"), prefix)
+    (place / "data.jsonl").write_text(json.dumps(made))
+    dataset = refbench.load("icebench", tmp_path)
+    assert dataset.lacking() == ""
+
+
+def test_an_archive_is_named_with_what_to_do(tmp_path: Path) -> None:
+    packed = tmp_path / "dataset.zip"
+    packed.write_bytes(b"PK")
+    for given in (packed, tmp_path):
+        with pytest.raises(RefBenchError, match=r"dataset\.zip.* unpack it"):
+            refbench.load("icebench", given)
+
+
 def test_an_unknown_task_is_named_where_the_released_code_stops(tmp_path: Path) -> None:
-    root = write_dataset(tmp_path, [Item("Inpainting"), Item("Color Editing", fields={"Task": "Image Colorization"})])
-    assert anomalies(root) == [("unknown_task", "line 2")], "the paper's name is not the code's"
+    root = write_dataset(tmp_path, [Item("Inpainting"), Item("Color Editing", fields={"Task": "Colouring"})])
+    assert anomalies(root) == [("unknown_task", "line 2")]
 
 
 def test_of_two_lines_with_one_id_the_last_stays_and_it_is_said(tmp_path: Path) -> None:
@@ -281,3 +306,18 @@ def test_items_are_counted_by_every_group(data: Path) -> None:
     assert said["region"] == {"no": 46, "yes": 16}
     assert list(said["task"]) == list(TASKS)
     assert sum(said["task"].values()) == len(every_task())
+
+
+def test_names_that_no_file_can_have_are_malformed_and_long_ones_are_missing_pictures(tmp_path: Path) -> None:
+    place = write_dataset(tmp_path, every_task(1)[:3])
+    lines = [json.loads(line) for line in (place / "data.jsonl").read_text().splitlines()]
+    lines[0]["SourceImage"], lines[1]["SourceImage"] = "images/a\0b.png", f"images/{'n' * 300}.png"
+    lines[1]["SourceImageType"] = "9" * 5000
+    (place / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    bench = benchmark("icebench")
+    dataset = bench.data.load(place, None)
+    assert "no file can be called" in next(
+        a.detail for a in bench.data.anomalies(dataset) if a.kind == "malformed_line"
+    )
+    assert f"{'n' * 300}.png is not there" in dataset.lacking()
+    assert bench.data.describe(dataset)

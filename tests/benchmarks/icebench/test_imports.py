@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,10 @@ import pytest
 import refbench
 from refbench import RefBenchError
 from refbench.benchmarks.icebench.replies import JUDGE
-from refbench.benchmarks.icebench.tasks import OFFICIAL
 from support.icebench import Item, write_dataset
+from support.icebench import result_line as line
 
 ITEMS = [Item("Color Editing", 0), Item("Color Editing", 1), Item("Edge-guided Generation"), Item("Virtual Try On")]
-KEYS = {"aes": "aes_v2.5", "img": "musiq_koniq", "qa": "vllmqa"}
-VALUES = {"aes": 6.0, "img": 70.0, "clip_cap": 0.3, "clip_src": 0.9, "l1_raw": 0.2, "qa": 1.0, "l1_canny": 0.9, "dino_ref": 0.8}  # fmt: skip
-
-
-def line(item: Item, **changed: float) -> str:
-    values = {KEYS.get(part, part): {**VALUES, **changed}[part] for part in item.spec.parts if part in OFFICIAL}
-    return f"{item.id}#;#{item.spec.code}#;#{json.dumps(values)}"
 
 
 @pytest.fixture
@@ -40,6 +32,38 @@ def test_task_scores_come_out_as_the_released_code_has_them(data: Path, tmp_path
     (row,) = [r for r in result.rows(level="task", metric="score", protocol="paper") if r.slice["number"] == "5"]
     assert (row.model, row.judge) == ("painter", JUDGE)
     assert row.value == pytest.approx(0.3 * 0.6 + 0.3 * 0.7 + 0.3 * (2 * 0.3 + 0.5) / 2 + 0.1 * 0.85)
+
+
+def test_the_printed_equations_are_sums_beside_the_released_means(tmp_path: Path) -> None:
+    """4 and 6: colour and consistency with the source range to 2. The paper has no weights, so there is no score."""
+    items = [Item("Image Colorization"), Item("Color Editing")]
+    root = write_dataset(tmp_path / "data", items)
+    folder = write(tmp_path / "painter", line(items[0], colorfulness=0.4), line(items[1]))
+    run = tmp_path / "run"
+    released = refbench.rescore("icebench", data=root, replies=folder, draws=0, out=run)
+    printed = refbench.rescore("icebench", data=root, replies=folder, draws=0, formulas="printed")
+    found = {
+        name: [
+            (row.slice["number"], row.metric, round(row.value or 0, 9))
+            for row in result.rows(level="task", protocol="paper")
+            if row.metric in ("prompt_following", "source_consistency", "score")
+        ]
+        for name, result in (("released", released), ("printed", printed))
+    }
+    following, consistent = "prompt_following", "source_consistency"
+    assert found["printed"] == [("5", consistent, 1.7), ("5", following, 0.8), ("26", following, 1.0)]
+    assert printed.summary("paper") == following
+    assert [entry for entry in found["released"] if entry[1] != "score"] == [
+        ("5", following, 0.8),
+        ("5", consistent, 0.85),
+        ("26", following, 0.55),
+    ]
+    assert printed.table.fingerprint != released.table.fingerprint
+    assert "numbers by the formulas 'printed'" in printed.notes
+    again = refbench.score_run(run, draws=0, formulas="printed")
+    assert [row.value for row in again.rows(level="task")] == [row.value for row in printed.rows(level="task")]
+    with pytest.raises(RefBenchError, match=r"--formulas sums: ICE-Bench has the formulas printed beside"):
+        refbench.rescore("icebench", data=root, replies=folder, draws=0, formulas="sums")
 
 
 def test_what_corrected_measures_otherwise_is_for_paper_alone(data: Path, tmp_path: Path) -> None:
@@ -81,7 +105,7 @@ def test_a_file_without_results_for_the_data_is_refused(data: Path, tmp_path: Pa
 
 
 def test_a_folder_without_the_file_is_refused(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(RefBenchError, match=r"eval_result\.txt cannot be read"):
+    with pytest.raises(RefBenchError, match=r"eval_result\.txt is not there"):
         refbench.rescore("icebench", data=data, replies=tmp_path)
 
 

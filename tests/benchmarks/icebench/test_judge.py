@@ -117,5 +117,5 @@ def test_other_words_come_from_four_files_and_have_another_hash(cases: dict[str,
         wording_of(str(tmp_path))
     (tmp_path / "mask.txt").unlink()
     (tmp_path / "plain.txt").write_text("{instruction}")
-    with pytest.raises(RefBenchError, match=r"mask\.txt cannot be read"):
+    with pytest.raises(RefBenchError, match=r"mask\.txt is not there"):
         wording_of(str(tmp_path))

@@ -10,11 +10,12 @@ import pytest
 
 from conftest import SHARED
 from refbench.benchmarks.icebench.cases import ICECase, ICEDetails, groups_of
-from refbench.benchmarks.icebench.table import DERIVED, PAPER, SCORE, derived, printed, published
-from refbench.benchmarks.icebench.tasks import PARTS, QA, TASKS
+from refbench.benchmarks.icebench.table import DERIVED, PAPER, SCORE, derived, notes, printed, published
+from refbench.benchmarks.icebench.tasks import PARTS, QA, SUPPORTED, TASKS
 from refbench.benchmarks.kit.published import PublishedValue
 from refbench.case import Request
 from refbench.failure import Failure
+from refbench.output import Output
 from refbench.score import Score
 from refbench.tables.table import tabulate
 
@@ -119,3 +120,22 @@ def test_printed_distances_of_controls_are_similarities_as_the_columns_are() -> 
 def test_derived_scores_are_told_from_printed_ones() -> None:
     assert {p.table for p in published() if p.metric == "score"} == {DERIVED}
     assert len(published()) == 714 + 139
+
+
+def test_table_2_agrees_with_the_printed_means_but_for_three_cells() -> None:
+    there = {model: {int(v.slice["number"]) for v in printed() if v.label == model} for model in SUPPORTED}
+    assert {model: there[model] - SUPPORTED[model] for model in there if there[model] - SUPPORTED[model]} == {
+        "ACE++": {2, 4},
+        "UltraEdit": {18},
+    }
+    assert [model for model in there if SUPPORTED[model] - there[model]] == []
+
+
+def test_a_dash_of_table_2_is_said_of_the_model_that_is_called_so_and_of_no_other() -> None:
+    cases = [case for case in cases_of_tasks() if case.groups["number"] in ("1", "2", "17")]
+    gone = Failure(kind="missing_output")
+    outputs = [Output(case=cases[0].id, model=name, failure=gone) for name in ("ace", "ACE_++", "mine", "ip adapter")]
+    assert notes(cases, outputs) == [
+        "ACE_++: not supported by ACE++, says the paper's Table 2: Text-to-Image Creating, Face Reference Creating",
+        "ip adapter: not supported by IP-Adapter, says the paper's Table 2: Text-to-Image Creating, Inpainting",
+    ]

@@ -91,7 +91,7 @@ def test_the_automatic_subset_is_the_cases_with_questions_for_a_judge(tmp_path: 
     assert len(BENCHMARK.data.load(root, "auto").cases) == 7
     counts = BENCHMARK.data.describe(BENCHMARK.data.load(root, None))
     assert counts["questions"] == {"for a judge": 42, "for people": 48}
-    assert counts["cases"]["T2I"] == 3
+    assert counts["cases by category"]["T2I"] == 3
     with pytest.raises(RefBenchError, match="auto, all"):
         BENCHMARK.data.load(root, "mllm")
 
@@ -119,8 +119,28 @@ def test_flags_decide_the_category_and_conflicts_are_reported(tmp_path: Path) ->
     assert cases[text.name].groups["group"] == "text editing"
     assert cases[flags.name].groups["category"] == "T2I"
     found = kinds(root)
-    assert sorted(found["category_conflict"]) == sorted([text.name, listed.name])
+    assert sorted(set(found["category_conflict"])) == sorted([text.name, listed.name])
     assert found["flag_conflict"] == [flags.name]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"I2I": ["0063"], "Is2Is": ["0044", "0024"]},
+        {"I2I": [63], "Is2Is": [44, 24]},
+        {"image blur filed blur": "I2I", "three-view_generation": "Is2Is", "poster_generation_0001": "I(s)2Is"},
+    ],
+)
+def test_the_split_of_the_release_is_read_and_its_conflicts_are_told(tmp_path: Path, said: object) -> None:
+    items = [design for design in designs(1) if design.uid in ("0024", "0044", "0063")]
+    root = write_checkout(tmp_path, items)
+    (root / "task_split.json").write_text(json.dumps(said))
+    assert kinds(root)["category_conflict"] == ["poster_generation_0001"]
+    counts = BENCHMARK.data.describe(BENCHMARK.data.load(root, None))["task_split.json"]
+    assert sum(counts.values()) == 3
+    assert "" not in counts
+    (root / "task_split.json").write_text("[")
+    assert kinds(root)["unreadable_split"] == ["task_split.json"]
 
 
 def test_what_is_broken_is_left_out_and_named(tmp_path: Path) -> None:

@@ -169,17 +169,14 @@ def test_outputs_without_official_names_are_taken_in_order(tmp_path: Path) -> No
     assert [p.sha256 for p in pictures] == [p.sha256 for p in material.outputs]
 
 
-def test_an_output_that_cannot_be_decoded_fails_paper_alone(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_decoded_is_shown_to_no_judge(tmp_path: Path) -> None:
     bench = Bench(tmp_path, designs(1))
     path = bench.out / "poster_generation_0001/0001.jpg"
     data = path.read_bytes()
     at = data.index(b"\xff\xda") + 2
     path.write_bytes(data[:at] + b"\x00\x02" + b"\xff\xd9")
-    asked, _ = bench.asked("poster_generation_0001")
-    settled = one(asked, "q1#1", "paper").settled
-    assert isinstance(settled, Failure)
-    assert settled.kind == "unreadable_picture"
-    assert one(asked, "q1#1", "corrected").settled is None
+    sent = prepare(path, PicturePolicy(), bench.store)
+    assert isinstance(sent, Failure) and sent.kind == "unreadable_picture"
 
 
 def test_rotation_is_not_applied_in_stitched_pictures(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from refbench.benchmarks.ideabench.cases import (
 from refbench.benchmarks.ideabench.table import (
     BY_GROUPS,
     CORRECTED,
-    DAGGER,
     FAILURE_RATE,
     PAPER,
     SCORE,
@@ -41,7 +40,7 @@ from refbench.benchmarks.kit.published import TOTAL
 from refbench.case import Request
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
-from refbench.output import Output, StoredPicture
+from refbench.output import DAGGER, Output, StoredPicture
 from refbench.score import Score
 from refbench.tables.scorer import score_evidence
 from refbench.tables.table import Aggregate, Row, tabulate
@@ -228,6 +227,18 @@ def test_paper_averages_the_listed_tasks_only_and_still_shows_the_others() -> No
     assert value(rows, level="category", category="T2I").value == 100
     assert value(rows, level="task", category="T2I", group="poster", task="b").value == 0
     assert value(table(cells, "corrected"), level="category", category="T2I").value == 50
+
+
+def test_paper_takes_the_category_from_the_scorers_list_and_corrected_from_the_flags() -> None:
+    """As with 0063, which the list has under I2I, should its flags say Is2I."""
+    cells = [(case("a", "Is2I", "blur", "a", "0063"), 6), (case("b", "I2I", "style", "b", "0064"), 0)]
+    for protocol, expected in (("paper", {"I2I": 100, "Is2I": 0}), ("corrected", {"I2I": 0, "Is2I": 100})):
+        found = {
+            r.slice["category"]: r.value
+            for r in table(cells, protocol)
+            if r.slice["level"] == "category" and r.metric == SCORE
+        }
+        assert found == expected
 
 
 def two_of_five() -> list[tuple[IdeaCase, int | Failure]]:

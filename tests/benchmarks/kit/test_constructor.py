@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from refbench.benchmarks.kit import (
@@ -22,6 +23,7 @@ from refbench.benchmarks.kit import (
     case,
     last_mark,
     rows,
+    split_slices,
 )
 from refbench.case import AnyCase
 from refbench.chat import ChatText
@@ -31,6 +33,7 @@ from refbench.record import RefBenchError
 from refbench.tables.result import Result
 from refbench.tables.scorer import score_evidence
 from refbench.tables.scoring import result_of
+from refbench.tables.table import Measure, left_out
 
 CASES: list[AnyCase] = [
     case("a1", "do", {}, groups={"category": "a", "task": "x"}),
@@ -104,6 +107,32 @@ def test_a_formula_for_a_total_ranks_the_models() -> None:
     assert result.summary("corrected") == "total"
 
 
+def test_a_formula_is_taken_in_each_repeat_and_a_rule_of_the_means_over_them() -> None:
+    """The example of docs/add-a-benchmark.md."""
+    said = [{"edit": 4, "look": 9}, {"edit": 9, "look": 4}]
+    evidence = [
+        (
+            Purpose(case="a1", model="A", judge="J", part=part, repeat=repeat),
+            Evidence(kind="chat", request={"part": part, "repeat": repeat}, reply=f"Score: {mark}"),
+        )
+        for repeat, marks in enumerate(said)
+        for part, mark in marks.items()
+    ]
+
+    def root(marks: Any) -> float:
+        return math.sqrt(marks["edit"] * marks["look"])
+
+    for further, value in (
+        ({"total": Total("geometric_mean", name="root")}, 6.5),
+        ({"total": Total(root, name="root", range=(0, 10))}, 6.0),
+        ({"derived": {"root": Derive(root, (0, 10))}}, 6.0),
+    ):
+        bench = declared(**further)
+        scores = score_evidence(bench, CASES[:1], evidence, ["corrected"])
+        found = result_of(bench, CASES[:1], scores, draws=0)
+        assert found.value(metric="root", level="overall") == pytest.approx(value)
+
+
 def test_an_overall_number_may_be_a_mean_over_categories_or_over_tasks_within_them() -> None:
     category_a, category_b = (10 + 4 + 2) / 3, 9
     flat = table(declared(macro=("category",)), MARKS)
@@ -114,6 +143,20 @@ def test_an_overall_number_may_be_a_mean_over_categories_or_over_tasks_within_th
     assert nested.value(metric="edit", slice={"level": "category", "category": "a"}) == pytest.approx(over_tasks)
     assert nested.value(metric="edit", level="overall") == pytest.approx((over_tasks + 9) / 2)
     assert nested.value(metric="edit", slice={"level": "task", "task": "y"}) == pytest.approx(3)
+
+
+def test_a_part_of_a_part_that_nothing_was_scored_in_is_named_where_it_is_left_out() -> None:
+    bench = declared(macro=("category", "task"))
+    (row,) = table(bench, [[("none", "2")], *MARKS[1:]]).rows(metric="edit", level="overall")
+    assert row.value == pytest.approx((3 + 9) / 2)
+    assert row.remark == "nothing scored in x"
+    (row,) = table(bench, [[("none", "2")]] * 3 + [MARKS[3]]).rows(metric="edit", level="overall")
+    assert row.remark == "nothing scored in a", "and not in each of its tasks as well"
+    two = [case(f"{lang}{task}", "do", {}, groups={"lang": lang, "task": task}) for lang in "pq" for task in "xy"]
+    overall, *_ = split_slices(two, "lang", "task")
+    scored = np.array([True, True, False, True])
+    said = left_out(lambda metric, members: bool((scored & members).any()), Measure("edit", ("edit",)), overall)
+    assert said == "nothing scored in q / x", "x has marks in the other language"
 
 
 def test_a_case_without_the_group_of_a_macro_mean_is_an_error() -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench import Failure
 from refbench.benchmarks.multibanana.cases import CRITERIA, HIGHEST, LABELS, LOWEST
 from refbench.benchmarks.multibanana.replies import read_corrected, read_paper
 from refbench.judges.values import LONGEST_REPLY
-from support.campaigns import slow
+from support.campaigns import damaged, searched, slow
 from support.hang import no_hang
 from support.multibanana import MARKS, reply
 
@@ -34,23 +32,8 @@ SHAPES = [
 
 
 def mutate(text: str, rng: random.Random) -> str:
-    """One to four small damages, as tokens, networks and people do them."""
-    for _ in range(rng.randint(1, 4)):
-        a, b = sorted(rng.randrange(len(text) + 1) for _ in range(2))
-        b = min(b, a + rng.choice((1, 3, 20, 200)))
-        ways: list[Callable[[], str]] = [
-            lambda: text[:a] + text[b:],  # noqa: B023
-            lambda: text[:a],  # noqa: B023
-            lambda: text[a:],  # noqa: B023
-            lambda: text[:a] + rng.choice(STRUCTURE) + text[a:],  # noqa: B023
-            lambda: text[:a] + rng.choice(STRUCTURE) + text[b:],  # noqa: B023
-            lambda: text[:a] + text[a:b] * 2 + text[b:],  # noqa: B023
-            lambda: text[:a] + text[a:b][::-1] + text[b:],  # noqa: B023
-            lambda: text[:a] + text[a:b].swapcase() + text[b:],  # noqa: B023
-            lambda: text.replace(rng.choice((":", ".", "\n", " ", "-")), "", rng.randint(1, 3)),  # noqa: B023
-        ]
-        text = rng.choice(ways)()
-    return text
+    cut = (":", ".", "\n", " ", "-")
+    return damaged(text, rng, STRUCTURE, lambda text, rng: text.replace(rng.choice(cut), "", rng.randint(1, 3)))
 
 
 def written_for(text: str, criterion: str, mark: float) -> bool:
@@ -94,13 +77,14 @@ def test_a_label_that_is_gone_has_no_mark(mutations: int) -> None:
             assert isinstance(read_corrected(nameless)[criterion], Failure), nameless
 
 
-@given(st.text(max_size=400))
-@settings(max_examples=400, deadline=None)
+@searched(25, 100, st.text(max_size=400))
 def test_any_text_is_read_without_raising(text: str) -> None:
     check(text)
 
 
-@given(
+@searched(
+    25,
+    100,
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["7", "7/10", "x"]),
         lambda inner: (
@@ -108,20 +92,20 @@ def test_any_text_is_read_without_raising(text: str) -> None:
             | st.dictionaries(st.sampled_from([*CRITERIA, *LABELS.values(), "score"]), inner, max_size=8)
         ),
         max_leaves=25,
-    )
+    ),
 )
-@settings(max_examples=400, deadline=None)
 def test_any_json_is_read_without_raising(value: object) -> None:
     marks = read_corrected(json.dumps(value))
     assert all(isinstance(mark, Failure) or LOWEST <= mark <= HIGHEST for mark in marks.values())
 
 
-@pytest.mark.parametrize(
-    "unit",
-    ["{", "}", '{"a":', '{"a":[', "[", " ", "\n", "*", "9", "1. ", "- ", "|", "Instruction Alignment", "Instruction Alignment: ", "visual quality:7",
-     "Visual Quality: 7. ", "Visual Quality: 7\n", "Physical Realism (", "text ", "text-", "background subject ", "Physical Realism: 9" + "9" * 500, "_",
-     "Visual Quality: 7/", "Visual Quality" + " " * 30, "instruction_", '{"visual_quality": 7}', "> # > # "],
-)  # fmt: skip
+UNITS = ["{", "}", '{"a":', '{"a":[', "[", " ", "\n", "*", "9", "1. ", "- ", "|", "Instruction Alignment", "Instruction Alignment: ", "visual quality:7",
+    "Visual Quality: 7. ", "Visual Quality: 7\n", "Physical Realism (", "text ", "text-", "background subject ", "Physical Realism: 9" + "9" * 500, "_",
+    "Visual Quality: 7/", "Visual Quality" + " " * 30, "instruction_", '{"visual_quality": 7}', "> # > # "]  # fmt: skip
+OFTEN = ["{", "> # > # "]
+
+
+@pytest.mark.parametrize("unit", [unit if unit in OFTEN else slow(unit) for unit in UNITS])
 def test_endless_repetition_takes_no_endless_time(unit: str) -> None:
     with no_hang(30):
         for head in ("", "Visual Quality: "):

@@ -137,16 +137,16 @@ def test_rescore_prints_the_promised_rows(run_cli: Refbench, data: Path, judged:
 def test_a_run_keeps_the_replies_and_tables_them_again(run_cli: Refbench, data: Path, judged: Path, tmp_path: Path) -> None:  # fmt: skip
     run = tmp_path / "run"
     words = ("rescore", "multibanana", "--data", data, "--replies", judged, "--out", run, "--json")
-    first = run_cli(*words)
-    assert first == run_cli(*words)
-    assert run_cli("table", run, "--json")[1] == first[1]
+    first = run_cli(*words, "--protocol", "corrected")
+    assert first == run_cli(*words, "--protocol", "corrected")
+    assert run_cli("table", run, "--json", "--protocol", "corrected")[1] == first[1]
     assert "total (corrected)" in run_cli("table", run, "--markdown")[1]
 
 
 def test_too_many_unreadable_files_end_in_exit_code_1(run_cli: Refbench, data: Path, judged: Path) -> None:
     for path in (judged / "add").iterdir():
         path.write_text("Error during evaluation: no")
-    words = ("rescore", "multibanana", "--data", data, "--replies", judged)
+    words = ("rescore", "multibanana", "--data", data, "--replies", judged, "--protocol", "corrected")
     assert run_cli(*words)[0] == 1
     assert run_cli(*words, "--allow-failures", "0.5")[0] == 0
 

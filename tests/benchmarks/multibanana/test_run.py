@@ -34,6 +34,23 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_of_two_formats_of_an_output_the_judge_sees_that_of_the_released_scripts(work: Path) -> None:
+    """.jpg comes before .png there; upper case is not looked for at all."""
+    black = encode(np.zeros((9, 9, 3), np.uint8), "jpeg")
+    for name in ("006_generated.jpg", "014_generated.JPG"):
+        (work / "out/single" / name).write_bytes(black)
+    with JudgeServer() as judge:
+        evaluate(
+            "multibanana",
+            data=work / "data",
+            models=[f"m=folder:{work / 'out'}"],
+            judges=[f"gpt=openai:gpt-5?base_url={judge.url}/v1"],
+            out=work / "run",
+        )
+        seen = [str(request.body["messages"]) for request in judge.requests]
+    assert ["single 006" in text for text in seen if base64.b64encode(black).decode() in text] == [True]
+
+
 def test_reference_zero_is_shown_and_the_order_is_the_official_one(work: Path) -> None:
     with JudgeServer() as judge:
         evaluate(

@@ -118,6 +118,35 @@ def test_sets_whose_tags_are_unknown_are_neither_with_nor_without(tmp_path: Path
     assert row(rows, level="tag", tag="rare", has="no").n_expected == 1
 
 
+def test_generators_of_references_are_slices_with_the_intervals_of_figure_12(tmp_path: Path) -> None:
+    """Real references beside generated ones do not matter; one of unknown hand keeps a set out."""
+    gpt, nano = "GPT-Image-1", "nano banana"
+    sources: list[tuple[str, ...]] = [
+        (gpt, gpt),
+        (gpt, "real"),
+        (nano, nano),
+        (nano, gpt),
+        ("real", "real"),
+        ("synthetic", gpt),
+    ]
+    sets = [Set("add", f"{6 * k + n:03d}", 2, source=words) for k in range(5) for n, words in enumerate(sources)]
+    cases = cases_of(tmp_path, sets)
+    rows = table(cases, {case.id: [1 + (int(case.id[-3:]) % 6), *[4] * 4] for case in cases}, "paper", draws=400)
+    found = {
+        r.slice["generator"]: r for r in rows if r.slice["level"] == "generator" and r.metric == "instruction_alignment"
+    }
+    assert {name: (r.n_cases, r.value) for name, r in found.items()} == {
+        "gpt_image_1": (10, 1.5),
+        "nano_banana": (5, 3.0),
+        "both": (5, 4.0),
+    }
+    wide = found["gpt_image_1"]
+    assert wide.ci95 is not None
+    assert wide.ci99 is not None
+    assert wide.ci99[0] < wide.ci95[0] < 1.5 < wide.ci95[1] < wide.ci99[1]
+    assert {r.slice["level"] for r in rows if r.ci99} == {"source", "generator"}
+
+
 def test_sources_are_slices_where_they_are_known(tmp_path: Path) -> None:
     cases = cases_of(tmp_path / "a", [Set("add", "1", 2), Set("add", "2", 2, source="generated")])
     rows = table(cases, {"add/1": [3] * 5, "add/2": [5] * 5}, "corrected")

@@ -53,6 +53,9 @@ def test_the_truth_has_no_edge_error_and_is_what_others_are_a_share_of(
             out=tmp_path / "run",
         )
         assert len(judge.requests) == 2 * 17, "one call for each output"
+    assert found.result.published() == [], "the paper's numbers are about all cases of a split"
+    apart = {said for said, value in found.result.published_apart() if dict(value.slice).get("split") == "synthetic"}
+    assert any("of 990 here" in said for said in apart)
     rows = list(found.result.table.rows)
     synthetic = {"level": "split", "split": "synthetic"}
     for protocol in ("paper", "corrected"):

@@ -13,8 +13,9 @@ import pytest
 
 from refbench.benchmarks import Dataset
 from refbench.benchmarks.kit.definition import picture_anomalies
-from refbench.benchmarks.own import load_cases
+from refbench.benchmarks.own.cases import load_cases
 from refbench.cli.cases import cases_command
+from refbench.cli.check import check_command
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.tables.scoring import load
@@ -108,7 +109,7 @@ def test_a_missing_picture_is_an_anomaly_and_no_error(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([ROW, "{"], r"cases\.jsonl, line 2: not valid JSON"),
+        ([ROW, "{"], r"cases\.jsonl, line 2 is not valid JSON"),
         (["[]"], "line 1: a case is a JSON object"),
         ([ROW, "", ROW], r"line 3: the id 'a' is there already \(.*line 1\)"),
         ([{"id": "a"}], "line 1: 'instruction' is missing"),
@@ -117,13 +118,17 @@ def test_a_missing_picture_is_an_anomaly_and_no_error(folder: Path) -> None:
         ([{**ROW, "references": [7]}], "a picture is a path"),
         ([{**ROW, "references": [{"path": "a.png", "rolle": "x"}]}], "'rolle'"),
         ([{"id": "a", "instruction": "x", "refernces": []}], "did you mean 'references'"),
+        ([{"id": "a", "instruction": "x", "images": ["pictures/dog.png"]}], "is 'images' meant as 'references'"),
         ([{**ROW, "groups": ["x"]}], "groups is a mapping"),
         ([{**ROW, "groups": {"tag": "x"}}], "rename it"),
         ([{**ROW, "questions": [""]}], "'questions' is a list of texts"),
         ([{**ROW, "pictures": ["pictures/dog.png"]}], "leave source and references out"),
-        ([{**ROW, "n_pictures": 0}], "'n_pictures' is a whole number from 1, not 0"),
+        ([{**ROW, "n_pictures": 0}], "'n_pictures' is a whole number from 1 to .*, not 0"),
+        ([{**ROW, "n_pictures": 2**62}], "'n_pictures' is a whole number from 1 to 1,000"),
+        ([{**ROW, "size": ["9" * 5000, 4]}], "'size' is a whole number from 1 to 65,536"),
+        ([{**ROW, "source": "~nobody.at.all/x.png"}], "line 1: nobody's home is ~nobody.at.all"),
         ([{**ROW, "size": [512]}], r"'size' is \[width, height\], not \[512\]"),
-        ([{**ROW, "size": ["a", 4]}], "'size' is a whole number from 1, not a"),
+        ([{**ROW, "size": ["a", 4]}], "'size' is a whole number from 1 to .*, not a"),
         ([], "holds no cases"),
     ],
 )
@@ -217,3 +222,22 @@ def test_csv_has_a_size_and_a_number_of_pictures_too(folder: Path) -> None:
     (folder / "cases.csv").write_text("id,instruction,size,n_pictures\na,Paint,512x768,4\n")
     (case,) = load_cases(folder / "cases.csv").cases
     assert (case.request.size, case.request.n_pictures) == ((512, 768), 4)
+
+
+def test_a_saved_dataset_of_the_hub_is_a_file_of_cases(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    datasets = pytest.importorskip("datasets")
+    picture = {"path": None, "bytes": encode(np.full((8, 8, 3), 90, dtype=np.uint8))}
+    rows = [{"id": f"h{n}", "instruction": f"Paint {n}", "source": picture, "references": [picture]} for n in range(3)]
+    kinds = {"id": datasets.Value("string"), "instruction": datasets.Value("string")}
+    kinds |= {"source": datasets.Image(), "references": datasets.List(datasets.Image())}
+    made = datasets.Dataset.from_list(rows, features=datasets.Features(kinds))
+    one, several = folder / "one", folder / "several"
+    datasets.DatasetDict({"train": made}).save_to_disk(str(one))
+    datasets.DatasetDict({"train": made, "test": made}).save_to_disk(str(several))
+    found = load(one)
+    assert [case.id for case in found.cases] == ["h0", "h1", "h2"]
+    source, reference = found.cases[0].request.pictures
+    assert found.path(source).read_bytes() == found.path(reference).read_bytes() == picture["bytes"]
+    assert check_command(str(one)) == 0 and "3 cases, 6 pictures" in capsys.readouterr().out
+    with pytest.raises(RefBenchError, match="has the splits train, test"):
+        load(several)

@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from refbench.benchmarks.kit.definition import Benchmark, Material
-from refbench.benchmarks.own import own_benchmark
+from refbench.benchmarks.own.benchmark import own_benchmark
 from refbench.case import AnyCase
 from refbench.chat import ChatText
 from refbench.chat.pictures import SentPicture
+from refbench.cli.check import check_command
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import rubric_source
@@ -219,3 +220,22 @@ def test_cases_survive_the_run_directory(tmp_path: Path) -> None:
 def test_there_are_no_released_replies_to_import(tmp_path: Path) -> None:
     own = bench("five_criteria")
     assert own.asking.import_replies is None
+
+
+def test_check_shows_what_a_judge_is_asked_and_how_a_reply_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(cases(tmp_path))
+    assert check_command(path, rubric="viescore_pair", show=True) == 0
+    said = capsys.readouterr().out
+    assert said.index("Image 1 (source):\n  [s.png]") < said.index("Image 3 (style):\n  [t.png]")
+    assert "call 2 of 2" in said and "Combine number 0" in said and "  total: 5\n" in said
+
+    reply = tmp_path / "reply.txt"
+    reply.write_text(five(5, 50, 5, 5, 5))
+    assert check_command(path, rubric="five_criteria", show=True, reply=reply) == 0
+    said = capsys.readouterr().out
+    assert "reference_consistency: out_of_range: 50" in said and "total: none" in said
+    for wrong in ({"show": True}, {"rubric": "viescore_pair", "reply": reply}, {"rubric": "five"}):
+        with pytest.raises(RefBenchError, match=r"--rubric|--show"):
+            check_command(path, **wrong)  # type: ignore[arg-type]

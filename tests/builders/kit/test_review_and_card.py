@@ -55,7 +55,7 @@ def test_a_review_is_read_from_json_lines_and_from_csv(tmp_path: Path) -> None:
         ('{"id": "a", "decision": "maybe"}', "line 1: decision"),
         ('{"id": "a", "decision": "edit"}', "nothing says how"),
         ("[1]", "no JSON object"),
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ('{"id": "a", "decision": "accept"}\n{"id": "a", "decision": "reject"}', "decided twice"),
     ],
 )

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from refbench.builders.refblend.writing import owned_directory
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.blend import built, drawing, tree, write_drawings
+from support.campaigns import slow
 
 
 def refbench(*words: object) -> subprocess.Popen[str]:
@@ -64,7 +66,9 @@ asyncio.run(build(settings, tell))
 """
 
 
-@pytest.mark.parametrize("at", ["sources 1", "references 1", "references 20", "samples 1", "written 1"])
+@pytest.mark.parametrize(
+    "at", [slow("sources 1"), slow("references 1"), "references 20", slow("samples 1"), slow("written 1")]
+)
 def test_a_build_that_is_killed_and_run_again_gives_the_same_bytes(
     drawings: Path, whole: dict[str, str], tmp_path: Path, at: str
 ) -> None:
@@ -113,14 +117,15 @@ def test_the_looks_of_all_pictures_are_compared_once(tmp_path: Path, monkeypatch
     assert calls == [6]
 
 
-def test_broken_pictures_are_told_and_too_many_of_them_are_exit_code_1(tmp_path: Path) -> None:
+def test_broken_pictures_are_told_and_too_many_of_them_are_exit_code_1(
+    tmp_path: Path, run_cli: Callable[..., tuple[int, str, str]]
+) -> None:
     folder = write_drawings(tmp_path / "in", 8)
     (folder / "broken.png").write_bytes(encode(drawing(30))[:200])
     (folder / "twice.png").write_bytes(encode(drawing(0)))
     for most, code in (("0.2", 0), ("0.1", 1)):
-        done = refbench(*asked(folder, tmp_path / "out"), "--max-failed", most, "--json")
-        said, wrong = done.communicate()
-        assert done.returncode == code, wrong
+        ended, said, wrong = run_cli("blend", *asked(folder, tmp_path / "out"), "--max-failed", most, "--json")
+        assert ended == code, wrong
         assert ("more than --max-failed" in wrong) == bool(code)
     found = orjson.loads(said)
     assert found["pictures"]["skipped"] == {"duplicate": 1, "unreadable": 1}
@@ -130,8 +135,7 @@ def test_broken_pictures_are_told_and_too_many_of_them_are_exit_code_1(tmp_path:
         "broken.png": "unreadable",
         "twice.png": "duplicate",
     }
-    stats = refbench("stats", tmp_path / "out", "--json")
-    assert orjson.loads(stats.communicate()[0]) == found
+    assert orjson.loads(run_cli("blend", "stats", tmp_path / "out", "--json")[1]) == found
 
 
 def test_a_full_disk_is_one_sentence(drawings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +168,21 @@ def test_pictures_without_words_or_groups_are_told_what_is_missing(tmp_path: Pat
     (tmp_path / "empty").mkdir()
     with pytest.raises(RefBenchError, match="holds no picture that can be used"):
         built(tmp_path / "empty", tmp_path / "out2")
+
+
+def test_samples_with_one_picture_alone_are_said_with_the_way_to_more(tmp_path: Path) -> None:
+    """A caption is text: `canny+caption` shows a model one picture."""
+    folder, told = write_drawings(tmp_path / "in", 3), list[str]()
+    built(folder, tmp_path / "single", told.append, types=("canny,sketch_dodge,caption",))
+    (said,) = [line for line in told if line.startswith("no sample has two references that are pictures")]
+    assert "subject (left out by --types)" in said
+    told.clear()
+    built(folder, tmp_path / "ungrouped", told.append, types=("canny,caption,style",))
+    assert any("style (the source does not say which pictures share a style (--layout styles" in line for line in told)
+    grouped = write_drawings(tmp_path / "styles" / "one", 3)
+    told.clear()
+    built(grouped.parent, tmp_path / "several", told.append, types=("canny,caption,style",), layout="styles")
+    assert not any("no sample has two" in line for line in told)
 
 
 @pytest.mark.parametrize(

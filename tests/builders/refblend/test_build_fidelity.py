@@ -11,6 +11,7 @@ from refbench.networks import why_not
 from support.blend import built, tree
 
 NETWORKS = ("yolov4_tiny", "u2netp", "blazepose")
+pytestmark = pytest.mark.slow
 PARTS = {"canny": 0.0, "sketch@sketch_dodge": 0.0, "bbox@yolov4_tiny": 1.0, "mask@u2netp": 1.0, "pose@blazepose": 1.0}
 
 

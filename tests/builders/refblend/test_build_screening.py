@@ -57,7 +57,7 @@ def asked_about(server: JudgeServer, tmp_path: Path, kind: Type, shown: Path | s
     original.write_bytes(encode(drawing(1)))
 
     async def go() -> Marks | Failure:
-        async with Transport(timeout=10) as transport, Interviews(tmp_path / "replies", transport) as interviews:
+        async with Transport(timeout=60) as transport, Interviews(tmp_path / "replies", transport) as interviews:
             vlm = make_vlm(Spec.parse(f"openai:tiny?base_url={server.url}/v1", "--judge"), transport)
             return await marks_of(interviews, vlm, "a", kind, original, shown)
 

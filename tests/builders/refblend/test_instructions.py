@@ -217,7 +217,7 @@ def test_personas_are_read_from_lines_and_json(text: str, tmp_path: Path) -> Non
         (b'a cook\n{"persona": 3}', "line 2: give a text"),
         (b'{"persona": "a cook"', "line 1 is not valid JSON"),
         (b'["a cook"', "is not valid JSON"),
-        (b"\xff\xfe\x00", "cannot be read"),
+        (b"\xff\xfe\x00", "is not UTF-8 text"),
         (b"x" * 1001, "line 1: a persona has at most 1000 characters"),
     ],
 )

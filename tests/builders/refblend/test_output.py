@@ -125,7 +125,7 @@ def test_the_card_names_licence_settings_and_the_rule_of_the_split(made: tuple[P
     text = (made[1] / "README.md").read_text()
     assert "Licence as given by the source: CC0-1.0" in text
     assert "differ in at most 10 bits" in text
-    assert "sketch\\_dodge" in text
+    assert "sketch_dodge" in text
     assert str(made[0].parent) not in text
 
 

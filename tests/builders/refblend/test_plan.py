@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refbench.builders.kit.draws import draw, mixed, shuffled
@@ -30,6 +29,7 @@ from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.rules import allowed_sets
 from refbench.builders.refblend.types import TYPES, Type
 from refbench.record import RefBenchError
+from support.campaigns import searched
 
 ALL = dict.fromkeys(TYPES, 1)
 SEVERAL: Mapping[Type, int] = {"subject": 2, "pose": 3}
@@ -45,8 +45,7 @@ def samples(made: SamplePlan) -> list[tuple[Any, ...]]:
     return [(sample.id, sample.picture, sample.types, sample.instances) for sample in made]
 
 
-@settings(max_examples=60, deadline=None)
-@given(offers, preset_names, several, st.integers(0, 120), st.integers(0, 3))
+@searched(12, 60, offers, preset_names, several, st.integers(0, 120), st.integers(0, 3))
 def test_every_sample_is_allowed_offered_and_different(
     given_offers: list[Offer], preset: str, several: Mapping[Type, int], n: int, seed: int
 ) -> None:
@@ -63,8 +62,7 @@ def test_every_sample_is_allowed_offered_and_different(
     assert len({sample.id for sample in found}) == len(set(samples(made))) == len(found), "no duplicates"
 
 
-@settings(max_examples=30, deadline=None)
-@given(offers, preset_names, st.integers(0, 120), st.integers(0, 3), st.randoms(use_true_random=False))
+@searched(8, 30, offers, preset_names, st.integers(0, 120), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_the_plan_depends_on_the_seed_and_not_on_the_order_of_the_pictures(
     given_offers: list[Offer], preset: str, n: int, seed: int, luck: Any
 ) -> None:
@@ -76,8 +74,7 @@ def test_the_plan_depends_on_the_seed_and_not_on_the_order_of_the_pictures(
     assert samples(first) == samples(first), "it may be read more than once"
 
 
-@settings(max_examples=60, deadline=None)
-@given(offers, preset_names, st.integers(0, 200))
+@searched(12, 60, offers, preset_names, st.integers(0, 200))
 def test_proportions_are_kept_or_the_shortfall_is_what_the_pictures_lack(
     given_offers: list[Offer], preset: str, n: int
 ) -> None:
@@ -193,7 +190,7 @@ def test_rounding_gives_the_largest_remainders_one_more(shares: list[float], tot
     assert largest_remainders(shares, total) == found
 
 
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.integers(0, 10**6))
+@searched(25, 100, st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.integers(0, 10**6))
 def test_rounded_shares_sum_up_and_are_within_one(shares: list[float], total: int) -> None:
     found = largest_remainders(shares, total)
     if sum(shares) > 0:
@@ -206,8 +203,7 @@ small = st.integers(1, 5).flatmap(
 )
 
 
-@settings(max_examples=80, deadline=None)
-@given(small, st.integers(0, 10), st.integers(0, 5))
+@searched(20, 80, small, st.integers(0, 10), st.integers(0, 5))
 def test_pictures_are_used_as_evenly_as_a_maximal_flow_can(rooms: list[list[int]], amount: int, seed: int) -> None:
     """The oracle: the smallest load under which SciPy's maximal flow still places every sample."""
     from scipy.sparse import csr_matrix

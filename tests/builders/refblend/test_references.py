@@ -175,18 +175,29 @@ def asked(*types: str) -> Settings:
 
 
 def test_the_two_kinds_of_sketches_are_never_mixed() -> None:
-    assert (asked("caption,Sketch_Dodge").reference_types, asked("caption,sketch_dodge").dodge) == (
+    assert (asked("caption,Sketch_Dodge").reference_types, dict(asked("caption,sketch_dodge").variants)) == (
         ("caption", "sketch"),
-        True,
+        {"sketch": "sketch_dodge"},
     )
-    assert (asked("caption", "sketch").reference_types, asked("caption", "sketch").dodge) == (
+    assert (asked("caption", "sketch").reference_types, dict(asked("caption", "sketch").variants)) == (
         ("caption", "sketch"),
-        False,
+        {},
     )
     with pytest.raises(RefBenchError, match="never mixed"):
         asked("sketch", "sketch_dodge")
     with pytest.raises(RefBenchError, match="did you mean canny"):
         asked("cany")
+
+
+def test_maps_of_the_laxer_setting_are_a_kind_of_their_own() -> None:
+    lax = asked("semantic_map_low_iou", "caption")
+    assert lax.reference_types == ("semantic_map", "caption") and lax.variants == {
+        "semantic_map": "semantic_map_low_iou"
+    }
+    with pytest.raises(RefBenchError, match="never mixed"):
+        asked("semantic_map", "semantic_map_low_iou")
+    here = extractors_here(lax.reference_types, lax.variants)
+    assert {**here.by_type, **here.missing}.keys() == {"semantic_map"}, "offered, or said why not"
 
 
 def test_a_type_whose_network_is_not_here_is_not_offered_and_the_reason_is_said() -> None:
@@ -199,7 +210,7 @@ def test_a_type_whose_network_is_not_here_is_not_offered_and_the_reason_is_said(
             assert here.missing[kind].startswith(reason)  # type: ignore[index]
     assert here.by_type["canny"] == "canny"
     assert "caption" not in here.by_type
-    assert extractors_here(("sketch",), dodge=True).by_type == {"sketch": "sketch_dodge"}
+    assert extractors_here(("sketch",), {"sketch": "sketch_dodge"}).by_type == {"sketch": "sketch_dodge"}
 
 
 @pytest.mark.parametrize(

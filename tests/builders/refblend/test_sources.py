@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from refbench.builders.refblend.layouts import SourceLayout, layouts, load_layout
+from refbench.builders.refblend.presets import load_rules
 from refbench.builders.refblend.sources import Sources, gather
+from refbench.builders.refblend.tables import coco_labels
 from refbench.pictures import encode
 from refbench.record import RefBenchError
 from support.blend import drawing, write_drawings
@@ -234,7 +236,8 @@ def test_the_limit_takes_the_first_and_the_dataset_is_not_among_its_own_sources(
 def test_the_papers_seven_sources_are_described_and_marked_untested() -> None:
     shipped = layouts()
     papers = {name for name, layout in shipped.items() if layout.untested}
-    assert papers == {"dreambooth", "customconcept101", "subjects200k", "wikiart", "human-art", "stylebooth", "x2i"}
+    seven = {"dreambooth", "customconcept101", "subjects200k", "wikiart", "human-art", "stylebooth", "x2i"}
+    assert papers == seven | {"multiref-dataset"}
     assert shipped["dreambooth"].read_path("dataset/dog6/02.jpg") == {"subject": "dog6"}
     assert shipped["subjects200k"].read_path("a/collection2_0017_left.jpg") == {"subject": "collection2_0017"}
     assert shipped["stylebooth"].read_path("train/Watercolor/12.png") == {"style": "Watercolor"}
@@ -264,3 +267,25 @@ def test_a_layout_that_is_misspelt_or_does_not_fit_is_told(tmp_path: Path) -> No
         found(write_drawings(tmp_path / "in", 1), tmp_path / "work", "wikiart")
     with pytest.raises(RefBenchError, match="neither a folder of pictures nor a table"):
         gather(tmp_path / "nowhere", SourceLayout(), tmp_path / "work")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"annotations": 5},
+        {"annotations": [{"image_id": [1], "bbox": [1, 2, 3, 4]}]},
+        {"annotations": [], "images": [{"id": {}, "file_name": "a.png"}]},
+    ],
+)
+def test_odd_annotations_are_passed_over(tmp_path: Path, said: dict[str, Any]) -> None:
+    path = tmp_path / "coco.json"
+    path.write_text(json.dumps({"images": [{"id": 1, "file_name": "a.png"}], **said}))
+    assert [label.picture for label in coco_labels(path)] == ["a.png"]
+
+
+def test_a_name_that_no_file_can_have_is_no_layout_and_no_base_of_rules(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f'extends = "{"n" * 300}"\n')
+    for read in (lambda: load_layout("n" * 300), lambda: load_rules(rules), lambda: load_rules("n" * 300)):
+        with pytest.raises(RefBenchError, match="nnn"):
+            read()

@@ -10,17 +10,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from refbench.engine.ray.executor import RayExecutor
 from refbench.engine.workers.engines import make_executor
 from refbench.engine.workers.executor import EmbeddedExecutor
-from refbench.engine.workers.task import Executor, Outcome, Resources, Rows, Task
+from refbench.engine.workers.task import Outcome, Resources, Task
 from refbench.machine import threads
-from refbench.pictures import encode
 from refbench.record import RefBenchError
-from support.engine_workers import Item
+from support.engine_workers import Item, gathered, kinds, numbers
 from support.ray_nodes import SMALL, ray_cluster
 
 pytest.importorskip("ray.cluster_utils")  # not `ray`: without it, the folder of these tests has that name
@@ -43,35 +41,6 @@ def connected(cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def task(factory: str = "engine_workers:Worker", **settings: Any) -> Task:
     return Task(**{"name": "square", "factory": f"support.{factory}", "chunk": 4, **settings})
-
-
-def outcomes(executor: Executor, work: Task, rows: Rows) -> dict[str, Outcome]:
-    async def gathered() -> dict[str, Outcome]:
-        found: dict[str, Outcome] = {}
-        async for outcome in executor.run(work, rows):
-            assert outcome.key not in found
-            found[outcome.key] = outcome
-        return found
-
-    return asyncio.run(gathered())
-
-
-def numbers(total: int, odd: dict[int, str] | None = None) -> list[Item]:
-    return [Item(str(n), n, (odd or {}).get(n, "square")) for n in range(total)]
-
-
-def kinds(found: dict[str, Outcome]) -> dict[str, str]:
-    return {key: outcome.failure.kind for key, outcome in found.items() if outcome.failure}
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Sequence[Item]:
-    """A picture of mean 7 and three files that are none."""
-    good = encode(np.full((8, 8, 3), 7, np.uint8))
-    files = {"good": good, "empty": b"", "cut": good[: len(good) // 2], "text": b"not a picture at all"}
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    return [Item(name, do="picture", path=str(tmp_path / name)) for name in files]
 
 
 async def started(folder: Path, total: int) -> None:
@@ -127,7 +96,7 @@ def test_a_nasty_set_of_rows_with_a_node_lost_on_the_way_has_the_outcomes_of_one
     found = asyncio.run(on_ray())
     forgotten(connected)
     assert len(list(tmp_path.glob("started-*"))) > 3  # what was lost was begun again
-    expected = outcomes(EmbeddedExecutor(processes=2), work, rows)
+    expected = gathered(EmbeddedExecutor(processes=2), work, rows)
     assert found == expected
     assert len(found) == 40
     assert kinds(found) == {
@@ -139,22 +108,22 @@ def test_a_nasty_set_of_rows_with_a_node_lost_on_the_way_has_the_outcomes_of_one
 
 
 def test_a_row_that_is_late_is_late_alone_and_its_node_is_kept(connected: RayExecutor) -> None:
-    work = task(isolated=True, chunk=2, timeout=1.0, resources=Resources(workers=1))
-    found = outcomes(connected, work, numbers(4, {2: "hang"}))
-    assert found == outcomes(EmbeddedExecutor(), work, numbers(4, {2: "hang"}))
+    work = task(isolated=True, chunk=2, timeout=5.0, resources=Resources(workers=1))
+    found = gathered(connected, work, numbers(4, {2: "hang"}))
+    assert found == gathered(EmbeddedExecutor(), work, numbers(4, {2: "hang"}))
     assert kinds(found) == {"2": "timeout"}
 
 
 def test_what_kills_the_actor_itself_neither_ends_the_driver_nor_blames_its_neighbours(connected: RayExecutor) -> None:
     rows = numbers(12, {2: "exit", 5: "break_device", 7: "raise", 9: "unsendable"})
-    found = outcomes(connected, task(chunk=6, retries=0), rows)
+    found = gathered(connected, task(chunk=6, retries=0), rows)
     assert kinds(found) == {"2": "worker_died", "5": "worker_died", "7": "undefined", "9": "undefined"}
     assert found["3"].value == 9
 
 
 def test_the_last_worker_dies_and_those_who_wait_for_it_get_another(connected: RayExecutor) -> None:
     work = task(chunk=1, retries=0, resources=Resources(workers=1))
-    assert kinds(outcomes(connected, work, numbers(4, {0: "exit", 3: "exit"}))) == {
+    assert kinds(gathered(connected, work, numbers(4, {0: "exit", 3: "exit"}))) == {
         "0": "worker_died",
         "3": "worker_died",
     }
@@ -211,7 +180,7 @@ def test_workers_share_the_drivers_folder_and_places_of_weights_but_no_token(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REFBENCH_TEST", "yes")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    seen = outcomes(connected, task("ray_workers:Seen", isolated=True), numbers(1))["0"].value
+    seen = gathered(connected, task("ray_workers:Seen", isolated=True), numbers(1))["0"].value
     own = os.nice(0)  # Ray would add 15, and the workers would starve beside other load
     assert (seen["folder"], seen["REFBENCH_TEST"], seen["HF_TOKEN"], seen["nice"]) == (str(tmp_path), "yes", None, own)
 
@@ -226,8 +195,8 @@ def test_a_worker_computes_with_as_many_threads_as_it_would_on_the_driver(
         monkeypatch.setenv("OMP_NUM_THREADS", variable)
     work = task("ray_workers:Seen", isolated=isolated)
     assert str(work.threads) == (variable or str(threads()))
-    there = outcomes(connected, work, numbers(1))["0"].value
-    here = outcomes(EmbeddedExecutor(threads=1, processes=1), task("ray_workers:Seen", isolated=True), numbers(1))
+    there = gathered(connected, work, numbers(1))["0"].value
+    here = gathered(EmbeddedExecutor(threads=1, processes=1), task("ray_workers:Seen", isolated=True), numbers(1))
     assert there["threads"] == here["0"].value["threads"] == work.threads
 
 
@@ -237,10 +206,10 @@ def test_parts_of_gpus_are_shared_out_and_what_is_not_there_is_refused(connected
     assert connected.workers(task(resources=Resources(gpus=1))) == 2
     assert connected.workers(task(resources=Resources(gpus=2))) == 1
     assert connected.workers(task(resources=Resources(gpus=0.5, workers=3))) == 3
-    seen = outcomes(connected, half, numbers(8))
+    seen = gathered(connected, half, numbers(8))
     assert {outcome.value["CUDA_VISIBLE_DEVICES"] for outcome in seen.values()} <= {"0", "1"}
     with pytest.raises(RefBenchError, match=r"task square asks for 3 GPU, which the Ray cluster does not have$"):
-        outcomes(connected, task(resources=Resources(gpus=3)), numbers(1))
+        gathered(connected, task(resources=Resources(gpus=3)), numbers(1))
 
 
 def test_without_a_gpu_there_is_one_worker_a_core(connected: RayExecutor) -> None:
@@ -300,16 +269,16 @@ def test_stopping_early_pulls_no_more_than_is_in_flight_and_leaves_no_process(co
 )
 def test_a_task_that_cannot_be_made_says_so_once(connected: RayExecutor, factory: str, sentence: str) -> None:
     with pytest.raises(RefBenchError, match=sentence):
-        outcomes(connected, task(factory, isolated=True), numbers(100))
+        gathered(connected, task(factory, isolated=True), numbers(100))
 
 
 def test_what_only_the_user_can_mend_ends_the_run(connected: RayExecutor) -> None:
     with pytest.raises(RefBenchError, match="refbench fetch weights"):
-        outcomes(connected, task(), numbers(20, {10: "refuse"}))
+        gathered(connected, task(), numbers(20, {10: "refuse"}))
 
 
 def test_no_rows_no_outcomes(connected: RayExecutor) -> None:
-    assert outcomes(connected, task("engine_workers:Refusing"), []) == {}
+    assert gathered(connected, task("engine_workers:Refusing"), []) == {}
 
 
 def test_a_directory_that_is_another_one_on_a_node_is_refused_with_its_name(

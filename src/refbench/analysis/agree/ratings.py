@@ -254,6 +254,12 @@ class RaterScales:
             )
         return cls(humans=ranges[0], judges=ranges[1] if len(ranges) == 2 else None)
 
+    def limits(self, person: bool, known: Range | None = None) -> Range | None:
+        """The range that a rater's marks lie in; `known` is that of the judges of a run."""
+        if self.same:
+            return known
+        return self.humans if person else self.judges
+
 
 @dataclass(frozen=True)
 class CommonScale:

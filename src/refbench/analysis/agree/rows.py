@@ -55,6 +55,7 @@ _TASKS = ("task", "dimension", "category")
 """Groups that are tasks, best first."""
 _MOSTLY = 0.9
 """Share of the cases that every model should have for its mean to stand beside the others'."""
+_CEILING = "ceiling"
 _FEWEST_FOR_ICC = 5
 """Points that an ICC needs: of three models it may come out as -2."""
 _MOST_PAIRED = 6
@@ -87,6 +88,9 @@ class AgreementRow(Record):
     bins: str | None = None
     """How marks were binned for plain kappa."""
     remark: str | None = None
+    ceiling: Figure | None = None
+    """Of all people together: the highest Pearson correlation with their mean that their own disagreement leaves to a
+    judge, the square root of that mean's reliability; None elsewhere, and where people do not agree beyond chance."""
 
     def flat(self) -> dict[str, Any]:
         """The row with a key for each figure: `{value, ci95}` or None."""
@@ -129,6 +133,8 @@ def agreement_rows(
     result: Result, protocol: str | None = None, options: AgreeOptions | None = None
 ) -> list[dict[str, Any]]:
     """Rows for every pair of judges of a result, as the pages want them; empty where there is one judge."""
+    if len({score.judge for score in result.scores} - {None}) < 2:
+        return []  # before all of their marks are gathered
     ratings = ratings_of(result, protocol)
     if sum(not is_panel(judge) for judge in ratings.judges) < 2:
         return []
@@ -250,9 +256,12 @@ def _row(ratings: Ratings, options: AgreeOptions, cell: _Cell, pair: _RaterPair)
     scale = pair.scale
     bins = _bins(options, scale, sides, labels)
     missing: dict[str, str] = {}
+    ceiling: Figure | None = None
     if pair.raters:
         cube = np.stack([rater[kept] for rater in pair.raters])
         figures = _together(cube, labels, clusters, options)
+        ceiling = figures.pop(_CEILING, None) if n >= _FEWEST_FOR_ICC else None
+        figures.pop(_CEILING, None)
         missing = {name: "alpha and ICC only" for name in FIGURES if name not in ("alpha", "icc")}
     else:
         figures = _figures_of(sides, labels, clusters, options, same_scale=scale.same_scale, bins=bins)
@@ -270,6 +279,7 @@ def _row(ratings: Ratings, options: AgreeOptions, cell: _Cell, pair: _RaterPair)
         missing={**_reasons(figures, n, scale, bins, options.partitions), **missing, **no_icc},
         bins=bins.said if bins and "kappa" in figures else None,
         remark=_uneven(items) if cell.level == "system" else None,
+        ceiling=ceiling,
     )
 
 
@@ -391,7 +401,8 @@ def _figures_of(
 
 
 def _together(cube: Array, labels: Labels, clusters: Clusters, options: AgreeOptions) -> dict[str, Figure]:
-    """Alpha and ICC of all raters at once, raters x items; alpha makes do with gaps, ICC takes items without."""
+    """Alpha, ICC and the noise ceiling of all raters at once, raters x items; alpha makes do with gaps, the others take
+    items without."""
 
     def evaluate(weights: Array) -> dict[str, Array]:
         marks, w = cube, weights
@@ -399,7 +410,13 @@ def _together(cube: Array, labels: Labels, clusters: Clusters, options: AgreeOpt
             means = [_means(rater[None], weights * ~np.isnan(rater), labels) for rater in cube]
             marks = np.stack([np.where(there > 0, mean[0], np.nan) for mean, there in means], axis=1)
             w = np.ones((len(weights), marks.shape[-1]))
-        return {"alpha": alpha_draws(marks, w, options.forms.alpha), "icc": icc_draws(marks, w, options.forms.icc)}
+        # A correlation does not care how strict each person is: consistency of their mean, ICC(3,k).
+        reliable = icc_draws(marks, w, "3,k")
+        return {
+            "alpha": alpha_draws(marks, w, options.forms.alpha),
+            "icc": icc_draws(marks, w, options.forms.icc),
+            _CEILING: np.sqrt(np.where(reliable > 0, reliable, np.nan)),
+        }
 
     return _with_intervals(evaluate, cube.shape[1], clusters, replace(options, partitions=0))
 

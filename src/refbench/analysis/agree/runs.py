@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from refbench.analysis.agree.people import read_people, read_scores, with_humans
-from refbench.analysis.agree.ratings import Ratings, joined, ratings_of
+from refbench.analysis.agree.ratings import Mark, Range, Ratings, joined, ratings_of
 from refbench.analysis.agree.repeats import (
     RaterAnswer,
     Steadiness,
@@ -20,6 +21,7 @@ from refbench.analysis.agree.repeats import (
 )
 from refbench.analysis.agree.rows import AgreementRow, AgreeOptions, agreement
 from refbench.analysis.agree.self_preference import Preferences, self_preference
+from refbench.analysis.agree.verdict import verdicts
 from refbench.benchmarks.kit.published import FailureRate
 from refbench.record import Record, RefBenchError
 from refbench.runs import Run
@@ -41,6 +43,8 @@ class Agreement(Record):
     forms: Mapping[str, str]
     """Which alpha and which ICC, and how intervals were made."""
     notes: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
+    """What each judge can be trusted for, and what not."""
 
 
 def agree(
@@ -64,16 +68,16 @@ def agree(
     groups = [*asked.by, *([asked.task] if asked.task else [])]
     results: list[Result] = []
     if files:
-        ratings = read_scores(files[0], groups=groups, humans=human_raters, rater="score")
+        limits = partial(_of_file, asked)
+        ratings = read_scores(files[0], groups=groups, humans=human_raters, rater="score", limits=limits)
         ratings = replace(ratings, one_scale=asked.scale.same)
     else:
         if human_raters is not None:
             raise RefBenchError("--human-raters names raters of a CSV file: give people's scores of a run by --humans")
-        results = [score_run(path, protocol=protocol, draws=0) for path in paths]
+        results = [_whole_run(path, protocol) for path in paths]
         ratings = _of_runs(paths, results, protocol)
     if humans is not None:
-        people = read_people(Path(humans), metrics=ratings.metrics, groups=groups)
-        ratings = with_humans(ratings, people, str(humans))
+        ratings = _with_people(ratings, Path(humans), asked, groups)
     if asked.judges:
         ratings = ratings.only(asked.judges)
     rows = agreement(ratings, asked)
@@ -96,7 +100,26 @@ def agree(
         failures=tuple(failed),
         forms=_forms(asked, ratings),
         notes=ratings.notes,
+        verdicts=tuple(verdicts(rows)),
     )
+
+
+def _of_file(asked: AgreeOptions, _: Mark, person: bool) -> Range | None:
+    return asked.scale.limits(person)
+
+
+def _whole_run(path: Path, protocol: str) -> Result:
+    result = score_run(path, protocol=protocol, draws=0)
+    result.needs_all_calls("refbench agree")
+    return result
+
+
+def _with_people(ratings: Ratings, humans: Path, asked: AgreeOptions, groups: Sequence[str]) -> Ratings:
+    def limits(mark: Mark, person: bool) -> Range | None:
+        return asked.scale.limits(person, ratings.ranges.get(mark.item.metric))
+
+    people = read_people(humans, metrics=ratings.metrics, groups=groups, limits=limits)
+    return with_humans(ratings, people, str(humans))
 
 
 def _failures(

@@ -3,7 +3,7 @@ a claim: interval, permutation test, correction for many pairs, effect, and the 
 """
 
 from refbench.analysis.compare.draws import Gap, paired_gap
-from refbench.analysis.compare.family import Systems, compare_columns
+from refbench.analysis.compare.family import Further, Systems, compare_columns
 from refbench.analysis.compare.records import Comparison, Driver, Pair
 
-__all__ = ["Comparison", "Driver", "Gap", "Pair", "Systems", "compare_columns", "paired_gap"]
+__all__ = ["Comparison", "Driver", "Further", "Gap", "Pair", "Systems", "compare_columns", "paired_gap"]

@@ -24,6 +24,7 @@ from refbench.stats import (
     Contrast,
     Design,
     FlipP,
+    OneSwapMeans,
     bounds_interval,
     draws_of,
     error_and_skew,
@@ -32,12 +33,22 @@ from refbench.stats import (
     interval_for,
     is_exhaustive,
     mean_of_those_there,
-    one_flip_each,
     sum_flip_p,
 )
 from refbench.stats.components import Components, Labels, variance_components
-from refbench.stats.effect import LEVEL
-from refbench.tables.table import DRAWS, SEED, Aggregate, Columns, Slice, System, case_values, columns_of, summaries
+from refbench.stats.effect import LEVEL, smallest_p
+from refbench.tables.table import (
+    DRAWS,
+    SEED,
+    Aggregate,
+    Columns,
+    Mean,
+    Slice,
+    System,
+    case_values,
+    columns_of,
+    summaries,
+)
 
 _MOST_NUMBERS = 20_000_000
 """Scores (rows x cases x metrics) and values (rows x draws x measures) held at a time: 160 MB each."""
@@ -78,6 +89,9 @@ class PairDraws:
     slices: tuple[Slice, ...]
     contributions: tuple[Estimate, ...]
     gaps: tuple[Estimate, ...]
+    gap_ps: tuple[float | None, ...]
+    """Of the gap within each slice, the larger of Student's p and that of flips of its clusters; None where it has no
+    error, and where slices have no intervals."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,8 @@ class Resampling:
     draws: int
     permutations: int = 0
     seed: int = SEED
+    level: float = 1 - LEVEL
+    """Of the intervals of gaps and of bounds."""
 
 
 def draw_pairs(
@@ -118,6 +134,19 @@ def draw_pairs(
             group = _Group(aggregate, values, kept, slices, [pairings[i] for i in batch], measure, by_slice)
             by_number |= dict(zip(batch, group.drawn(resampling, in_slices), strict=True))
     return [by_number[number] for number in range(len(pairings))]
+
+
+def contrast_of(
+    value: float, drawn: Array, influence: Array, design: Design, sizes: tuple[int, int] | None = None
+) -> Contrast:
+    """A difference. With more clusters than are left out one by one, the error is that of the draws and skew no matter.
+    `sizes` are the clusters and degrees of freedom, of all cases where they are not given."""
+    defined = drawn[np.isfinite(drawn)]
+    spread = float(np.std(defined)) if len(defined) else np.nan
+    error, skew = error_and_skew(influence, design) if len(influence) else (spread, 0.0)
+    everything = np.ones(len(design.cluster), dtype=np.bool_)
+    n, df = sizes or (design.n_clusters, design.degrees_of_freedom(everything))
+    return Contrast(value, error, skew, n, df)
 
 
 class _Group:
@@ -156,6 +185,8 @@ class _Group:
         members = [where.members for where in (*self.slices, *self.slices)]
         sizes = [(len(design.clusters_of(chosen)), design.degrees_of_freedom(chosen)) for chosen in members]
         flipped, sums, apart = self._flipped(point[:, 0], permutations, seed)
+        within = point[:, 1 + len(self.slices) :]
+        slices_flipped = self._slices_flipped(within, permutations, seed) if in_slices else within
         pairs = []
         for pair in range(self.n_pairs):
             estimates = [
@@ -165,12 +196,16 @@ class _Group:
                 )
                 for k, (value, (clusters, df)) in enumerate(zip(point[pair, 1:], sizes, strict=True), 1)
             ]
-            contrast = self._contrast(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0])
+            contrast = contrast_of(float(point[pair, 0]), drawn[pair, 0], influence[pair, 0], design)
+            students = [
+                contrast_of(float(point[pair, k]), drawn[pair, k], influence[pair, k], design, sizes[k - 1]).p
+                for k in (range(len(self.slices) + 1, 2 * len(self.slices) + 1) if in_slices else ())
+            ]
             p, bound = _larger(flipped[pair], contrast.p) if permutations else (None, False)
             pairs.append(
                 PairDraws(
                     values=(float(systems[2 * pair]), float(systems[2 * pair + 1])),
-                    gap=Estimate(contrast.value, _with_zero(contrast.interval(), p)),
+                    gap=Estimate(contrast.value, with_zero(contrast.interval(resampling.level), p, resampling.level)),
                     contrast=contrast,
                     p=p,
                     p_flips=flipped[pair].p if permutations else None,
@@ -180,17 +215,15 @@ class _Group:
                     slices=tuple(self.slices),
                     contributions=tuple(estimates[: len(self.slices)]),
                     gaps=tuple(estimates[len(self.slices) :]),
+                    gap_ps=tuple(
+                        None if student is None else max(student, by_flips)
+                        for student, by_flips in zip(students, slices_flipped[pair], strict=True)
+                    )
+                    if in_slices
+                    else (None,) * len(self.slices),
                 )
             )
         return pairs
-
-    def _contrast(self, gap: float, drawn: Array, influence: Array) -> Contrast:
-        """With more clusters than are left out one by one, the error is that of the draws and skew no matter."""
-        defined = drawn[np.isfinite(drawn)]
-        spread = float(np.std(defined)) if len(defined) else np.nan
-        error, skew = error_and_skew(influence, self.design) if len(influence) else (spread, 0.0)
-        everything = np.ones(len(self.kept), dtype=np.bool_)
-        return Contrast(gap, error, skew, self.design.n_clusters, self.design.degrees_of_freedom(everything))
 
     def _rows(self) -> dict[str, Array]:
         """For each pair: first, second, and the second as the first on each slice."""
@@ -208,10 +241,9 @@ class _Group:
         contributions = value[:, 2:] - value[:, 1:2]
         couples = {m: c.reshape(-1, len(self.kept)) for m, c in self.couples.items()}
         within = np.full_like(contributions, np.nan)
-        for (i, measure), of_slice in summaries(self.aggregate, couples, weights, self.slices).items():
-            if measure == self.measure:
-                both = of_slice.reshape(self.n_pairs, 2, -1)
-                within[:, i] = both[:, 0] - both[:, 1]
+        for (i, _), of_slice in summaries(self.aggregate, couples, weights, self.slices, self.measure).items():
+            both = of_slice.reshape(self.n_pairs, 2, -1)
+            within[:, i] = both[:, 0] - both[:, 1]
         return np.concatenate([gap, contributions, within], axis=1)
 
     def _gaps(self, couples: Mapping[str, Array], weights: Array) -> Array:
@@ -228,35 +260,97 @@ class _Group:
         if not permutations:
             no = np.zeros(self.n_pairs, dtype=np.intp)
             return [FlipP(1.0)] * self.n_pairs, no.astype(np.bool_), no
-        design, n = self.design, len(self.kept)
-        twice = next(w for w in self.aggregate.slices([*self.kept, *self.kept]) if w.level == "overall")
-        rows = {
-            metric: np.concatenate([couple, couple[:, ::-1]], axis=2).reshape(-1, 2 * n)
-            for metric, couple in self.couples.items()
-        }
-
-        def gaps_under(weights: Array) -> Array:
-            value = self._overall(rows, weights, twice).reshape(self.n_pairs, 2, -1)
-            return value[:, 0] - value[:, 1]
-
-        parts = (gaps[:, None] - np.concatenate([gaps_under(w) for w in one_flip_each(design)], axis=1)) / 2
-        some = np.concatenate(list(flips(design, _CHECKED, seed)))
-        swapped = some[:, n + np.unique(design.cluster, return_index=True)[1]]
-        off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - gaps_under(some)).max(axis=1)
-        sums = np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
+        swaps = Swaps(self.aggregate, self.kept, self.design, self.couples, self.measure)
+        parts = swaps.parts(gaps)
+        sums = swaps.are_sums(gaps, parts, seed)
         tests = dict(zip(np.flatnonzero(sums), sum_flip_p(parts[sums], permutations, seed), strict=True))
         if not sums.all():
-            drawn = np.concatenate([gaps_under(weights) for weights in flips(design, permutations, seed)], axis=1)
-            all_tried = is_exhaustive(design.n_clusters, permutations)
+            flipped = [swaps.gaps_under(weights) for weights in flips(self.design, permutations, seed)]
+            drawn = np.concatenate(flipped, axis=1)
+            all_tried = is_exhaustive(self.design.n_clusters, permutations)
             for i in np.flatnonzero(~sums):
                 tests[i] = flip_p(float(gaps[i]), drawn[i], exhaustive=all_tried)
         apart = np.abs(parts) > _ROUNDING * np.abs(parts).max(axis=1, keepdims=True)
         return [tests[np.intp(i)] for i in range(self.n_pairs)], sums, apart.sum(axis=1)
 
-    def _overall(self, rows: Mapping[str, Array], weights: Array, where: Slice | None = None) -> Array:
-        values = summaries(self.aggregate, rows, weights, [where or self.overall])
-        nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
-        return values.get((0, self.measure), nothing)
+    def _slices_flipped(self, gaps: Array, permutations: int, seed: int) -> Array:
+        """p of flips of the clusters of each slice, pairs x slices. Of a gap that is no sum over clusters it is the
+        smallest that so many clusters can give."""
+        clusters = [self.design.clusters_of(where.members) for where in self.slices]
+        floors = np.array([smallest_p(len(of_slice)) for of_slice in clusters])
+        found: Array = np.tile(floors, (self.n_pairs, 1))
+        if not permutations or not self.slices:
+            return found
+        swaps = Swaps(self.aggregate, self.kept, self.design, self.couples, self.measure, self.slices)
+        parts = swaps.parts(gaps.ravel())
+        sums = swaps.are_sums(gaps.ravel(), parts, seed).reshape(gaps.shape)
+        parts = parts.reshape(*gaps.shape, -1)
+        for k, of_slice in enumerate(clusters):
+            tests = sum_flip_p(parts[sums[:, k], k][:, of_slice], permutations, seed)
+            found[sums[:, k], k] = np.maximum([test.p for test in tests], floors[k])
+        return found
+
+    def _overall(self, rows: Mapping[str, Array], weights: Array) -> Array:
+        return _overall(self.aggregate, rows, weights, self.overall, self.measure)
+
+
+def _overall(aggregate: Aggregate, rows: Mapping[str, Array], weights: Array, where: Slice, measure: str) -> Array:
+    """A measure on a slice, systems x draws; NaN where the aggregate does not give it."""
+    values = summaries(aggregate, rows, weights, [where], measure)
+    nothing = np.full((len(next(iter(rows.values()))), len(weights)), np.nan)
+    found: Array = values.get((0, measure), nothing)
+    return found
+
+
+class Swaps:
+    """The gaps of pairs on the same cases when the two systems' scores are swapped in some clusters, overall or within
+    `slices` (those of a pair one after another). `couples` are pairs x 2 x cases of each metric."""
+
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        kept: Sequence[AnyCase],
+        design: Design,
+        couples: Mapping[str, Array],
+        measure: str,
+        slices: Sequence[Slice] | None = None,
+    ) -> None:
+        self.design, self._aggregate, self._measure, self._n = design, aggregate, measure, len(kept)
+        twice = aggregate.slices([*kept, *kept])
+        by_label = {tuple(where.label.items()): where for where in twice}
+        overall = [where for where in twice if where.level == "overall"][:1]
+        self._twice = overall if slices is None else [by_label[tuple(where.label.items())] for where in slices]
+        self._rows = {
+            metric: np.concatenate([couple, couple[:, ::-1]], axis=2).reshape(-1, 2 * self._n)
+            for metric, couple in couples.items()
+        }
+
+    def gaps_under(self, weights: Array) -> Array:
+        """pairs (times slices) x draws, from weights over the cases twice: as they are, and swapped."""
+        return self._gaps(weights, len(weights))
+
+    def _gaps(self, weights: Array | Mean, n_draws: int) -> Array:
+        values = summaries(self._aggregate, self._rows, weights, self._twice, self._measure)
+        n_systems = len(next(iter(self._rows.values())))
+        nothing = np.full((n_systems, n_draws), np.nan)
+        of_each = [values.get((i, self._measure), nothing) for i in range(len(self._twice))]
+        value = np.stack(of_each, axis=1).reshape(n_systems // 2, 2, len(of_each), n_draws)
+        gaps: Array = value[:, 0] - value[:, 1]
+        return gaps.reshape(n_systems // 2 * len(of_each), n_draws)  # there may be no draws
+
+    def parts(self, gaps: Array, chosen: NDArray[np.intp] | None = None) -> Array:
+        """What each cluster (or each of those chosen) contributes, pairs x clusters, where gaps are sums of that."""
+        those = np.arange(self.design.n_clusters, dtype=np.intp) if chosen is None else chosen
+        means = OneSwapMeans(self._rows, self.design.cluster, those)
+        parts: Array = (gaps[:, None] - self._gaps(means, len(those))) / 2
+        return parts
+
+    def are_sums(self, gaps: Array, parts: Array, seed: int) -> NDArray[np.bool_]:
+        """Whether each gap is the sum of its clusters' parts, tried on a few random swaps."""
+        some = np.concatenate(list(flips(self.design, _CHECKED, seed)))
+        swapped = some[:, self._n + np.unique(self.design.cluster, return_index=True)[1]]
+        off = np.abs(gaps[:, None] - 2 * parts @ swapped.T - self.gaps_under(some)).max(axis=1)
+        return np.asarray(off <= _ROUNDING * np.abs(parts).sum(axis=1))
 
 
 def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
@@ -267,10 +361,10 @@ def _larger(flipped: FlipP, student: float | None) -> tuple[float, bool]:
     return student, False
 
 
-def _with_zero(interval: Interval, p: float | None) -> Interval:
-    """The interval holds all differences that the test does not reject: no difference as well, where only the flips do
-    not reject it."""
-    if interval is None or p is None or p <= LEVEL:
+def with_zero(interval: Interval, p: float | None, level: float = 1 - LEVEL) -> Interval:
+    """The interval holds all differences that the test does not reject at the level: no difference as well, where only
+    the flips do not reject it."""
+    if interval is None or p is None or p <= (1 - level) * (1 + _ROUNDING):
         return interval
     return min(interval[0], 0.0), max(interval[1], 0.0)
 
@@ -295,8 +389,8 @@ def bound_pairs(
     ends = {(end, part) for end in ("low", "high") for part in of.parts if part not in aggregate.ends(end)}
     if of.low is None or of.high is None or ends:
         return [None] * len(pairings)
-    settled = _settled(aggregate, columns)
-    low, high = (aggregate.filled(settled, end) for end in ("low", "high"))
+    official = settled(aggregate, columns)
+    low, high = (aggregate.filled(official, end) for end in ("low", "high"))
     fewer = replace(resampling, draws=min(resampling.draws, _BOUND_DRAWS))
     return [_bound(aggregate, (low, high), cases, pairing, measure, fewer) for pairing in pairings]
 
@@ -321,7 +415,7 @@ def _bound(
     design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
 
     def gaps(weights: Array) -> Array:
-        value = summaries(aggregate, rows, weights, overall).get((0, measure))
+        value = summaries(aggregate, rows, weights, overall, measure).get((0, measure))
         return np.full((2, len(weights)), np.nan) if value is None else value[[0, 2]] - value[[1, 3]]
 
     point = gaps(np.ones((1, len(kept))))[:, 0]
@@ -330,13 +424,15 @@ def _bound(
     least, most = sorted(float(end) for end in point)
     drawn, _ = draws_of(gaps, design, resampling.draws, resampling.seed, most_left_out=0)
     df = design.degrees_of_freedom(np.ones(len(kept), dtype=np.bool_))
-    if df < 1 or not np.isfinite(drawn).all():
+    if df < 1 or not drawn.size or not np.isfinite(drawn).all():
         return (least, most), None
     errors = float(np.std(drawn[0])), float(np.std(drawn[1]))
-    return (least, most), bounds_interval(least, most, errors if point[0] <= point[1] else errors[::-1], df)
+    if point[0] > point[1]:
+        errors = errors[::-1]
+    return (least, most), bounds_interval(least, most, errors, df, resampling.level)
 
 
-def _settled(aggregate: Aggregate, columns: Columns) -> Columns:
+def settled(aggregate: Aggregate, columns: Columns) -> Columns:
     """The columns with the official values as if they were scores: what has a value is not bounded."""
     drawn, kinds = dict(columns.drawn), dict(columns.kinds)
     for metric in drawn:
@@ -378,18 +474,39 @@ def paired_gap(
     seed: int = SEED,
 ) -> Gap:
     """The overall gap of two systems. Cases that either failed take no part: the pair stays a pair."""
-    first, second = systems
+    (gap,) = paired_gaps(aggregate, scores, cases, [systems], measure, draws=draws, seed=seed)
+    return gap
+
+
+def paired_gaps(
+    aggregate: Aggregate,
+    scores: Sequence[Score],
+    cases: Sequence[AnyCase],
+    couples: Sequence[tuple[System, System]],
+    measure: str,
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> list[Gap]:
+    """The overall gap of each couple, all drawn together."""
+    if not couples:
+        return []
+    concerned = {system for couple in couples for system in couple}
     of = next(m for m in aggregate.measures if m.name == measure)
-    columns = columns_of([s for s in scores if (s.model, s.judge) in systems], cases)
+    columns = columns_of([s for s in scores if (s.model, s.judge) in concerned], cases)
     values = aggregate.filled(columns)
     pairs = Pairings(aggregate, columns, values, of, cases)
-    pairing = pairs.of(columns.systems.index(first), columns.systems.index(second))
-    n = int(pairing.shared.sum())
-    if n < 2:
-        raise RefBenchError(f"{first[0]} and {second[0]} share {n} scored cases: too few to compare")
-    resampling = Resampling(draws, seed=seed)
-    (drawn,) = draw_pairs(aggregate, values, cases, [pairing], measure, resampling, by_slice=False)
-    return Gap(first=first[0], second=second[0], measure=measure, gap=drawn.gap.value, ci95=drawn.gap.ci95, n_cases=n)
+    place = columns.systems.index
+    pairings = [pairs.of(place(first), place(second)) for first, second in couples]
+    sizes = [int(pairing.shared.sum()) for pairing in pairings]
+    for ((first, _), (second, _)), n in zip(couples, sizes, strict=True):
+        if n < 2:
+            raise RefBenchError(f"{first} and {second} share {n} scored cases: too few to compare")
+    drawn = draw_pairs(aggregate, values, cases, pairings, measure, Resampling(draws, seed=seed), by_slice=False)
+    return [
+        Gap(first=first, second=second, measure=measure, gap=pair.gap.value, ci95=pair.gap.ci95, n_cases=n)
+        for ((first, _), (second, _)), n, pair in zip(couples, sizes, drawn, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -415,8 +532,9 @@ def panel_of(aggregate: Aggregate, cases: Sequence[AnyCase], scores: Sequence[Sc
     draws = {
         (s.judge, s.seed, s.repeat): f"{n:06d}" for n, (_, s) in enumerate(sorted(firsts.items(), key=lambda x: x[0]))
     }
-    renamed = [s.model_copy(update={"judge": draws[s.judge, s.seed, s.repeat]}) for s in scores]
-    values = case_values(aggregate, columns_of(renamed, cases), cases)[measure]
+    if len(draws) > 1:
+        scores = [s.model_copy(update={"judge": draws[s.judge, s.seed, s.repeat]}) for s in scores]
+    values = case_values(aggregate, columns_of(scores, cases), cases)[measure]
     system, case = np.nonzero(~np.isnan(values))
     if len(case) == 0:
         return None

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from refbench.analysis.compare.draws import Bounds, Estimate, Interval, PairDraws, Resampling, bound_pairs, draw_pairs
+from refbench.analysis.compare.draws import (
+    Bounds,
+    Estimate,
+    Interval,
+    PairDraws,
+    Resampling,
+    bound_pairs,
+    draw_pairs,
+    with_zero,
+)
 from refbench.analysis.compare.pairing import Pairing, Pairings, measured_alone, who_meets
 from refbench.analysis.compare.records import Comparison, Driver, Pair, holds_zero, sentence
 from refbench.benchmarks import Benchmark
@@ -17,7 +26,7 @@ from refbench.failure import Failure
 from refbench.judges.panel import MEAN
 from refbench.record import RefBenchError, counted
 from refbench.score import digits_of
-from refbench.stats import Array, clusters_needed, detectable, holm, smallest_p
+from refbench.stats import Array, Design, clusters_needed, detectable, effective_n, holm, smallest_p
 from refbench.stats.effect import FEWEST_APART, LEVEL
 from refbench.stats.interval import SYMMETRIC_BELOW
 from refbench.tables.table import (
@@ -36,7 +45,7 @@ FLIPS_PER_DRAW = 5
 """A p of 28 corrected pairs needs finer steps than an interval: 2,000 draws go with 9,999 flips."""
 _FLIPS_PER_PAIR = 25
 """And of more pairs with more, so that a p that no flip reaches is below the level after correction."""
-_MOST_FLIPS = 100_000
+MOST_FLIPS = 100_000
 _TIE = 1e-6
 """Two scores of a case that differ by less than this share of the largest are a tie."""
 
@@ -65,6 +74,15 @@ class Systems:
     differences: Sequence[str] = ()
     """What is not the same on the sides of a pair."""
     notes: Sequence[str] = ()
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """Models that were asked no more because a pair was resolved, each with the cases that it was asked about."""
+
+    def stopped_of(self, pair: Pair) -> str:
+        """That p and interval of a pair do not allow for the stop; "" where neither side was stopped."""
+        counts = [self.stopped[name] for name in (pair.first, pair.second) if name in self.stopped]
+        if not counts:
+            return ""
+        return f"stopped when resolved after {counted(min(counts), 'case')}: this p and interval do not allow for it"
 
     @classmethod
     def of(cls, bench: Benchmark, protocol: str, columns: Columns, cases: Sequence[AnyCase], **changes: Any) -> Systems:
@@ -85,6 +103,20 @@ class Systems:
         )
 
 
+@dataclass(frozen=True)
+class Further:
+    """What else is asked of a comparison: slices, a margin within which models count as equal, and whether p is
+    corrected over all measures of the table, for whoever looks at them all."""
+
+    by_slice: bool = True
+    margin: float | None = None
+    over_measures: bool = False
+
+    def __post_init__(self) -> None:
+        if self.margin is not None and not (self.margin > 0 and np.isfinite(self.margin)):
+            raise RefBenchError(f"--margin {self.margin:g}: give a difference above 0, in points of the measure")
+
+
 @dataclass
 class _Candidate:
     """A pair on its way through the test: blank, then with draws, then with bounds where something failed."""
@@ -103,34 +135,38 @@ def compare_columns(
     metric: str | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
-    by_slice: bool = True,
+    further: Further | None = None,
 ) -> Comparison:
     """Compare the models of the columns with each other, or `against` with each of them.
 
     A pair without two shared cases, or without a value, is in the result with its reason, and in no family.
     """
+    further = further or Further()
     aggregate, columns, cases = systems.aggregate, systems.columns, systems.cases
     values = aggregate.filled(columns)
-    points = _points(aggregate, values, cases)
-    measure = _measure(systems, points, metric)
+    points = overall_values(aggregate, values, cases)
+    measure = measure_of(systems, points, metric)
     lower = measure.name in systems.lower
     candidates = _candidates(systems, values, measure, models, against)
-    resampling, tested = _tested(systems, values, candidates, measure.name, Resampling(draws, seed=seed), by_slice)
-    scale = _scale(aggregate, columns, cases, measure.name)
+    drawing = Resampling(draws, seed=seed)
+    resampling, tested = _tested(systems, values, candidates, measure.name, drawing, further.by_slice)
+    scale = scale_of(aggregate, columns, cases, measure.name)
     main = [c for c in tested if not c.pair.supplementary]
-    for family in (main, [c for c in tested if c.pair.supplementary]):
-        _test_family(family, scale)
+    others = (
+        _of_other_measures(systems, values, measure, points, (models, against), drawing)
+        if further.over_measures
+        else []
+    )
+    for family, beside in ((main, others), ([c for c in tested if c.pair.supplementary], [])):
+        _test_family(systems, family, beside, scale, further.margin)
+        _correct_slices(family)
     singles = case_values(aggregate, columns, cases).get(measure.name)
     for candidate in tested:
         counts = _case_by_case(singles, candidate.pairing, lower)
         candidate.pair = candidate.pair.model_copy(update=counts)
     pairs = sorted((c.pair for c in candidates), key=lambda pair: pair.supplementary)
     digits = _digits(points.get(measure.name, np.zeros(0)), pairs)
-    on = f"{systems.title} {measure.name}"
-    sentences = [
-        sentence(pair, on=on, protocol=systems.protocol, digits=digits, lower=lower, refusals=systems.refusals)
-        for pair in pairs
-    ]
+    sentences, stops = _said(systems, pairs, measure.name, digits)
     return Comparison(
         benchmark=systems.benchmark,
         title=systems.title,
@@ -142,11 +178,24 @@ def compare_columns(
         draws=draws,
         permutations=resampling.permutations,
         seed=seed,
-        family=len(main),
+        family=len(main) + len([p for of_one in others for p in of_one]),
         pairs=tuple(p.model_copy(update={"sentence": words}) for p, words in zip(pairs, sentences, strict=True)),
         differences=tuple(systems.differences),
-        notes=(*systems.notes, *_floor(main, resampling.permutations)),
+        notes=(*systems.notes, *stops, *_floor(main, resampling.permutations)),
     )
+
+
+def _said(systems: Systems, pairs: Sequence[Pair], measure: str, digits: int) -> tuple[list[str], list[str]]:
+    """The sentence of each pair, and notes on the pairs of models that were stopped on their scores."""
+    told = {"on": f"{systems.title} {measure}", "protocol": systems.protocol, "refusals": systems.refusals}
+    sentences, notes = [], []
+    for pair in pairs:
+        said = sentence(pair, digits=digits, lower=measure in systems.lower, **told)
+        if pair.gap is not None and (stop := systems.stopped_of(pair)):
+            said = f"{said.removesuffix('.')}; {stop}."
+            notes.append(f"{pair.first} and {pair.second}: {stop}")
+        sentences.append(said)
+    return sentences, list(dict.fromkeys(notes))
 
 
 def _tested(
@@ -160,7 +209,7 @@ def _tested(
     """The pairs that have a gap, with draws, and with bounds where something failed; and how often it was drawn."""
     aggregate, columns, cases = systems.aggregate, systems.columns, systems.cases
     testable = [c for c in candidates if c.pairing.shared.sum() >= 2 and not _endless(aggregate, c.pairing)]
-    flips = max(FLIPS_PER_DRAW * resampling.draws - 1, min(_FLIPS_PER_PAIR * len(testable), _MOST_FLIPS))
+    flips = max(FLIPS_PER_DRAW * resampling.draws - 1, min(_FLIPS_PER_PAIR * len(testable), MOST_FLIPS))
     resampling = replace(resampling, permutations=flips)
     pairings = [c.pairing for c in testable]
     drawn = draw_pairs(aggregate, values, cases, pairings, measure, resampling, by_slice=by_slice)
@@ -174,7 +223,7 @@ def _tested(
     return resampling, tested
 
 
-def _measure(systems: Systems, points: Mapping[str, Array], metric: str | None) -> Measure:
+def measure_of(systems: Systems, points: Mapping[str, Array], metric: str | None) -> Measure:
     """The measure to compare: the one asked for, else what tables are sorted by."""
     measures = systems.aggregate.measures
     tried = {name for name, point in points.items() if np.isfinite(point).any()}
@@ -211,12 +260,93 @@ def _candidates(
     return candidates
 
 
-def _test_family(family: Sequence[_Candidate], scale: float | None) -> None:
-    """Fill in what the draws say about each pair, p corrected over the family."""
+def _of_other_measures(
+    systems: Systems,
+    values: Mapping[str, Array],
+    measure: Measure,
+    points: Mapping[str, Array],
+    who: tuple[Sequence[str] | None, str | None],
+    resampling: Resampling,
+) -> list[list[float]]:
+    """The p values of the same pairs in every other measure that has a value."""
+    found = []
+    for other in systems.aggregate.measures:
+        if other.name != measure.name and np.isfinite(points.get(other.name, np.zeros(0))).any():
+            candidates = _candidates(systems, values, other, *who)
+            _, tested = _tested(systems, values, candidates, other.name, resampling, by_slice=False)
+            of_one = [_known(c.drawn.p) for c in tested if c.drawn is not None and not c.pair.supplementary]
+            found += [of_one] if of_one else []
+    return found
+
+
+def _test_family(
+    systems: Systems,
+    family: Sequence[_Candidate],
+    beside: Sequence[Sequence[float]],
+    scale: float | None,
+    margin: float | None,
+) -> None:
+    """Fill in what the draws say about each pair, p corrected over the family; `beside` are the p values of the same
+    pairs in other measures."""
     drawn = [c.drawn for c in family if c.drawn is not None]
-    adjusted = holm([draws.p or 0.0 for draws in drawn])
-    for candidate, p, hopeless in zip(family, adjusted, _hopeless(drawn), strict=True):
-        candidate.pair = _filled(candidate, p, len(family), hopeless, scale)
+    others = [p for of_one in beside for p in of_one]
+    adjusted = holm([*(_known(draws.p) for draws in drawn), *others])
+    within = [1.0 if margin is None else _p_within(systems, candidate, scale, margin) for candidate in family]
+    equal = holm([_known(p) for p in within] + [1.0] * len(others))
+    size = len(family) + len(others)
+    for i, (candidate, hopeless) in enumerate(zip(family, _hopeless(drawn, len(others)), strict=True)):
+        filled = _filled(candidate, adjusted[i], size, hopeless, scale)
+        interval = drawn[i].contrast.interval(1 - LEVEL / size)
+        interval = with_zero(_within(interval, scale), adjusted[i]) if size > 1 else filled.ci95
+        changes: dict[str, Any] = {"measures": 1 + len(beside), "ci95_family": _rounded(interval), "margin": margin}
+        if margin is not None and within[i] is not None:
+            known = candidate.bounds is not None or candidate.pairing.whole
+            reach = candidate.bounds[1] or candidate.bounds[0] if candidate.bounds else (0.0, 0.0)
+            changes["p_equal"] = equal[i]
+            changes["equal"] = equal[i] <= LEVEL and known and max(-reach[0], reach[1]) < margin
+        candidate.pair = filled.model_copy(update=changes)
+
+
+def _p_within(systems: Systems, candidate: _Candidate, scale: float | None, margin: float) -> float | None:
+    """The p of two one-sided tests. Where the difference is the same in every cluster, so that it has no error: the
+    chance that so many clusters show none of those that would bring the gap to the margin."""
+    assert candidate.drawn is not None
+    contrast, gap = candidate.drawn.contrast, abs(candidate.drawn.gap.value)
+    p = contrast.p_within(margin)
+    if p is not None or scale is None or candidate.drawn.gap.ci95 is not None or contrast.df < 1:
+        return p
+    if gap >= margin:
+        return 1.0
+    alike = max(1 - (margin - gap) / (scale - gap), 0.0)
+    return float(alike ** equal_clusters(systems, candidate.pairing))
+
+
+def equal_clusters(systems: Systems, pairing: Pairing) -> float:
+    """How many clusters of equal weight the shared cases of a pair are worth in the number of all cases."""
+    kept = [case for case, keep in zip(systems.cases, pairing.shared, strict=True) if keep]
+    design = Design.of([case.cluster for case in kept], [case.stratum for case in kept])
+    (overall,) = systems.aggregate.overall(kept)
+    return effective_n(design.weights_of(overall.weights(np.ones(len(kept), dtype=np.bool_))))
+
+
+def _known(p: float | None) -> float:
+    """What was not tested is not found."""
+    return 1.0 if p is None else p
+
+
+def _correct_slices(family: Sequence[_Candidate]) -> None:
+    """Holm over all slices of a level and all pairs, for whoever looks at them all."""
+    levels: dict[str, list[tuple[int, int, float]]] = {}
+    for i, candidate in enumerate(family):
+        for k, driver in enumerate(candidate.pair.drivers):
+            if driver.p is not None:
+                levels.setdefault(driver.slice["level"], []).append((i, k, driver.p))
+    drivers = [list(candidate.pair.drivers) for candidate in family]
+    for tests in levels.values():
+        for (i, k, _), adjusted in zip(tests, holm([p for *_, p in tests]), strict=True):
+            drivers[i][k] = drivers[i][k].model_copy(update={"p_adjusted": adjusted})
+    for candidate, of_pair in zip(family, drivers, strict=True):
+        candidate.pair = candidate.pair.model_copy(update={"drivers": tuple(of_pair)})
 
 
 def _endless(aggregate: Aggregate, pairing: Pairing) -> bool:
@@ -224,11 +354,12 @@ def _endless(aggregate: Aggregate, pairing: Pairing) -> bool:
     return aggregate.worst is not None and pairing.own
 
 
-def _hopeless(family: Sequence[PairDraws]) -> list[str | None]:
+def _hopeless(family: Sequence[PairDraws], others: int = 0) -> list[str | None]:
     """For each pair why nothing could be resolved with its clusters, whatever the data: flips of so few clusters have
-    no p small enough, alone or after correction for the family."""
-    none = all(smallest_p(d.contrast.n) * len(family) > LEVEL for d in family)
-    n, words = (len(family), f" in a family of {len(family)} pairs") if none and len(family) > 1 else (1, "")
+    no p small enough, alone or after correction for the family and for tests in other measures."""
+    size, what = len(family) + others, "tests" if others else "pairs"
+    none = all(smallest_p(d.contrast.n) * size > LEVEL for d in family)
+    n, words = (size, f" in a family of {size} {what}") if none and size > 1 else (1, "")
     return [
         f"{counted(d.contrast.n, 'cluster')} cannot show a difference whatever the data: it takes at least "
         f"{clusters_needed(n)}{words}"
@@ -266,7 +397,7 @@ def _digits(values: Array, pairs: Sequence[Pair]) -> int:
     return digits
 
 
-def _points(aggregate: Aggregate, values: Mapping[str, Array], cases: Sequence[AnyCase]) -> dict[str, Array]:
+def overall_values(aggregate: Aggregate, values: Mapping[str, Array], cases: Sequence[AnyCase]) -> dict[str, Array]:
     """Each measure's overall value for each system, as the table has it."""
     overall = summaries(aggregate, values, np.ones((1, len(cases))), aggregate.overall(cases))
     return {measure: value[:, 0] for (_, measure), value in overall.items()}
@@ -333,7 +464,7 @@ def _filled(candidate: _Candidate, adjusted: float, family: int, hopeless: str |
     )
 
 
-def _scale(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase], measure: str) -> float | None:
+def scale_of(aggregate: Aggregate, columns: Columns, cases: Sequence[AnyCase], measure: str) -> float | None:
     """How far apart two systems can be in a measure; None where it has no two ends."""
     overall = aggregate.overall(cases)
     least, most = (ends_of(aggregate, columns, overall, side).get((0, measure)) for side in ("low", "high"))
@@ -381,6 +512,7 @@ def _driver(n_cases: int, drawn: PairDraws, i: int, gap: float | None) -> Driver
         n_cases=n,
         gap=_number(within),
         gap_ci95=_rounded(within.ci95),
+        p=drawn.gap_ps[i],
         contribution=round(contribution.value, 9),
         ci95=_rounded(contribution.ci95),
         share=round(contribution.value / gap, 6) if gap else None,

@@ -20,6 +20,7 @@ Bools = NDArray[np.bool_]
 
 OTHER_PARTS = "other metrics than the other side"
 OWN = " (its own)"
+BY_JUDGE = " by the judge"
 """After the kind of a failure that is the model's, not the judge's or the metric's."""
 
 
@@ -133,7 +134,10 @@ class Pairings:
             kinds = np.where(of_part >= 0, of_part, kinds)
         for s, i in np.argwhere(np.any(kinds >= 0, axis=2) & ~self.there):
             pictures = zip(kinds[s, i], by_model[s, i], strict=True)
-            different = sorted({KINDS[kind] + (OWN if own else "") for kind, own in pictures if kind >= 0})
+            judge = self.systems[s][1]
+            different = sorted(
+                {_reason(KINDS[kind], own=own, judged=bool(judge)) for kind, own in pictures if kind >= 0}
+            )
             self._reasons[s, i] = different[0] if len(different) == 1 else f"mixed ({', '.join(different)})"
         self._reasons[:, ~counted] = OUT_OF_SCOPE
         self._reasons[self.there] = ""
@@ -158,6 +162,11 @@ class Pairings:
         )
         own = bool((self._own[[first, second]] & expected).any())
         return Pairing(first, second, dict(left_out), shared, expected, own, lost, imputed)
+
+
+def _reason(kind: str, *, own: bool, judged: bool) -> str:
+    """A failure in words that tell a model's own from a judge's."""
+    return kind + (OWN if own else BY_JUDGE if judged and kind == "refused" else "")
 
 
 def _names(first: System, second: System) -> tuple[str, str]:

@@ -29,6 +29,11 @@ class Driver(Record):
     gap: float | None
     """Within the slice, in the benchmark's own aggregate."""
     gap_ci95: tuple[float, float] | None
+    p: float | None = None
+    """For no gap within the slice, the larger of Student's and that of flips of its clusters. What failed has no bounds
+    here."""
+    p_adjusted: float | None = None
+    """Holm over all slices of the level and all pairs of the family."""
     contribution: float
     ci95: tuple[float, float] | None
     share: float | None
@@ -50,11 +55,15 @@ class Pair(Record):
     supplementary: bool = False
     """A single judge's pair where the benchmark's number is the mean of the judges: of a family of its own."""
     family: int = 0
-    """How many pairs `p_adjusted` is over."""
+    """How many tests `p_adjusted` is over: pairs, times measures where it is over those too."""
+    measures: int = 1
+    """How many measures `p_adjusted` is over."""
     values: tuple[float, float] | None = None
     """Both systems on the shared cases."""
     gap: float | None = None
     ci95: tuple[float, float] | None = None
+    ci95_family: tuple[float, float] | None = None
+    """As much wider as it takes that those of all pairs of the family hold together (Bonferroni)."""
     p: float | None = None
     """The larger of `p_flips` and that of Student's t with and without correction for skew."""
     p_flips: float | None = None
@@ -62,6 +71,12 @@ class Pair(Record):
     p_adjusted: float | None = None
     p_is_bound: bool = False
     """No flip that was drawn reaches the gap: p is below what is given."""
+    margin: float | None = None
+    """A difference up to which models count as equal, where one was given."""
+    p_equal: float | None = None
+    """The larger of two one-sided tests that the gap is within the margin, corrected like `p_adjusted`."""
+    equal: bool = False
+    """Whether the gap was found to be within the margin, whatever the failures would have scored."""
     resolved: bool = False
     """Whether the corrected test finds a difference, the interval leaves out zero, and whatever the failures would
     have scored does not bring zero back."""
@@ -127,13 +142,13 @@ class Pair(Record):
 
     @property
     def leading(self) -> tuple[Driver, ...]:
-        """The slice of each level that contributes most, if any does; one of more than half of the cases says little
-        and is not named."""
+        """The slice of each level that contributes most, if any does; where it has more than half of the cases, that
+        says little, and nothing of the level is named: the next one is not the largest."""
         by_level: dict[str, Driver] = {}
         for driver in self.drivers:
-            if driver.contribution and 2 * driver.n_cases <= self.n_cases:
+            if driver.contribution:
                 by_level.setdefault(driver.slice["level"], driver)
-        return tuple(by_level.values())
+        return tuple(driver for driver in by_level.values() if 2 * driver.n_cases <= self.n_cases)
 
 
 class Comparison(Record):
@@ -161,6 +176,10 @@ class Comparison(Record):
         """Whether a gap speaks for the first of its pair."""
         return (gap < 0) == self.lower_is_better
 
+    def by_judge(self, judge: str | None) -> Comparison:
+        """The pairs of one judge, and those of a measure that no judge gives; corrected as all pairs are."""
+        return self.model_copy(update={"pairs": tuple(p for p in self.pairs if p.judge == judge or not p.judge)})
+
 
 # The sentence of a pair that may be pasted into a paper: gap, interval, corrected p, n, seeds, judges, and what was
 # left out.
@@ -181,12 +200,19 @@ def sentence(
         why = pair.failure.detail if pair.failure else "no value"
         return f"{pair.first} and {pair.second} cannot be compared on {on} ({protocol}): {why}."
     facts = _facts(pair, protocol, digits, refusals)
+    if pair.equal and not pair.resolved:
+        return (
+            f"{pair.first} and {pair.second} are equal within {as_given(pair.margin or 0.0, digits)} on {on} ({facts})."
+        )
     if pair.resolved:
         side = "above" if pair.gap > 0 else "below"
         if lower:
             side += f" ({'better' if pair.gap < 0 else 'worse'} than)"
-        return f"{pair.first} scores {amount(abs(pair.gap), digits)} {side} {pair.second} on {on} ({facts})."
-    claim = f"Cannot resolve {pair.first} and {pair.second} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
+        small = f", which is within {as_given(pair.margin or 0.0, digits)}" if pair.equal else ""
+        return f"{pair.first} scores {amount(abs(pair.gap), digits)} {side} {pair.second}{small} on {on} ({facts})."
+    neither = f" nor find them equal within {as_given(pair.margin, digits)}" if pair.margin is not None else ""
+    who = f"{pair.first} and {pair.second}{neither}"
+    claim = f"Cannot resolve {who} on {on}: the gap is {signed(pair.gap, digits)} ({facts})"
     if pair.hopeless:
         return f"{claim}; {pair.hopeless}."
     if pair.only_failures:
@@ -215,9 +241,16 @@ def _facts(pair: Pair, protocol: str, digits: int, refusals: str) -> str:
         interval += ", as the differences do not vary"
     assert pair.p_adjusted is not None
     of = "pairs of single judges" if pair.supplementary else "pairs"
-    tested = probability(pair.p_adjusted, pair.p_is_bound) + (
-        f", Holm over {pair.family} {of}" if pair.family > 1 else ""
-    )
+    # Not every pair has a value in every measure: what the correction is over are tests.
+    of = f"tests in {pair.measures} measures" if pair.measures > 1 else of
+    over = f", Holm over {pair.family} {of}" if pair.family > 1 else ""
+    tested = probability(pair.p_adjusted, pair.p_is_bound) + over
+    if pair.equal and pair.gap is not None and pair.p_equal is not None:
+        tested = f"two one-sided tests, {probability(pair.p_equal)}{over}"
+        tested = (
+            tested if pair.resolved is False else f"{probability(pair.p_adjusted, pair.p_is_bound)}{over}; {tested}"
+        )
+        interval = f"gap {signed(pair.gap, digits)}, {interval}" if not pair.resolved else interval
     size = f"n = {counted(pair.n_cases, 'case')}"
     if pair.n_clusters != pair.n_cases:
         size += f" in {counted(pair.n_clusters, 'cluster')}"
@@ -259,9 +292,13 @@ def left_out(pair: Pair, digits: int) -> list[str]:
 
 def judged(pair: Pair) -> str:
     """Who judged, both sides where they differ."""
-    if pair.judge == pair.second_judge:
-        return f"judge {pair.judge}" if pair.judge else "no judge"
-    return f"judges {pair.judge or 'none'} and {pair.second_judge or 'none'}"
+    return judges_said(pair.judge, pair.second_judge)
+
+
+def judges_said(first: str | None, second: str | None) -> str:
+    if first == second:
+        return f"judge {first}" if first else "no judge"
+    return f"judges {first or 'none'} and {second or 'none'}"
 
 
 def plain(value: float, digits: int) -> str:
@@ -282,6 +319,12 @@ def between(ends: tuple[float, float], digits: int) -> str:
 def amount(value: float, digits: int) -> str:
     """A difference on the benchmark's scale; marks and percentages are points."""
     return f"{value:.{digits}f} points" if digits == 2 else f"{value:.{digits}f}"
+
+
+def as_given(margin: float, digits: int) -> str:
+    """A margin as it was given: rounded it would be another."""
+    unit = "" if digits != 2 else " point" if margin == 1 else " points"
+    return f"{margin:.12g}{unit}"
 
 
 def probability(p: float, bound: bool = False) -> str:

@@ -4,21 +4,23 @@ same cases, with a list of everything that differs between them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from refbench.analysis.compare import Comparison, Systems, compare_columns
+from refbench.analysis.compare import Comparison, Further, Systems, compare_columns
 from refbench.benchmarks import Benchmark, benchmark, resolve_data
 from refbench.benchmarks.registry import names
 from refbench.case import AnyCase
 from refbench.record import RefBenchError, content_key
 from refbench.runs import Run
+from refbench.runs.derived import Derived
+from refbench.runs.published import holds_run, is_published, open_run
 from refbench.score import Score
-from refbench.tables.scoring import REFUSALS, score_run
+from refbench.tables.scoring import REFUSALS, derived_of, pictures_of, score_run
 from refbench.tables.table import DRAWS, EMPTY, SEED, Columns, System, columns_of
 
 RELEASED = "released"
@@ -41,6 +43,10 @@ class ScoreSource:
     """What the fingerprint of its table is taken of."""
     seeds: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """As of `Result.stopped`."""
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    """The content of the cases' pictures that were opened, by name."""
 
     @property
     def released(self) -> bool:
@@ -99,17 +105,18 @@ def _place(word: str) -> str:
 
 
 def _is_run(word: str) -> bool:
-    return (Path(word) / "run.json").is_file()
+    return holds_run(Path(word))
 
 
 def _bench_name(place: str) -> str:
-    return Run.open(Path(place)).info.benchmark if _is_run(place) else place
+    return open_run(Path(place)).info.benchmark if _is_run(place) else place
 
 
 def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refusals: str) -> ScoreSource:
     path = Path(place)
     # Without draws: the intervals of single models are not what is asked, and cost more than all pairs.
     result = score_run(path, protocol=protocol or "both", draws=0, refusals=refusals)
+    result.needs_all_calls("a comparison", place)
     protocol = protocol or result.table.rows[0].protocol
     scores = [score for score in result.scores if score.protocol == protocol]
     there = list(dict.fromkeys(score.model for score in scores))
@@ -125,6 +132,8 @@ def _of_run(place: str, models: Sequence[str | None], protocol: str | None, refu
         parts=whole,
         seeds=result.seeds,
         notes=result.notes,
+        stopped=result.stopped,
+        pictures=pictures_of(open_run(path), result.cases),
     )
 
 
@@ -167,8 +176,8 @@ def _chosen(where: str, wanted: Sequence[str | None], there: Sequence[str]) -> t
     return tuple(dict.fromkeys([*named, *(there if None in wanted else [])]))
 
 
-def _joined(sources: Sequence[ScoreSource], judge: str | None, refusals: str) -> tuple[Systems, list[str]]:
-    """All systems over all cases that any source has, and the models by the names that tell them apart.
+def joined(sources: Sequence[ScoreSource], judge: str | None, refusals: str) -> tuple[Systems, list[dict[str, str]]]:
+    """All systems over all cases that any source has, and of each source the names that tell its models apart.
 
     Cases are the same when their ids are; those whose content differs between runs take no part.
     """
@@ -176,7 +185,6 @@ def _joined(sources: Sequence[ScoreSource], judge: str | None, refusals: str) ->
     changed = _changed(sources)
     cases = _all_cases(sources, changed)
     chosen = _judges(sources, judge)
-    models = [labels[i][model] for i, source in enumerate(sources) for model in source.models]
     seeds = {labels[i][model]: source.seeds[model] for i, source in enumerate(sources) for model in source.models}
     shown = [_short(source, sources) for source in sources]
     differences = [
@@ -199,9 +207,20 @@ def _joined(sources: Sequence[ScoreSource], judge: str | None, refusals: str) ->
         seeds=seeds,
         differences=tuple(dict.fromkeys(differences)),
         notes=tuple(notes),
+        stopped={
+            names[model]: n
+            for s, names in zip(sources, labels, strict=True)
+            for model, n in s.stopped.items()
+            if model in names
+        },
         refusals=refusals,
     )
-    return systems, models
+    return systems, labels
+
+
+def shown_models(sources: Sequence[ScoreSource], labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """The models of all sources by the names that tell them apart."""
+    return [names[model] for names, source in zip(labels, sources, strict=True) for model in source.models]
 
 
 def _labels(sources: Sequence[ScoreSource]) -> list[dict[str, str]]:
@@ -343,7 +362,12 @@ def differences_of(first: Named, second: Named) -> list[str]:
         for key in sorted({*mine, *theirs}):
             unlike(key if part == "settings" else f"how {key} was measured", mine.get(key), theirs.get(key))
     unlike("versions of the protocol", a.parts["protocols"][a.protocol], b.parts["protocols"][b.protocol])
-    unlike("pictures of the cases", a.parts.get("pictures"), b.parts.get("pictures"))
+    both = {*a.pictures} & {*b.pictures}
+    if repainted := sorted(name for name in both if a.pictures[name] != b.pictures[name]):
+        lines.append(
+            f"pictures of the cases: {len(repainted)} of {len(both)} that both opened have other content "
+            f"(first: {repainted[0]})"
+        )
     unlike("code of the benchmark", a.parts.get("code"), b.parts.get("code"))
     texts = a.bench.source, b.bench.source
     other = [file for file in sorted({*texts[0], *texts[1]}) if texts[0].get(file) != texts[1].get(file)]
@@ -379,17 +403,50 @@ def compare(
     data: Path | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
+    margin: float | None = None,
+    over_measures: bool = False,
 ) -> Comparison:
     """Compare `RUN_DIR:MODEL`, `RUN_DIR` (all its models) and `BENCHMARK:MODEL` (released figures) in pairs.
 
     Cases meet by their ids; what else is not the same on the sources is in `differences`. `refusals` says how a model's
-    own failures count; released figures hold none.
+    own failures count; released figures hold none. `margin` and `over_measures` are those of `Further`.
     """
-    sources = load_sources([str(operand) for operand in operands], protocol, data, refusals)
-    systems, models = _joined(sources, judge, refusals)
-    if against is not None:
-        against = _named(against, models)
-    return compare_columns(systems, models=models, against=against, metric=metric, draws=draws, seed=seed)
+    words = [str(operand) for operand in operands]
+    further = Further(margin=margin, over_measures=over_measures)
+
+    def make() -> Comparison:
+        sources = load_sources(words, protocol, data, refusals)
+        systems, labels = joined(sources, judge, refusals)
+        models = shown_models(sources, labels)
+        one = None if against is None else _named(against, models)
+        return compare_columns(
+            systems, models=models, against=one, metric=metric, draws=draws, seed=seed, further=further
+        )
+
+    if protocol == "both" or data is not None:
+        return make()
+    derived = _derived_of(words)
+    if not derived:
+        return make()
+    asked = [metric, protocol, judge, against, refusals, draws, seed, asdict(further)]
+    states = [one.state for one in derived]
+    return derived[0].remembered(make, _packed, Comparison.model_validate_json, "comparison", words, asked, states)
+
+
+def _derived_of(words: Sequence[str]) -> list[Derived]:
+    """What was derived from each of the runs, all of them at rest; nothing where that cannot be said of one, or one is
+    made again from what was published."""
+    places = [Path(place) for place in dict.fromkeys(split_operand(word)[0] for word in words) if _is_run(place)]
+    if any(map(is_published, places)):
+        return []
+    runs = [Run.open(place) for place in places]
+    found = [derived_of(run, run.derived) for run in runs]
+    return [one for one in found if one is not None and one.state] if all(one and one.state for one in found) else []
+
+
+def _packed(comparison: Comparison) -> bytes | None:
+    data = comparison.model_dump_json().encode()
+    return data if Comparison.model_validate_json(data) == comparison else None
 
 
 def _named(against: str, models: Sequence[str]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from refbench.analysis.agree.ratings import Ratings, is_panel
-from refbench.analysis.copies import CopyCheck, near_copies
+from refbench.analysis.copies import CopyCheck, copies_of
 from refbench.analysis.failures import Coverage, FailureTest, coverage, failure_test
 from refbench.analysis.precision.conditional import Conditional, conditional, conditions
 from refbench.analysis.precision.variance import Rank, Variance, pooled, ranking, variances
 from refbench.analysis.precision.weights import WeightSweep, weight_sweep
+from refbench.evidence import PEOPLE
 from refbench.record import Record, RefBenchError
 from refbench.runs import Run
 from refbench.tables.result import Result
@@ -45,6 +46,7 @@ class PrecisionReport(Record):
     n_pooled: int
     copies: CopyCheck | str
     """A sentence where there is nothing to compare outputs with."""
+    notes: tuple[str, ...] = ()
 
 
 def precision_report(
@@ -65,7 +67,8 @@ def precision_report(
         raise RefBenchError(f"--judge {judge}: the judges are {', '.join(name or 'none' for name in there)}")
     # The mean of the judges is about all of them.
     everyone = judge is None or any(name is not None and is_panel(name) for name in chosen)
-    drawn = (s for s in run_draws(run.path, protocol=protocol) if everyone or s.judge in chosen)
+    drawn_from = _judges(there) if everyone else set(chosen)
+    drawn = (s for s in run_draws(run.path, protocol=protocol) if s.judge in drawn_from)
     by_model = variances(result, drawn, protocol)
     shares, n_pooled = pooled(by_model) or ({}, 0)
     wanted = conditions(result, given)
@@ -92,16 +95,24 @@ def precision_report(
         variances=tuple(by_model),
         shares=shares,
         n_pooled=n_pooled,
-        copies=_copies(result, run, pictures),
+        copies=copies_of(result, run, pictures),
+        notes=tuple(filter(None, [result.stopped_said(), _said_of_people(there, drawn_from)])),
     )
 
 
-def _copies(result: Result, run: Run, pictures: Path | None) -> CopyCheck | str:
-    outputs = [output for output in run.outputs() if output.pictures and output.step is None]
-    if not outputs:
-        return "not checked: the run holds no outputs"
-    if not any(case.request.pictures for case in result.cases):
-        return "nothing to check: no case has a source or reference"
-    if pictures is None:
-        return "not checked: where the sources and references lie is not known; give --data DIR"
-    return near_copies(run, result.cases, lambda picture: pictures / picture.name, outputs=outputs)
+def _judges(there: Sequence[str | None]) -> set[str | None]:
+    """Whose differing the variance is made of. People are not one judge more, each repeat of theirs is a rater: they
+    stand by themselves, unless nobody else has judged."""
+    others = {name for name in there if name != PEOPLE}
+    return others if any(name is not None for name in others) else {*there}
+
+
+def _said_of_people(there: Sequence[str | None], drawn_from: Collection[str | None]) -> str:
+    if PEOPLE not in there:
+        return ""
+    if PEOPLE not in drawn_from:
+        return (
+            f"{PEOPLE} are none of the judges: they are ranked by themselves, and are in no source of the variance and "
+            f"nothing that another judge would buy (--judge {PEOPLE} tells theirs)"
+        )
+    return f"{PEOPLE}: repeats are raters, and one repeat more is another rater of each output"

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from refbench.analysis.compare import Comparison
 from refbench.analysis.compare.draws import Panel, gain_of, numbered, panel_of
+from refbench.case import AnyCase
 from refbench.record import Record
 from refbench.score import Score
 from refbench.stats import Array, Design, effective_n, resample
 from refbench.stats.components import Components, variance_components
 from refbench.stats.ranks import ranks_of
 from refbench.tables.result import Result
-from refbench.tables.table import DRAWS, SEED, System, columns_of, ranked, summaries
+from refbench.tables.table import DRAWS, SEED, System, ranked, summaries
 
 MORE_CASES = 100
 _DEFINED = 0.95
@@ -44,6 +46,8 @@ class OneMore(Record):
     of: str
     error: float | None
     why: str | None = None
+    calls: float | None = None
+    """Judgements that it takes, of both models, a repeat of a question counted as one."""
 
 
 class Variance(Record):
@@ -74,6 +78,30 @@ class Variance(Record):
     level_error: float | None
     one_more: tuple[OneMore, ...]
 
+    @property
+    def error_shares(self) -> dict[str, float]:
+        """What share of the square of the gap's error ever more seeds, judges or repeats would take away; they overlap
+        (more seeds are asked about more often, too), and what none of them takes is cases'. Without those not known."""
+        if not self.error:
+            return {}
+        counts = {"seed": self.n_seeds, "judge": self.n_judges, "repeat": self.n_repeats}
+        gains = {one.of: self.error**2 - one.error**2 for one in self.one_more if one.error is not None}
+        # A part that goes with 1 / n loses 1 / (n + 1) of itself with one more.
+        return {of: min(1.0, gains[of] * (n + 1) / self.error**2) for of, n in counts.items() if of in gains}
+
+    @property
+    def best_buy(self) -> OneMore | None:
+        """What takes most from the square of the gap's error for each judgement; None where no two can be compared.
+
+        The square, since a hundred cases bought twice take about as much each time, as far as there are more to buy.
+        """
+        if self.error is None:
+            return None
+        known = [one for one in self.one_more if one.error is not None and one.calls]
+        gains = {one.of: (self.error**2 - (one.error or 0.0) ** 2) / (one.calls or 1.0) for one in known}
+        best = max(known, key=lambda one: gains[one.of], default=None)
+        return best if best is not None and len(known) > 1 and gains[best.of] > 0 else None
+
 
 def overall_draws(
     result: Result, protocol: str, measure: str, *, draws: int = DRAWS, seed: int = SEED
@@ -81,13 +109,13 @@ def overall_draws(
     """Systems, the measure's overall value of each, and systems x draws of it: the table's own draws, in which all
     systems have the same weights."""
     aggregate = result.bench.scoring.protocols[protocol].aggregate
-    columns = columns_of([score for score in result.scores if score.protocol == protocol], result.cases)
+    columns = result.columns(protocol)
     values = aggregate.filled(columns)
     overall = aggregate.overall(result.cases)
     design = Design.of([case.cluster for case in result.cases], [case.stratum for case in result.cases])
 
     def value(weights: Array) -> Array:
-        return summaries(aggregate, values, weights, overall)[0, measure]
+        return summaries(aggregate, values, weights, overall, measure)[0, measure]
 
     point = value(np.ones((1, len(result.cases))))[:, 0]
     return columns.systems, point, np.concatenate([value(w) for w in resample(design, draws, seed)], axis=1)
@@ -101,8 +129,13 @@ def ranking(
     measure: str | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
+    compared: Comparison | None = None,
 ) -> list[Rank]:
-    """The models that a judge has ranked, best first; those without a value or with too few cases are not in it."""
+    """The models that a judge has ranked, best first; those without a value or with too few cases are not in it.
+
+    `compared` is a comparison of all models under this protocol and judge, where one has been made already: it serves
+    where they are those that have a rank, since a family of other models has other p values.
+    """
     name = measure or result.summary(protocol)
     systems, point, drawn = overall_draws(result, protocol, name, draws=draws, seed=seed)
     sign = -1 if name in result.bench.scoring.lower else 1
@@ -113,7 +146,16 @@ def ranking(
     ]
     if not chosen:
         return []
-    better = _found_better(result, protocol, judge, name, [systems[i][0] for i in chosen], draws, seed)
+    models = [systems[i][0] for i in chosen]
+    if (
+        compared is None
+        or compared.metric != name
+        or {m for p in compared.pairs for m in (p.first, p.second)} != {*models}
+    ):
+        compared = _comparison(result, protocol, judge, name, models, draws, seed)
+    better = (
+        np.zeros((len(models), len(models)), dtype=np.bool_) if compared is None else _found_better(compared, models)
+    )
     if better is None:
         ranks_held = None
     else:
@@ -132,17 +174,20 @@ def ranking(
     return sorted(ranks, key=lambda rank: (rank.rank, rank.model))
 
 
-def _found_better(
+def _comparison(
     result: Result, protocol: str, judge: str | None, measure: str, models: Sequence[str], draws: int, seed: int
-) -> NDArray[np.bool_] | None:
-    """Which models `compare` resolves to be better than which others, models x models: on the cases that both have, and
-    whatever their failures would have scored. None where no pair can be compared."""
-    better = np.zeros((len(models), len(models)), dtype=np.bool_)
+) -> Comparison | None:
     if len(models) < 2:
-        return better
-    comparison = result.compare(
+        return None
+    return result.compare(
         *models, protocol=protocol, judges=[judge], metric=measure, draws=draws, seed=seed, by_slice=False
     )
+
+
+def _found_better(comparison: Comparison, models: Sequence[str]) -> NDArray[np.bool_] | None:
+    """Which models a comparison resolves to be better than which others, models x models: on the cases that both have,
+    and whatever their failures would have scored. None where no pair can be compared."""
+    better = np.zeros((len(models), len(models)), dtype=np.bool_)
     for pair in comparison.pairs:
         if pair.resolved and pair.gap is not None:
             ahead, behind = (pair.first, pair.second) if comparison.better(pair.gap) else (pair.second, pair.first)
@@ -205,7 +250,7 @@ def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Pane
     shared = np.all(there, axis=0)
     worth = [effective_n(overall.weights(has)) for has in (*there, shared)]
     judges = [judge for judge in mine.by_judge if theirs is None or judge in theirs.by_judge]
-    apart = _apart(result, mine, theirs, judges)
+    apart = components_of_gap(result.cases, mine, theirs, judges)
     level = apart.variance.get("judge") if apart is not None else None
     covariance = _covariance(draws)
     error = None if covariance is None else _error_of(covariance)
@@ -224,9 +269,13 @@ def _variance(result: Result, protocol: str, measure: str, panels: Sequence[Pane
         remarks=_remarks(components, mine.counts[0]),
         error=error,
         level_error=None if level is None else (level / len(judges)) ** 0.5,
-        one_more=(
-            *_one_more(panels, apart, len(judges), worth, error),
-            _more_cases(covariance, [int(has.sum()) for has in there], int(shared.sum())),
+        one_more=_with_calls(
+            (
+                *_one_more(panels, apart, len(judges), worth, error),
+                _more_cases(covariance, [int(has.sum()) for has in there], int(shared.sum())),
+            ),
+            panels,
+            [int(has.sum()) for has in there],
         ),
     )
 
@@ -238,7 +287,9 @@ def _error_of(covariance: Array) -> float | None:
     return variance**0.5 if variance >= 0 else None
 
 
-def _apart(result: Result, mine: Panel, theirs: Panel | None, judges: Sequence[str | None]) -> Components | None:
+def components_of_gap(
+    cases: Sequence[AnyCase], mine: Panel, theirs: Panel | None, judges: Sequence[str | None]
+) -> Components | None:
     """Components of the gap's marks (of the model's own, without another) by case and judge: what judges share about
     both models is in none of them."""
     marks = [mine.by_judge[j] - (0.0 if theirs is None else theirs.by_judge[j]) for j in judges]
@@ -248,7 +299,7 @@ def _apart(result: Result, mine: Panel, theirs: Panel | None, judges: Sequence[s
     judge, case = np.nonzero(~np.isnan(values))
     if len(case) == 0:
         return None
-    strata = numbered([one.stratum for one in result.cases])
+    strata = numbered([one.stratum for one in cases])
     return variance_components(values[judge, case], case, judge, np.zeros_like(case), strata[case])
 
 
@@ -279,6 +330,18 @@ def _one_more(
         else:
             more.append(OneMore(of=of, error=(error**2 - less) ** 0.5))
     return tuple(more)
+
+
+def _with_calls(more: Sequence[OneMore], panels: Sequence[Panel], cases: Sequence[int]) -> tuple[OneMore, ...]:
+    """With what each takes: a seed or a judge is a mark more for each case, and a hundred cases are so many more."""
+    calls: dict[str, float] = {f"{MORE_CASES} cases": 0.0, "seed": 0.0, "judge": 0.0, "repeat": 0.0}
+    for panel, n in zip(panels, cases, strict=True):
+        judges, seeds, repeats = panel.counts
+        calls[f"{MORE_CASES} cases"] += MORE_CASES * judges * seeds * repeats
+        calls["seed"] += n * judges * repeats
+        calls["judge"] += n * seeds * repeats
+        calls["repeat"] += n * judges * seeds
+    return tuple(one.model_copy(update={"calls": calls[one.of]}) for one in more)
 
 
 def _more_cases(covariance: Array | None, own: Sequence[int], shared: int) -> OneMore:

@@ -15,7 +15,7 @@ from refbench.record import Record, RefBenchError
 from refbench.stats import Array
 from refbench.stats.correlation import kendall_draws, number
 from refbench.tables.result import Result
-from refbench.tables.table import System, case_values, columns_of
+from refbench.tables.table import Aggregate, Columns, System, case_values
 
 _STEPS = 10
 """The grid: weights that are multiples of a tenth and add up to one."""
@@ -38,6 +38,7 @@ class Weighting(Record):
     human: HumanFit | None = None
 
 
+_TOO_FEW = "these scores are too few, or too much alike, to tell the weights of {}"
 _NO_WEIGHTS = "there are no weights to change: the measure {} is not a weighted mean of measures that share a range"
 
 
@@ -63,14 +64,18 @@ def weight_sweep(
 ) -> WeightSweep | str:
     """Sweep the weights. Returns a sentence where the benchmark's number is not a weighted mean of like criteria."""
     measure = result.summary(protocol)
-    criteria = _criteria(result, protocol, measure)
-    per_case, systems = _per_case(result, protocol, judge)
-    own = _own_weights(per_case, criteria, measure) if criteria else _NO_WEIGHTS.format(measure)
+    aggregate = result.bench.scoring.protocols[protocol].aggregate
+    criteria = criteria_of(aggregate, measure)
+    if not criteria:
+        return _NO_WEIGHTS.format(measure)
+    columns = result.columns(protocol, [judge])
+    per_case = case_values(aggregate, columns, result.cases)
+    own = own_weights(aggregate, columns, per_case, criteria, measure)
     if isinstance(own, str):
         return own
     rows = [row for row in result.rows(protocol=protocol, level="overall") if row.judge == judge]
     table = {(row.model, row.metric): row.value for row in rows if row.value is not None}
-    models = [model for model, _ in systems if all((model, name) in table for name in criteria)]
+    models = [model for model, _ in columns.systems if all((model, name) in table for name in criteria)]
     if len(models) < 2:
         return "fewer than two models have all criteria, so there is no ranking to change"
     people = _people(humans, measure, models)
@@ -82,7 +87,7 @@ def weight_sweep(
         own=own,
         sign=1 if measure in result.bench.scoring.lower else -1,
         people=people,
-        items=lambda weights: _of_items(result, systems, parts @ weights),
+        items=lambda weights: _of_items(result, columns.systems, parts @ weights),
     )
     remarks = [] if people is None or people.remark is None else [people.remark]
     if any(abs(total - table.get((model, measure), total)) > _SEEN for model, total in contest.totals(own).items()):
@@ -166,28 +171,30 @@ def _of_items(result: Result, systems: Sequence[System], totals: Array) -> dict[
     return {(result.cases[c].id, systems[s][0]): float(totals[s, c]) for s, c in there}
 
 
-def _criteria(result: Result, protocol: str, measure: str) -> tuple[str, ...]:
-    """The measures of one metric each that the summary is made of, if they have one range."""
-    measures = {m.name: m for m in result.bench.scoring.protocols[protocol].aggregate.measures}
+def criteria_of(aggregate: Aggregate, measure: str) -> tuple[str, ...]:
+    """The measures of one metric each that a measure is made of, if they have one range."""
+    measures = {m.name: m for m in aggregate.measures}
     parts = [measures[part] for part in measures[measure].parts if part in measures and part != measure]
     alike = len({(m.low, m.high) for m in parts}) == 1 and len(parts) == len(measures[measure].parts)
     return tuple(m.name for m in parts) if alike and len(parts) > 1 else ()
 
 
-def _per_case(result: Result, protocol: str, judge: str | None) -> tuple[Mapping[str, Array], tuple[System, ...]]:
-    chosen = [score for score in result.scores if score.protocol == protocol and score.judge == judge]
-    columns = columns_of(chosen, result.cases)
-    return case_values(result.bench.scoring.protocols[protocol].aggregate, columns, result.cases), columns.systems
-
-
-def _own_weights(per_case: Mapping[str, Array], criteria: Sequence[str], measure: str) -> Array | str:
+def own_weights(
+    aggregate: Aggregate, columns: Columns, per_case: Mapping[str, Array], criteria: Sequence[str], measure: str
+) -> Array | str:
     """The weights that the benchmark itself uses, read off its single cases (no list of benchmarks to keep up), or why
-    there are none."""
+    there are none. `per_case` are the columns' `case_values`."""
+    if not {measure, *criteria} <= per_case.keys():  # a criterion that nobody was asked for has no values at all
+        return _TOO_FEW.format(measure)
     parts = np.stack([per_case[name].ravel() for name in criteria], axis=1)
     total = per_case[measure].ravel()
-    whole = np.isfinite(parts).all(axis=1) & np.isfinite(total)
+    # Of several seeds a criterion may have lost one: its mean is over other pictures than the total's.
+    metrics = {part for m in aggregate.measures if m.name in criteria for part in m.parts} & set(columns.drawn)
+    lost = np.stack([np.isnan(columns.drawn[metric]) for metric in sorted(metrics)])
+    alike = (lost == lost.any(axis=0)).all(axis=(0, 3)).ravel()
+    whole = np.isfinite(parts).all(axis=1) & np.isfinite(total) & alike
     if np.linalg.matrix_rank(parts[whole]) < len(criteria):
-        return f"these scores are too few, or too much alike, to tell the weights of {measure}"
+        return _TOO_FEW.format(measure)
     weights = np.linalg.lstsq(parts[whole], total[whole], rcond=None)[0]
     off = np.abs(parts[whole] @ weights - total[whole]).max()
     if off > _EXACT * max(1.0, np.abs(total[whole]).max()) or weights.min() < -_EXACT:

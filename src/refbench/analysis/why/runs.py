@@ -88,6 +88,7 @@ def why_protocols(run: str, *, metric: str | None = None, judge: str | None = No
     """From the paper's number to the corrected one, for every model of a run."""
     place, wanted = split_operand(run)
     result = score_run(Path(place), draws=0)
+    result.needs_all_calls("refbench why", place)
     bench = result.bench
     if not {"paper", "corrected"} <= set(bench.scoring.protocols):
         raise RefBenchError(f"{place}: {bench.title} has one protocol only, {', '.join(bench.scoring.protocols)}")

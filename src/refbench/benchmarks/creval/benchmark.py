@@ -7,8 +7,19 @@ from functools import partial
 from refbench.benchmarks.creval import anomalies, cases, judge, replies, table
 from refbench.benchmarks.creval.cases import METRICS, CREvalCase
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
+from refbench.benchmarks.kit.definition import (
+    Asking,
+    Condition,
+    Data,
+    PaperFigure,
+    Reporting,
+    Setting,
+    ShownQuestion,
+    Source,
+)
+from refbench.benchmarks.kit.hardening import hardenable
 from refbench.benchmarks.kit.published import read_faults
+from refbench.benchmarks.kit.wording import ASK, HARDEN, OFFICIAL
 
 VERSIONS = {"reader": 1, "grading": 1, "aggregate": 1}
 
@@ -34,21 +45,32 @@ BENCHMARK = benchmark(
     data=Data(
         cases.load,
         CREvalCase,
-        cases.is_checkout,
-        layout="bench/instruction.json is not in it",
+        cases.data_root,
+        layout="neither bench/instruction.json nor CREval-Bench/instruction.json is in it",
         landmark="bench/instruction.json",
         subsets={"paper874": "the 874 of 904 items that the paper's tables are about (inferred)"},
         anomalies=anomalies.anomalies,
         anomaly_kinds=anomalies.KINDS,
         describe=cases.describe,
+        output_extensions=(".jpeg", ".png", ".gif", ".bmp", ".jpg", ".webp"),
+        sources=(Source("ChonghuinanWang/CREval", code="ChonghuinanWang/CREval"),),
     ),
     asking=Asking(
         parts={metric: (metric,) for metric in METRICS},
-        judging=judge.judging,
+        abilities={"IF": "IA", "VC": "RC", "VQ": "VQ"},
+        judging=hardenable(judge.judging),
         settings=(
-            Setting("prompts", ("own", "official"), "Whose wording of the rubric"),
+            Setting(
+                "prompts",
+                ("own", OFFICIAL),
+                "Whose wording of the rubric",
+                folder="system.txt and answer.txt",
+                checkout="code/answer_with_gpt4o.py and its template; official alone is the data's own checkout",
+            ),
+            ASK,
             Setting("questions", ("all", "one"), "All questions of a metric in a call, or one"),
             Setting("show_instruction", ("no", "yes"), "Show the judge the editing instruction"),
+            HARDEN,
         ),
         import_replies=replies.import_replies,
         questions=questions,
@@ -69,5 +91,17 @@ BENCHMARK = benchmark(
         explain_changes=table.explain_changes,
         faults=lambda: read_faults(__package__),
         conditions=(Condition("VC", "IF", 80.0),),
+        figures=(
+            PaperFigure(
+                "dimensions", "the nine dimensions in each metric", "radar", by=("dimension",), measures=METRICS
+            ),
+            PaperFigure(
+                "categories",
+                "the three categories in each metric and the average",
+                "bars",
+                by=("category",),
+                measures=(*METRICS, "avg"),
+            ),
+        ),
     ),
 )

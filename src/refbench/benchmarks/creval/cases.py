@@ -18,9 +18,10 @@ from typing import Any, Literal, TypeAlias, get_args
 from pydantic import ValidationError
 
 from refbench.benchmarks.kit.definition import Dataset, check_subset
-from refbench.benchmarks.kit.rows import csv_rows, json_file
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.case import Case, Picture, Request
-from refbench.record import Record, RefBenchError, clean_text
+from refbench.record import Record, RefBenchError, Whole, clean_text
+from refbench.text.files import file_bytes, json_file
 
 Metric = Literal["IF", "VC", "VQ"]
 METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -38,7 +39,7 @@ class Question(Record):
     text: str
     choices: tuple[str, ...]
     reference: str
-    weight: int
+    weight: Whole
     written_weight: int | None = None
     """The weight in the question writer's own text, where the released conversion lost it."""
 
@@ -46,9 +47,9 @@ class Question(Record):
 class CREvalDetails(Record):
     """Number and class of the item, and its questions for each metric in the order of the file."""
 
-    item: int
+    item: Whole
     class_id: int
-    source_size: tuple[int, int] | None
+    source_size: tuple[Whole, Whole] | None
     """Width and height of the source picture as the release states them."""
     questions: Mapping[Metric, tuple[Question, ...]]
 
@@ -56,7 +57,9 @@ class CREvalDetails(Record):
 CREvalCase: TypeAlias = Case[CREvalDetails]
 
 
-INSTRUCTIONS = "bench/instruction.json"
+INSTRUCTIONS = "instruction.json"
+_FOLDERS = ("bench", "CREval-Bench")
+"""The folder of all files in a checkout of the code, and in the dataset on the Hub."""
 SUBSETS = ("paper874",)
 
 # A heading of the question writer's text: "Q1:", "**Q1:**", "#### Q1:", full-width colon included.
@@ -66,16 +69,19 @@ _WEIGHT = re.compile(r"(?i)\bweight\W{1,8}?([1-3])\b")
 
 def load(root: Path, subset: str | None = None) -> Dataset:
     """The cases of a CREval checkout in the order of instruction.json."""
-    items = _read_instructions(root)
-    files = {metric: _question_files(root, metric) for metric in METRICS}
+    place = data_root(root) or root / _FOLDERS[0]
+    items = _read_instructions(place)
+    files = {metric: _question_files(place, metric) for metric in METRICS}
     cases: dict[str, CREvalCase] = {}
     missing: dict[Metric, list[str]] = defaultdict(list)
     for item in items:
-        stem = Path(item["input_image"][0]).stem if item["input_image"] else ""
+        stem = Path(item["input_image"][0].replace("\\", "/")).stem if item["input_image"] else ""
         if not stem:
-            raise RefBenchError(f"{root / INSTRUCTIONS}: item {item['id']} names no picture; copy the file again")
+            raise RefBenchError(f"{place / INSTRUCTIONS}: item {item['id']} names no picture; copy the file again")
         if stem in cases:
-            raise RefBenchError(f"{root / INSTRUCTIONS}: two items have the picture name {stem!r}; copy the file again")
+            raise RefBenchError(
+                f"{place / INSTRUCTIONS}: two items have the picture name {stem!r}; copy the file again"
+            )
         for metric in METRICS:
             if nfc(stem) not in files[metric]:
                 missing[metric].append(stem)
@@ -84,22 +90,22 @@ def load(root: Path, subset: str | None = None) -> Dataset:
             cases[stem] = _case(item, stem, questions)
     for metric, stems in missing.items():
         raise RefBenchError(
-            f"{root / 'bench/questions_all' / metric} lacks {len(stems)} of {len(items)} question files "
+            f"{place / 'questions_all' / metric} lacks {len(stems)} of {len(items)} question files "
             f"(first: {stems[0]}.json): the copy is incomplete, copy the folder again"
         )
     chosen = tuple(_subset(cases, subset))
     return Dataset(
         benchmark="creval",
         root=root,
-        picture_root=root / "bench",
+        picture_root=place,
         cases=chosen,
         subset=subset,
         outside=frozenset(cases) - {case.id for case in chosen},
     )
 
 
-def is_checkout(root: Path) -> bool:
-    return (root / INSTRUCTIONS).is_file()
+def data_root(root: Path) -> Path | None:
+    return next((root / folder for folder in _FOLDERS if (root / folder / INSTRUCTIONS).is_file()), None)
 
 
 def paper874_excluded() -> frozenset[str]:
@@ -114,8 +120,8 @@ def _subset(cases: Mapping[str, CREvalCase], subset: str | None) -> list[CREvalC
     return [case for stem, case in cases.items() if stem not in excluded]
 
 
-def _read_instructions(root: Path) -> list[dict[str, Any]]:
-    path = root / INSTRUCTIONS
+def _read_instructions(place: Path) -> list[dict[str, Any]]:
+    path = place / INSTRUCTIONS
     items = _read_json(path)
     wanted = {
         "id": int,
@@ -128,7 +134,8 @@ def _read_instructions(root: Path) -> list[dict[str, Any]]:
         raise RefBenchError(f"{path} is not a list of items; copy the file again")
     seen: set[int] = set()
     for number, item in enumerate(items):
-        if not isinstance(item, dict) or not all(isinstance(item.get(k), t) for k, t in wanted.items()):
+        right = isinstance(item, dict) and all(isinstance(item.get(k), t) for k, t in wanted.items())
+        if not right or not all(isinstance(name, str) for name in item["input_image"]):
             raise RefBenchError(f"{path}: entry {number} lacks one of {', '.join(wanted)}; copy the file again")
         if item["class_id"] not in DIMENSIONS:
             raise RefBenchError(f"{path}: item {item['id']} has class_id {item['class_id']}, which is not 1 to 9")
@@ -140,10 +147,10 @@ def _read_instructions(root: Path) -> list[dict[str, Any]]:
     return items
 
 
-def _question_files(root: Path, metric: Metric) -> dict[str, Path]:
-    folder = root / "bench/questions_all" / metric
+def _question_files(place: Path, metric: Metric) -> dict[str, Path]:
+    folder = place / "questions_all" / metric
     if not folder.is_dir():
-        raise RefBenchError(f"{folder} is not there: the copy is incomplete, copy bench/questions_all again")
+        raise RefBenchError(f"{folder} is not there: the copy is incomplete, copy questions_all again")
     return {nfc(name[:-5]): folder / name for name in os.listdir(folder) if name.endswith(".json")}
 
 
@@ -179,7 +186,7 @@ def _written_weights(path: Path) -> dict[str, int]:
     """Weights by question id in the writer's text, where each id has one weight only."""
     if not path.is_file():
         return {}
-    parts = _HEADING.split(path.read_text(encoding="utf-8", errors="replace"))
+    parts = _HEADING.split(file_bytes(path).decode("utf-8", "replace"))
     found: dict[str, set[int]] = defaultdict(set)
     for number, block in zip(parts[1::2], parts[2::2], strict=True):
         found[f"Q{number}"].update(int(weight) for weight in _WEIGHT.findall(block))
@@ -188,7 +195,7 @@ def _written_weights(path: Path) -> dict[str, int]:
 
 def _case(item: Mapping[str, Any], stem: str, questions: dict[Metric, tuple[Question, ...]]) -> CREvalCase:
     category, dimension = DIMENSIONS[item["class_id"]]
-    name = item["input_image"][0]
+    name = item["input_image"][0].replace("\\", "/")
     try:
         picture = Picture(name=name, role="source")
         details = CREvalDetails(
@@ -211,9 +218,7 @@ def _case(item: Mapping[str, Any], stem: str, questions: dict[Metric, tuple[Ques
 
 
 def _read_json(path: Path) -> Any:
-    if not path.exists():
-        raise RefBenchError(f"{path} is not there: give --data a complete CREval checkout")
-    return json_file(path)
+    return json_file(path, "give --data a complete CREval checkout")
 
 
 def nfc(stem: str) -> str:

@@ -14,10 +14,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-
-import orjson
 
 from refbench.benchmarks.creval.cases import METRICS, Question, nfc
 from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
@@ -30,6 +29,7 @@ from refbench.judges.dialects import Dialect, Statement, begun_objects, plain_wo
 from refbench.judges.values import Pairs, decoded, objects
 from refbench.record import RefBenchError
 from refbench.specs import nearest
+from refbench.text.files import json_file
 
 NOT_FOUND = "未找到对应回答"
 """What the released script stores for a question that no object answers; kept so that results compare equal."""
@@ -101,8 +101,7 @@ def _first_with_prefix(question_id: str, objects: Iterable[dict[str, Any]]) -> s
 def read_corrected(reply: str, questions: Sequence[Question]) -> Answers | Failure:
     """What the reply says to each question, or why it says nothing at all."""
     texts = {question.id: question.text for question in reversed(questions)}  # of two copies the first
-    asked = [Criterion(name, YesNo(), texts[name]) for name in sorted(texts) if _PLAIN_ID.fullmatch(name)]
-    contract = Contract(_DIALECT, tuple(asked) or (Criterion("Q1", YesNo()),))
+    contract = _contract(tuple(texts.items()))
     statements = contract.statements(reply)
     if isinstance(statements, Failure):
         return statements
@@ -114,6 +113,18 @@ def read_corrected(reply: str, questions: Sequence[Question]) -> Answers | Failu
     return tuple(answers.get(question.id) for question in questions)
 
 
+@lru_cache(maxsize=1024)  # the replies of all models to an item are read one after the other
+def _contract(texts: tuple[tuple[str, str], ...]) -> Contract:
+    asked = [Criterion(name, YesNo(), text) for name, text in sorted(texts) if _PLAIN_ID.fullmatch(name)]
+    return Contract(_DIALECT, tuple(asked) or (Criterion("Q1", YesNo()),))
+
+
+@lru_cache(maxsize=1024)
+def _names_by_text(criteria: tuple[Criterion, ...]) -> dict[str, str]:
+    """The question ids by the words of the questions, spelling aside."""
+    return {text: c.name for c in criteria if (text := plain_words(c.description))}
+
+
 def _words(reading: Reading) -> str | None:
     if isinstance(reading, bool):
         return "Yes" if reading else "No"
@@ -122,11 +133,11 @@ def _words(reading: Reading) -> str | None:
 
 def _statements(reply: str, criteria: Sequence[Criterion]) -> Iterator[Statement]:
     """(question id, answer) for every answer written in the reply: yes or no, or other words as they are."""
-    texts = {text: c.name for c in criteria if (text := plain_words(c.description))}
+    texts = _names_by_text(tuple(criteria))
     names = {criterion.name for criterion in criteria}
     values, around = decoded(reply)
     answers = [answer for value in values for pairs in objects(value) for answer in _in_object(pairs, texts)]
-    answers += [answer for text in around for answer in _in_broken_text(text)]
+    answers += [answer for text in around if not text.isspace() for answer in _in_broken_text(text)]
     for name, words in answers:
         if name in names:
             choice = read_choice(words)
@@ -142,6 +153,8 @@ def _in_object(pairs: Pairs, texts: dict[str, str]) -> Iterator[tuple[str, str]]
     answers = [item for name, item in fields if name == "answer" and isinstance(item, str)]
     asked: set[str] = set()
     for name, item in fields:
+        if name[:1] not in ("q", "i"):  # most keys: none of these forms begins otherwise
+            continue
         if name in ("question", "question_id", "id") and isinstance(item, str):
             if match := _ID.match(item.strip()):
                 asked.add(f"Q{int(match[1])}")
@@ -259,11 +272,9 @@ def _read(path: Path) -> str | Failure:
         return text
     result = path.with_suffix(".json")
     try:
-        stored = orjson.loads(result.read_bytes()) if result.exists() else {}
-    except OSError as error:
-        return Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
-    except orjson.JSONDecodeError:
-        return Failure(kind="missing_reply", detail=f"{result.name} is not valid JSON and has no text beside it")
+        stored = json_file(result, "it has no text beside it") if result.exists() else {}
+    except RefBenchError as error:
+        return Failure(kind="missing_reply", detail=str(error).replace(str(result), result.name))
     if isinstance(stored, dict) and stored.get("error"):
         return Failure(kind="api_error", detail=str(stored["error"])[:500])
     if path.suffix == ".txt":

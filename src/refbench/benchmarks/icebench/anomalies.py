@@ -11,7 +11,7 @@ from refbench.benchmarks.kit.anomalies import Oddity, anomaly_kinds, list_anomal
 from refbench.benchmarks.kit.definition import Anomaly, Dataset
 from refbench.case import Picture
 from refbench.failure import Failure
-from refbench.pictures import PictureFacts, decode
+from refbench.pictures import PictureFacts, read_pixels
 
 _FEWEST, _MOST = 50, 500
 """Cases of a task in the paper."""
@@ -72,5 +72,5 @@ def _of_pictures(dataset: Dataset, case: ICECase) -> Iterator[Oddity]:
 
 
 def _is_full(dataset: Dataset, mask: Picture) -> bool:
-    pixels = decode(dataset.path(mask).read_bytes())
+    pixels = read_pixels(dataset.path(mask))
     return not isinstance(pixels, Failure) and bool((pixels > 128).all())

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import orjson
+from pydantic import ValidationError
 
-from refbench.benchmarks.icebench.tasks import BY_CODE, PARTS, TASKS, TEXT, Task
+from refbench.benchmarks.icebench.tasks import PARTS, TASKS, TEXT, Task, task_called
 from refbench.benchmarks.kit.anomalies import Oddity, Release
 from refbench.benchmarks.kit.definition import Dataset, check_subset, group_counts
-from refbench.benchmarks.kit.rows import file_bytes
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError
+from refbench.text.files import file_text, json_value
 
 Role = Literal["source", "mask", "reference"]
 
@@ -57,8 +57,10 @@ def not_applicable(case: ICECase) -> dict[str, str]:
 
 
 DATA = "data.jsonl"
-_FOLDERS = ("", "dataset", "data")
-"""Where data.jsonl may lie: the README puts the release into dataset/, the archive is called data.zip."""
+_PARENTS = ("dataset", "data")
+_FOLDERS = ("", *_PARENTS, "dataset/data", "data/data")
+"""Where data.jsonl may lie: the README puts the release into dataset/, the archive has a folder data."""
+LAYOUT = f"{DATA} is not in it, nor in a folder dataset, data or dataset/data inside"
 
 # A passage in quotation marks. A straight single quote opens only where no letter is before it: "don't" is none.
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|(?<!\w)\'([^\']+)\'(?!\w)|‘([^’]+)’(?!\w)')
@@ -81,11 +83,7 @@ def read_items(root: Path) -> Release:
     if place is None:
         raise RefBenchError(f"{root} has no {DATA}: give --data the folder into which the release was unpacked")
     path = place / DATA
-    data = file_bytes(path)
-    try:
-        lines = data.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise RefBenchError(f"{path} is not UTF-8 (byte {error.start}): copy the file again") from error
+    lines = file_text(path, "copy the file again").split("\n")
     cases: dict[str, ICECase] = {}
     oddities: list[Oddity] = []
     seen: dict[str, int] = {}
@@ -93,13 +91,13 @@ def read_items(root: Path) -> Release:
         if not line.strip():
             continue
         try:
-            item = _Item(orjson.loads(line), place)
-            task = BY_CODE.get(item.text("Task"))
+            item = _Item(json_value(line, f"line {number}"), place)
+            task = task_called(item.text("Task"))
             if task is None:
                 oddities.append(("unknown_task", f"line {number}", repr(item.text("Task"))[:80]))
                 continue
             case = _case(item, task)
-        except ValueError as error:  # of JSON, of a field, or of a picture's path
+        except (RefBenchError, ValueError) as error:  # of JSON, of a field, or of a picture's path
             oddities.append(("malformed_line", f"line {number}", _first_line(error)))
             continue
         if case.id in seen:
@@ -162,10 +160,13 @@ class _Item:
         return tuple(Picture(name=self._inside(name), role=role) for role, name in names if name.strip())
 
     def _inside(self, name: str) -> str:
-        """The path relative to data.jsonl. The released code opens `images/...` from wherever it is started."""
-        name = name.strip().removeprefix("./")
-        first, _, rest = name.partition("/")
-        return rest if first in _FOLDERS and rest and not (self.place / first).is_dir() else name
+        """The path relative to data.jsonl. The released code opens `data/images/...` from where it is started."""
+        name = name.strip().replace("\\", "/").removeprefix("./")
+        while True:
+            first, _, rest = name.partition("/")
+            if first not in _PARENTS or not rest or (self.place / first).is_dir():
+                return name
+            name = rest
 
 
 def _case(item: _Item, task: Task) -> ICECase:
@@ -211,10 +212,9 @@ def data_root(root: Path) -> Path | None:
     return next((root / folder for folder in _FOLDERS if (root / folder / DATA).is_file()), None)
 
 
-def _first_line(error: ValueError) -> str:
-    """A pydantic error has the sentence on its third line; others on their first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "leaves the dataset" in line), lines[0] if lines else type(error).__name__)
+def _first_line(error: Exception) -> str:
+    said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    return (said.splitlines() or [type(error).__name__])[0]
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -13,13 +13,14 @@ from pathlib import Path
 import orjson
 
 from refbench.benchmarks.icebench.cases import ICECase, picture, task_of
-from refbench.benchmarks.icebench.tasks import QA
+from refbench.benchmarks.icebench.tasks import QA, task_called
 from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, YesNo
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_bytes
 
 _MOST_CHARACTERS = 40
 """A longer number is not an answer."""
@@ -89,10 +90,7 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
     """The values of one result file. It does not name the model: it is `models`' only name, else the folder's."""
     path = folder / RESULT if folder.is_dir() else folder
     model = only_model(models, path.resolve().parent.name, f"an {RESULT} of ICE-Bench is")
-    try:
-        lines = path.read_bytes().decode("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: give --replies an {RESULT} or its folder") from error
+    lines = file_bytes(path, f"give --replies an {RESULT} or its folder").decode("utf-8-sig", "replace").splitlines()
     name = judge or JUDGE
     cases = dataset.by_id()
     values: dict[str, dict[str, float]] = {}
@@ -107,7 +105,7 @@ def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None,
         item, code, of_item = read
         if item not in cases:
             unknown.append(clean_text(item))
-        elif task_of(cases[item]).code != code:
+        elif task_called(code) != task_of(cases[item]):
             unknown.append(clean_text(f"{item}: {code!r} here, {task_of(cases[item]).code!r} in the data"))
         else:
             values[item] = of_item

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from refbench.benchmarks.icebench.tasks import BY_PART, DIMENSIONS, OFFICIAL, PARTS, QA, TASKS, Task
+from refbench.benchmarks.icebench.tasks import BY_PART, DIMENSIONS, OFFICIAL, PARTS, PRINTED, QA, SUPPORTED, TASKS, Task
 from refbench.benchmarks.kit.aggregate import macro_slice, slice_within, value_slices
 from refbench.benchmarks.kit.published import PublishedValue, published_values
 from refbench.benchmarks.kit.rows import csv_rows
 from refbench.case import AnyCase
+from refbench.output import Output
 from refbench.stats import Array
 from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary
 
@@ -81,19 +85,31 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     return [*found, *tasks]
 
 
-def summarise(mean: Mean, where: Slice) -> Summary:
+def summarise(mean: Mean, where: Slice, tasks: Mapping[str, Task] = TASKS) -> Summary:
     """What applies to a task; above, the mean over the tasks that have a value, which the remark tells from others."""
     if not where.parts:
-        return _task_summary(mean, where)
+        return _task_summary(mean, where, tasks)
     values: dict[str, list[Array]] = {}
     for part in where.parts:
-        for name, value in _task_summary(mean, part).items():
+        for name, value in _task_summary(mean, part, tasks).items():
             values.setdefault(name, []).append(value)
     return {name: _mean(found) for name, found in values.items()}
 
 
-def _task_summary(mean: Mean, where: Slice) -> Summary:
-    task = TASKS[where.names["task"]]
+_Made: TypeAlias = dict[tuple[int, int], tuple[Slice, Mapping[str, Task], Summary]]
+_made: WeakKeyDictionary[Mean, _Made] = WeakKeyDictionary()
+"""What tasks came to under a mean that is in use: each is a part of half a dozen slices."""
+
+
+def _task_summary(mean: Mean, where: Slice, tasks: Mapping[str, Task]) -> Summary:
+    made = _made.setdefault(mean, {})
+    place = id(where), id(tasks)  # both are kept, so that nothing else can have their ids
+    if place not in made:
+        made[place] = where, tasks, _summary_of(mean, where, tasks[where.names["task"]])
+    return made[place][-1]
+
+
+def _summary_of(mean: Mean, where: Slice, task: Task) -> Summary:
     raw = {part: mean(part, where.members) for part in task.parts}
     found: dict[str, Array] = dict(raw)
     shares: list[float] = []
@@ -177,6 +193,43 @@ CORRECTED = Aggregate(_measures(_CORRECTED_RANGES, partial=True), slices, summar
 PAPER = Aggregate(
     _measures(_PAPER_RANGES, partial=False), slices, _without_partial, imputed={"no_detection": 0.0}, gaps=gaps
 )
+
+
+def _printed(aggregate: Aggregate) -> Aggregate:
+    """The dimensions as the paper's equations have them. Without a score, since the paper gives no weights for one;
+    models are ranked by following the prompt, the last measure, which every task has."""
+    left_out = (SCORE, PARTIAL)
+
+    def summary(mean: Mean, where: Slice) -> Summary:
+        return {name: value for name, value in summarise(mean, where, PRINTED).items() if name not in left_out}
+
+    kept = [measure for measure in aggregate.measures if measure.name not in left_out]
+    ordered = sorted(kept, key=lambda measure: measure.name == "prompt_following")
+    return replace(aggregate, measures=tuple(ordered), summarise=summary)
+
+
+FORMULAS = {
+    protocol: {"printed": _printed(used)} for protocol, used in {"paper": PAPER, "corrected": CORRECTED}.items()
+}
+"""By protocol, what may be chosen instead of the released code's formulas."""
+
+
+def notes(cases: Sequence[AnyCase], outputs: Sequence[Output]) -> list[str]:
+    """Where a model is called as one of the paper's: the tasks that Table 2 has a dash for. Nothing is scored by it."""
+    there = {int(case.groups["number"]): case.groups["task"] for case in cases}
+    known = {_spelled(name): (name, numbers) for name, numbers in SUPPORTED.items()}
+    said = []
+    for model in sorted({output.model for output in outputs}):
+        name, numbers = known.get(_spelled(model), ("", frozenset()))
+        dashes = [there[number] for number in sorted(there) if number not in numbers]
+        if name and dashes:
+            named = ", ".join(dashes) if len(dashes) <= _MOST_NAMED else f"{len(dashes)} of these {len(there)} tasks"
+            said.append(f"{model}: not supported by {name}, says the paper's Table 2: {named}")
+    return said
+
+
+def _spelled(model: str) -> str:
+    return "".join(letter for letter in model.casefold() if letter.isalnum() or letter == "+")
 
 
 DERIVED = "3-8 by the released formulas"

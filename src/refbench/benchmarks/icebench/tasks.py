@@ -7,6 +7,7 @@ scaled. Written as data, so that what is missing can be left out of a mean and b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Literal
 
 from refbench.benchmarks.kit.rows import csv_rows, toml_data
@@ -82,26 +83,27 @@ class Task(Record):
     def reference(self) -> bool:
         return any(dimension.name == "reference_consistency" for dimension in self.dimensions)
 
-    @property
+    @cached_property
     def scored(self) -> tuple[str, ...]:
         """The parts that the score is made of."""
         return tuple(dict.fromkeys(term.part for dimension in self.dimensions for term in dimension.terms))
 
-    @property
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """Everything there is to measure or to ask, in the order of `PARTS`."""
         found = {*self.scored, *self.unscored}
         return tuple(name for name, part in BY_PART.items() if name in found or part.beside in found)
 
 
-def _tasks() -> Iterator[Task]:
+def _tasks(*, printed: bool = False) -> Iterator[Task]:
     data = toml_data(__package__, "tasks.toml")
+    of_dimension = data["terms"] | (data["printed"] if printed else {})
     for number, said in enumerate(data["tasks"], 1):
         formula, part = data["formulas"][said.pop("formula")], said.pop("part", "")
         dimensions = []
         for name in (name for name in DIMENSIONS if name in formula):
             weight, made_of = formula[name]
-            terms = data["terms"].get(made_of) or [{"part": made_of.replace("*", part)}]
+            terms = of_dimension.get(made_of) or [{"part": made_of.replace("*", part)}]
             dimensions.append({"name": name, "weight": weight, "terms": terms})
         yield Task.model_validate({"number": number, "code": said["name"], **said, "dimensions": dimensions})
 
@@ -109,8 +111,23 @@ def _tasks() -> Iterator[Task]:
 TASKS: Mapping[str, Task] = {task.name: task for task in _tasks()}
 """By the paper's name, in the order of the paper's numbers."""
 
+PRINTED: Mapping[str, Task] = {task.name: task for task in _tasks(printed=True)}
+"""The same with the sums of the paper's equations 4 and 6. Their weights in a score are the code's: the paper has
+none."""
+
 BY_CODE: Mapping[str, Task] = {task.code: task for task in TASKS.values()}
 """By the `Task` of data.jsonl."""
+
+
+def task_called(name: str) -> Task | None:
+    """The task that a file means: the code's name for it, as in the release, or the paper's."""
+    return BY_CODE.get(name.strip()) or TASKS.get(name.strip())
+
+
+SUPPORTED: Mapping[str, frozenset[int]] = {
+    model: frozenset(numbers) for model, numbers in toml_data(__package__, "tasks.toml")["supported"].items()
+}
+"""The numbers of the tasks that Table 2 says a model supports."""
 
 N_CASES = 6538
 """Cases of the whole release."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from refbench.benchmarks.ideabench import anomalies, cases, judge, replies, table
 from refbench.benchmarks.ideabench.cases import PARTS, IdeaCase
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.definition import Asking, Data, Reporting, Setting, ShownQuestion
+from refbench.benchmarks.kit.definition import Asking, Data, PaperFigure, Reporting, Setting, ShownQuestion, Source
+from refbench.benchmarks.kit.hardening import hardenable
 from refbench.benchmarks.kit.published import read_faults
+from refbench.benchmarks.kit.wording import HARDEN, OFFICIAL
 
 GATES = (None, None, "questions 1 and 2 earned", "questions 1 and 2 earned", *["questions 1 to 4 earned"] * 2)
 """What must hold, in the same call, for each of the six questions to count."""
@@ -37,12 +39,23 @@ BENCHMARK = benchmark(
         anomalies=anomalies.anomalies,
         anomaly_kinds=anomalies.KINDS,
         describe=cases.describe,
+        sources=(Source("ali-vilab/IDEA-Bench", code="ali-vilab/IDEA-Bench", licence="CC BY-NC 4.0"),),
     ),
     asking=Asking(
         parts={**{name: (name,) for name in PARTS}, "derived": (table.FAILURE_RATE, table.SCORE)},
-        judging=judge.judging,
+        abilities={table.SCORE: "IA"},
+        judging=hardenable(judge.judging),
         # The protocols show different pictures, so that no call serves both.
-        settings=(Setting("ask", ("both", "corrected", "paper"), "Which protocol's calls to make"),),
+        settings=(
+            Setting(
+                "prompts",
+                (judge.QUESTIONS, OFFICIAL),
+                "The data's questions, or the release's whole request in paper",
+                checkout="auto_eval.jsonl of the cases; official alone is the data's own checkout",
+            ),
+            Setting("ask", ("both", "corrected", "paper"), "Which protocol's calls to make"),
+            HARDEN,
+        ),
         not_applicable=table.not_applicable,
         import_replies=replies.import_replies,
         questions=questions,
@@ -52,13 +65,22 @@ BENCHMARK = benchmark(
         "corrected": Variant(
             read=lambda case, part, reply: {part: replies.read_corrected(reply)}, aggregate=table.CORRECTED
         ),
-        "paper": Variant(read=lambda case, part, reply: {part: replies.read_paper(reply)}, aggregate=table.PAPER),
+        "paper": Variant(
+            read=lambda case, part, reply: {part: replies.read_paper(reply)},
+            aggregate=table.PAPER,
+            versions={"reader": 1, "aggregate": 2},
+        ),
     },
     lower={table.FAILURE_RATE},
     reporting=Reporting(
         published=table.published,
+        published_on={None: 51},
         notes=table.notes,
         faults=lambda: read_faults(__package__),
         failure_rates=table.failure_table,
+        figures=(
+            PaperFigure("categories", "the five categories", "radar", by=("category",)),
+            PaperFigure("groups", "the groups of tasks", "rows", by=("group",)),
+        ),
     ),
 )

@@ -19,8 +19,9 @@ import orjson
 from refbench.benchmarks.kit.anomalies import Oddity, Release
 from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, ordered_counts
 from refbench.benchmarks.kit.rows import csv_rows, toml_data
-from refbench.case import Case, Picture, Request
+from refbench.case import MOST_PICTURES, Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
+from refbench.text.files import file_bytes, json_value
 
 Category = Literal["T2I", "I2I", "Is2I", "T2Is", "I(s)2Is"]
 
@@ -84,6 +85,11 @@ class IdeaDetails(Record):
     def judged(self) -> bool:
         """Whether a judge can score the case: the gates need all six questions."""
         return len(self.auto) == QUESTIONS
+
+    def for_people(self) -> IdeaDetails:
+        """The same with the questions for people in the place of the judge's: a table of people's marks is over every
+        case that has six of them."""
+        return self.model_copy(update={"auto": tuple(BinaryQuestion(text=one.text) for one in self.human)})
 
 
 IdeaCase: TypeAlias = Case[IdeaDetails]
@@ -161,13 +167,13 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 def read_auto(data: bytes) -> list[BinaryQuestion] | str:
     """The lines of auto_eval.jsonl in their order, which is the order of the gates; a text says what is wrong."""
     found = []
-    for number, line in enumerate(data.decode("utf-8-sig", "replace").splitlines(), 1):
+    for number, line in enumerate(data.decode("utf-8-sig", "replace").split("\n"), 1):
         if not line.strip():
             continue
         try:
-            item = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            return f"line {number} is not valid JSON ({error})"
+            item = json_value(line, f"line {number}")
+        except RefBenchError as error:
+            return str(error)
         text = item.get("question") if isinstance(item, dict) else None
         if not isinstance(text, str) or not text.strip():
             return f"line {number} has no question"
@@ -204,9 +210,9 @@ def _counted(text: str, listed: int) -> int:
 def read_human(data: bytes) -> list[HumanQuestion] | str:
     """The questions of eval.json, whatever its fields are called; a text says why there are none."""
     try:
-        said = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        return f"not valid JSON ({error})"
+        said = json_value(data, "it")
+    except RefBenchError as error:
+        return str(error)
     entries = _entries(said)
     if not entries:
         return "no list of questions in it"
@@ -308,7 +314,7 @@ def read_release(root: Path) -> Release:
         if found.case is not None:
             cases.append(found.case)
             facts.append(found)
-    oddities += _task_oddities(facts)
+    oddities += [*_task_oddities(facts), *_split_oddities(root, place, cases)]
     order = list(CATEGORIES)
     cases.sort(key=lambda case: (order.index(case.groups["category"]), case.id))  # type: ignore[arg-type]
     return Release(place, tuple(cases), tuple(oddities))
@@ -372,12 +378,7 @@ def _read_case(place: Path, name: str) -> _Facts:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
+    return file_bytes(path) if path.exists() else None
 
 
 def _meta(folder: Path) -> dict[str, Any] | str | None:
@@ -385,9 +386,9 @@ def _meta(folder: Path) -> dict[str, Any] | str | None:
     if data is None:
         return None
     try:
-        said = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        return f"{META} is not valid JSON ({error})"
+        said = json_value(data, META)
+    except RefBenchError as error:
+        return str(error)
     return said if isinstance(said, dict) else f"{META} is no object"
 
 
@@ -423,7 +424,7 @@ def _category(meta: dict[str, Any], n_pictures: int, odd: Odd) -> Category:
 
 def _n_pictures(meta: dict[str, Any], category: Category, odd: Odd) -> int:
     count = meta.get("output_image_count")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_PICTURES:
         odd.append(("output_count", f"output_image_count is {count!r}: 1 is taken"))
         return 1
     if (count > 1) != (category in ("T2Is", "I(s)2Is")):
@@ -497,15 +498,68 @@ def _task_oddities(facts: Sequence[_Facts]) -> Iterator[Oddity]:
             yield "task_conflict", uid, f"the uid of {', '.join(sorted(names))}"
 
 
+SPLIT = "task_split.json"
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+_SPELLED = {_letters(name): name for name in CATEGORIES}
+"""The released scorer writes Is2Is, the paper I(s)2Is."""
+
+
+def read_split(root: Path, place: Path) -> dict[str, str] | str | None:
+    """What task_split.json calls the tasks and cases it names (uids, names, folders); a text says why that cannot be
+    read, None that there is no such file. Its form is not documented: lists under names, or names beside names."""
+    path = next((folder / SPLIT for folder in (root, place, place.parent) if (folder / SPLIT).is_file()), None)
+    if path is None:
+        return None
+    try:
+        said = json_value(file_bytes(path), SPLIT)
+    except RefBenchError as error:
+        return str(error)
+    if not isinstance(said, dict):
+        return f"{SPLIT} is no object"
+    found: dict[str, str] = {}
+    for key, value in said.items():
+        if isinstance(value, list):
+            found |= {_plain(f"{entry:04d}" if isinstance(entry, int) else str(entry)): key for entry in value}
+        else:
+            found[_plain(key)] = str(value)
+    return found
+
+
+def _split_oddities(root: Path, place: Path, cases: Sequence[IdeaCase]) -> Iterator[Oddity]:
+    split = read_split(root, place)
+    if isinstance(split, str):
+        yield "unreadable_split", SPLIT, split
+    if not isinstance(split, dict):
+        return
+    for case in cases:
+        said = _SPELLED.get(_letters(split_of(split, case)))
+        if said not in (None, case.groups["category"]):
+            yield "category_conflict", case.id, f"{case.groups['category']} by the flags, {SPLIT} has it in {said}"
+
+
+def split_of(split: Mapping[str, str], case: IdeaCase) -> str:
+    """What task_split.json calls a case; empty where it does not name it."""
+    names = (case.details.uid, case.groups["task"], case.details.task_name, case.id)
+    return next((split[_plain(name)] for name in names if _plain(name) in split), "")
+
+
 def describe(dataset: Dataset) -> dict[str, Any]:
     """How many tasks, cases and questions there are, by category, for judges and for people."""
     cases = dataset.cases
     tasks = {(case.groups["category"], case.groups["task"]) for case in cases}
     judged = [case for case in cases if case.details.judged]
+    split = read_split(dataset.root, dataset.picture_root)
+    named = [split_of(split, case) or "not named" for case in cases] if isinstance(split, dict) and split else []
     return {
         "tasks": ordered_counts((category for category, _ in tasks), CATEGORIES),
-        "cases": ordered_counts((case.groups["category"] for case in cases), CATEGORIES),
+        "cases by category": ordered_counts((case.groups["category"] for case in cases), CATEGORIES),
         "cases for a judge": ordered_counts((case.groups["category"] for case in judged), CATEGORIES),
+        **({SPLIT: ordered_counts(named)} if named else {}),
         "questions": {
             "for a judge": sum(len(case.details.auto) for case in cases),
             "for people": sum(len(case.details.human) for case in cases),

@@ -13,17 +13,16 @@ from typing import TypeAlias
 
 from PIL import Image, ImageDraw, ImageFont
 
-from refbench.benchmarks.ideabench.cases import CALLS, BinaryQuestion, IdeaCase, data_root, part
+from refbench.benchmarks.ideabench.cases import AUTO, CALLS, BinaryQuestion, IdeaCase, data_root, part, read_auto
 from refbench.benchmarks.ideabench.replies import CONTRACT
 from refbench.benchmarks.kit.asks import request_of
 from refbench.benchmarks.kit.definition import Asked, Judging, Material
-from refbench.benchmarks.kit.wording import own_text, texts_sha256
+from refbench.benchmarks.kit.wording import OFFICIAL, commit_of, own_text, texts_sha256
 from refbench.chat import ChatPicture, ChatRequest, ChatText
-from refbench.chat.pictures import MIME, SentPicture
+from refbench.chat.pictures import SentPicture, made_picture
 from refbench.failure import Failure
 from refbench.judges.prompts import filled
-from refbench.pictures import facts_of
-from refbench.record import canonical_json
+from refbench.record import RefBenchError, canonical_json
 
 MAX_TOKENS = 8192
 
@@ -36,6 +35,8 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
     """Three calls for each of six questions, under each protocol that is to be asked for."""
     place = data_root(root) or root
     protocols = ("corrected", "paper") if settings["ask"] == "both" else (settings["ask"],)
+    official, wording = released_questions(root, settings.get("prompts", ""))
+    limit = None if official is not None else MAX_TOKENS
 
     def compose(case: IdeaCase, material: Material, store: Store) -> Material:
         if "paper" not in protocols or not case.details.judged:
@@ -45,8 +46,9 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
     def ask(case: IdeaCase, material: Material) -> list[Asked]:
         if not case.details.judged:
             return []
+        _check_questions(case, official)
         requests = {
-            (name, number): paper_request(question, number, material)
+            (name, number): paper_request(question, number, material, limit)
             if name == "paper"
             else corrected_request(case, question, material)
             for name in protocols
@@ -58,8 +60,43 @@ def judging(root: Path, settings: Mapping[str, str]) -> Judging:
             for (name, number), (request, settled) in requests.items()
         ]
 
-    recorded = {**settings, "prompts": "questions of the official files", "wording": wording_sha256()}
-    return Judging(ask, recorded, shows_targets=False, compose=compose)
+    return Judging(ask, {**settings, **wording}, shows_targets=False, compose=compose)
+
+
+QUESTIONS = "questions"
+"""The questions of the data, which are the authors', in `corrected` with words of ours around them."""
+
+
+def released_questions(root: Path, prompts: str) -> tuple[Mapping[str, Sequence[str]] | None, dict[str, str]]:
+    """The questions of a checkout by case, where official wording is wanted, and what is recorded of the words.
+
+    `official` alone is the checkout that the data are in: the questions are theirs, and `paper` asks them without any
+    limit, as the released script does.
+    """
+    if prompts in ("", QUESTIONS):
+        return None, {"prompts": "questions of the official files", "wording": wording_sha256()}
+    word, _, named = prompts.partition(":")
+    if word.lower() != OFFICIAL:
+        raise RefBenchError(f"--prompts {prompts}: the questions are in the data; choose {QUESTIONS} or {OFFICIAL}")
+    checkout = Path(named).expanduser() if named else root
+    place = data_root(checkout)
+    if place is None:
+        raise RefBenchError(f"--prompts {prompts}: no case folder with a meta.json is in {checkout}")
+    questions: dict[str, list[str]] = {}
+    for file in sorted(place.glob(f"*/{AUTO}")):
+        asked = read_auto(file.read_bytes())
+        if isinstance(asked, str):
+            raise RefBenchError(f"{file}: {asked}; official wording is read from it: copy it again")
+        questions[file.parent.name] = [question.text for question in asked]
+    if not questions:
+        raise RefBenchError(f"--prompts {prompts}: no case in {place} has an {AUTO}, where the questions are")
+    texts = [wording_sha256(), *(text for of_case in questions.values() for text in of_case)]
+    return questions, {"prompts": OFFICIAL, "wording": texts_sha256(texts), "commit": commit_of(checkout)}
+
+
+def _check_questions(case: IdeaCase, official: Mapping[str, Sequence[str]] | None) -> None:
+    if official is not None and official.get(case.id) != [question.text for question in case.details.auto]:
+        raise RefBenchError(f"{case.id} has other questions in the data than in the checkout of --prompts: use one")
 
 
 # --- paper: one picture a question --------------------------------------------------------------------------------
@@ -80,27 +117,20 @@ def compositions(case: IdeaCase, material: Material, folder: Path, store: Store)
         if what not in made:
             data = count_card(len(outputs)) if counting else stitched(inputs, outputs)
             told = "a card with the number of outputs" if counting else f"{len(inputs)} above {len(outputs)} stitched"
-            made[what] = data if isinstance(data, Failure) else _made(data, told, store)
+            made[what] = data if isinstance(data, Failure) else made_picture(data, told, store)
         by_question[f"q{number}"] = made[what]
     return by_question
 
 
-def paper_request(question: BinaryQuestion, number: int, material: Material) -> tuple[ChatRequest, Settled]:
+def paper_request(
+    question: BinaryQuestion, number: int, material: Material, limit: int | None = MAX_TOKENS
+) -> tuple[ChatRequest, Settled]:
     """The question and its one picture, as the released script means to send them (it sends base64 as text)."""
     text = ChatText(text=question.text)
     picture = material.composed.get(f"q{number}", _no_output(question))
     if isinstance(picture, Failure):
         return ChatRequest(parts=(text,)), picture
-    return ChatRequest(parts=(text, ChatPicture(sha256=picture.sha256)), max_tokens=MAX_TOKENS), None
-
-
-def _made(data: bytes, told: str, store: Store) -> SentPicture | Failure:
-    facts = facts_of(data)
-    if isinstance(facts, Failure):
-        return facts
-    return SentPicture(
-        facts.sha256, store(data, "jpeg"), MIME["jpeg"], facts.width, facts.height, len(data), facts, told
-    )
+    return ChatRequest(parts=(text, ChatPicture(sha256=picture.sha256)), max_tokens=limit), None
 
 
 # --- the stitched picture and the card ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from refbench.failure import Failure
 from refbench.judges import Contract, Criterion, Scale, Text
 from refbench.judges.values import refusal
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import csv_table, file_bytes
 
 Answer: TypeAlias = float | Failure
 
@@ -104,13 +105,9 @@ def _file(folder: Path) -> Path:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            reader = csv.DictReader(file, restval="")
-            rows = [{key: value for key, value in row.items() if isinstance(key, str)} for row in reader]
-    except (OSError, csv.Error) as error:
-        raise RefBenchError(f"{path} cannot be read: {error}") from error
-    absent = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+    columns, lines = csv_table(file_bytes(path).decode("utf-8-sig", "replace"), str(path), verbatim=True, restval="")
+    rows = [{key: value for key, value in row.items() if isinstance(key, str)} for _, row in lines]
+    absent = [name for name in _COLUMNS if name not in columns]
     if absent:
         raise RefBenchError(f"{path} has no column {', '.join(absent)}: give the file that gemini_eval.py has written")
     return rows

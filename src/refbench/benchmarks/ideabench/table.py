@@ -7,7 +7,7 @@ that a language model rewrote.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,12 +15,12 @@ from typing import Literal
 
 import numpy as np
 
-from refbench.benchmarks.ideabench.cases import CALLS, CATEGORIES, LISTED, PARTS, QUESTIONS, IdeaCase, part
+from refbench.benchmarks.ideabench.cases import CALLS, CATEGORIES, LISTED, PARTS, QUESTIONS, Category, IdeaCase, part
 from refbench.benchmarks.kit.aggregate import macro_slice
 from refbench.benchmarks.kit.definition import Derived
 from refbench.benchmarks.kit.published import FailureRate, PublishedValue, published_values, with_totals
 from refbench.failure import Failure
-from refbench.output import Output
+from refbench.output import Output, rephrased
 from refbench.score import Score
 from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, left_out, slice_mean
 
@@ -123,27 +123,11 @@ def not_applicable(case: IdeaCase) -> dict[str, str]:
     return {} if case.details.judged else dict.fromkeys((*PARTS, SCORE, FAILURE_RATE), NO_QUESTIONS)
 
 
-DAGGER = "†"
-REPHRASED = "rephrased"
-"""The key of an Output's provenance that says so: `unsupported` or `always`, and `no` where it was not needed."""
-
-
 def notes(cases: Sequence[IdeaCase], outputs: Iterable[Output]) -> list[str]:
     """One sentence for each model of which some pictures were painted from rewritten prompts."""
-    category = {case.id: case.groups["category"] for case in cases}
-    rewritten: dict[str, Counter[str]] = defaultdict(Counter)
-    regimes: dict[str, set[str]] = defaultdict(set)
-    for output in outputs:
-        how = output.provenance.get(REPHRASED, "no")
-        if how != "no" and output.step is None and output.failure is None and output.case in category:
-            rewritten[output.model][category[output.case]] += 1
-            regimes[output.model].add(how)
-    found = []
-    for model, counts in sorted(rewritten.items()):
-        where = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if counts[name])
-        how = "/".join(sorted(regimes[model]))
-        found.append(f"{model}{DAGGER} was given rewritten prompts ({how}): cases by category {where}")
-    return found
+    place: dict[str, int] = {name: number for number, name in enumerate(CATEGORIES)}
+    ordered = sorted(cases, key=lambda case: place[case.groups["category"]])
+    return rephrased(outputs, {case.id: case.groups["category"] for case in ordered}, "category")
 
 
 PER_CENT = 100.0
@@ -167,14 +151,18 @@ class IdeaSlice(Slice):
 def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
     """Overall, categories, groups and tasks of the cases that a judge can score.
 
-    With `listed`, a category is made of the 16 tasks that the released scorer knows; others are tabled as tasks,
-    and are in no mean.
+    With `listed`, a category is made of the tasks that the released scorer's list has in it by their uids, whatever
+    the flags say; the other tasks are tabled, and are in no mean.
     """
     judged = np.array([case.details.judged for case in cases], dtype=np.bool_)
     names = {key: np.array([case.groups[key] for case in cases]) for key in ("category", "group", "task")}
-    known = np.array(
-        [not listed or any(case.details.uid in uids for uids in LISTED.values()) for case in cases], dtype=np.bool_
-    )
+    known = np.ones(len(cases), dtype=np.bool_)
+    if listed:
+        placed = [_placed(case) for case in cases]
+        known = np.array([category is not None for category in placed], dtype=np.bool_)
+        names["category"] = np.array(
+            [found or case.groups["category"] for found, case in zip(placed, cases, strict=True)]
+        )
     categories: list[IdeaSlice] = []
     groups: list[Slice] = []
     tasks: list[Slice] = []
@@ -202,9 +190,14 @@ def slices(cases: Sequence[IdeaCase], *, listed: bool) -> list[Slice]:
     return [overall, *categories, *groups, *tasks]
 
 
+def _placed(case: IdeaCase) -> Category | None:
+    """The category in which the released scorer counts a case."""
+    return next((category for category, uids in LISTED.items() if case.details.uid in uids), None)
+
+
 def _in_both_ways(level: str, names: Mapping[str, str], tasks: Sequence[Slice], groups: Sequence[Slice]) -> IdeaSlice:
     by_tasks = macro_slice(level, names, tasks)
-    return IdeaSlice(level, names, by_tasks.members, by_tasks.parts, macro_slice(level, names, groups))
+    return IdeaSlice(level, names, by_tasks.members, by_tasks.parts, by_groups=macro_slice(level, names, groups))
 
 
 def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -23,7 +23,8 @@ Formula: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Total:
-    """The last column: a rule or a formula over the measures of one picture, before repeats and seeds are averaged.
+    """The last column: a rule or a formula over the measures of one picture, before seeds are averaged. A formula is
+    taken in each repeat of a judge, as derived measures are; a rule once, of the means over the repeats.
 
     A rule brings each measure to `range` first if its own differs. Measures that do not apply to a case take no part
     in its total; one that failed leaves the picture without a total. Measures of which more is better and such of which
@@ -50,23 +51,31 @@ class TableRules:
     ranges: Mapping[str, Range]
     """All measures in the order of their columns."""
     total: Total | None = None
-    lower: frozenset[str] = frozenset()
+    lower: Collection[str] = frozenset()
     groups: Sequence[str] | None = None
     """What the table slices by; all groups of the cases when None."""
-    macro: tuple[str, ...] = ()
+    macro: Sequence[str] = ()
     """The groups over whose means the overall number is an unweighted mean, the outermost first."""
     slices: Callable[[Sequence[AnyCase]], list[Slice]] | None = None
     """Slices of the benchmark's own, instead of groups and tags."""
     scale: float = 1.0
     """What the numbers are multiplied by: 100 for per cent."""
     imputed: Mapping[str, float] = field(default_factory=dict)
+    imputed_in: tuple[str, ...] = ()
+    """The measures whose failures are given the imputed values; all when empty."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of values of the outermost macro group: how much their means count; 1 where nothing is said."""
 
     def checked(self, name: str) -> TableRules:
         """The rules with the direction of the total, or an error in the name of the benchmark where they make no sense.
 
         A rule over unlike directions or endless ranges has no meaning; a formula is its author's.
         """
-        unknown = sorted(self.lower - set(self.ranges))
+        for what, names in (("macro", self.macro), ("groups", self.groups), ("lower", self.lower)):
+            one_word(f"{name}: {what}={names!r}", names)
+        unknown = sorted(set(self.lower) - set(self.ranges))
+        if self.weights and not self.macro:
+            raise RefBenchError(f"{name}: weights= are of the values of a macro= group: name one")
         if unknown and self.ranges:  # without ranges, protocols have aggregates of their own
             raise RefBenchError(f"{name}: lower names {unknown[0]!r}, but there are {', '.join(self.ranges)}")
         total = self.total
@@ -93,21 +102,30 @@ class TableRules:
                 f"{name}: of {', '.join(less)} less is better, of the total's other measures more: choose over=, or "
                 "turn those round within their ranges by Total(..., turn_lower=True)"
             )
-        return replace(self, lower=self.lower | {total.name})
+        return replace(self, lower={*self.lower, total.name})
 
     def aggregate(self) -> Aggregate:
         """Means over cases, overall and by slice, and the total."""
+        made = self._aggregate()
+        spared = frozenset(self.ranges) - frozenset(self.imputed_in) if self.imputed_in else frozenset()
+        return replace(made, beside=spared)
+
+    def _aggregate(self) -> Aggregate:
         total = self.total
         columns = tuple(Measure(measure, (measure,), *ends) for measure, ends in self.ranges.items())
         if total is None or (callable(total.rule) and not total.of_means):
             # A formula over one picture is a derived measure, and a column as any other.
-            return Aggregate(columns, self._slices, self._summary(columns), imputed=self.imputed)
+            return Aggregate(
+                columns, self._slices, self._summary(columns), imputed=self.imputed, separate=True, plain=True
+            )
         over = total.over or tuple(self.ranges)
         ends = total.range or self.ranges[over[0]]
         columns += (Measure(total.name, over, *ends),)
         if total.of_means:
-            return Aggregate(columns, self._slices, self._summary(columns[:-1], total), imputed=self.imputed)
-        turned = self.lower.intersection(over) if total.turn_lower else frozenset()
+            return Aggregate(
+                columns, self._slices, self._summary(columns[:-1], total), imputed=self.imputed, plain=True
+            )
+        turned = frozenset(over).intersection(self.lower) if total.turn_lower else frozenset()
         # A range from its high end to its low one turns its measure round.
         inside = {m: self.ranges[m][::-1] if m in turned else self.ranges[m] for m in over}
 
@@ -116,11 +134,31 @@ class TableRules:
 
         summary = self._summary(columns)
         return Aggregate(
-            columns, self._slices, summary, imputed=self.imputed, per_case=of_picture, turned=frozenset(turned)
+            columns,
+            self._slices,
+            summary,
+            imputed=self.imputed,
+            per_case=of_picture,
+            turned=turned,
+            separate=True,
+            plain=True,
         )
 
     def _slices(self, cases: Sequence[AnyCase]) -> list[Slice]:
-        return self.slices(cases) if self.slices is not None else group_slices(cases, self.groups, self.macro)
+        return (
+            self.slices(cases)
+            if self.slices is not None
+            else self._weighted(group_slices(cases, self.groups, self.macro))
+        )
+
+    def _weighted(self, slices: list[Slice]) -> list[Slice]:
+        """The parts of the overall number with their weights."""
+        if not self.weights:
+            return slices
+        overall, *others = slices
+        level = self.macro[0]
+        parts = tuple(replace(part, weight=self.weights.get(part.names[level], 1.0)) for part in overall.parts)
+        return [replace(overall, parts=parts), *others]
 
     def _summary(self, columns: Sequence[Measure], of_means: Total | None = None) -> Callable[[Mean, Slice], Summary]:
         def summarise(mean: Mean, where: Slice) -> Summary:
@@ -171,6 +209,11 @@ def group_slices(
     return found
 
 
+def case_slice(cases: Sequence[AnyCase]) -> Slice:
+    """All cases alike, to stand beside a number that is a mean over groups."""
+    return Slice("case", {}, np.ones(len(cases), dtype=np.bool_))
+
+
 def _macro_parts(
     cases: Sequence[AnyCase], levels: Sequence[str], among: Bools, names: Mapping[str, str]
 ) -> tuple[Slice, ...]:
@@ -195,6 +238,33 @@ def _values(cases: Sequence[AnyCase], group: str) -> list[tuple[str, Bools]]:
         (v, np.array([name == v for name in names], dtype=np.bool_))
         for v in sorted({n for n in names if n is not None})
     ]
+
+
+def split_slices(
+    cases: Sequence[AnyCase],
+    split: str,
+    macro: str,
+    tags: Sequence[str] = (),
+) -> list[Slice]:
+    """The cases of each value of a group apart, and of these those with each tag: languages, for example. Each number
+    is a mean over the values of `macro`, which are told for themselves as well; that of all cases is the mean over
+    the splits.
+    """
+    found: list[Slice] = []
+    for value, members in _values(cases, split):
+        names = {split: value}
+        apart = [(split, names, members)]
+        for tag in tags:
+            tagged = np.array([tag in case.tags for case in cases], dtype=np.bool_) & members
+            apart += [(tag, {**names, "tag": tag}, tagged)] if tagged.any() else []
+        for level, label, here in apart:
+            inner = tuple(
+                Slice(macro if level == split else f"{level}_{macro}", {**label, **one.names}, one.members)
+                for one in _macro_parts(cases, (macro,), here, {})
+            )
+            found += [Slice(level, label, here, inner), *inner]
+    parts = tuple(where for where in found if where.level == split)
+    return [Slice("overall", {}, np.ones(len(cases), dtype=np.bool_), parts), *found]
 
 
 def value_slices(cases: Sequence[AnyCase], group: str, names: Mapping[str, Mapping[str, str]]) -> list[Slice]:

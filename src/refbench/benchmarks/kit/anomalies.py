@@ -15,6 +15,7 @@ from refbench.benchmarks.kit.rows import toml_data
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
 from refbench.pictures import PictureFacts, read_facts
+from refbench.text.files import is_file
 
 Oddity: TypeAlias = tuple[str, str, str]
 """The kind of an anomaly, where it is, and what it is: the place is a case or file, or a part of a case."""
@@ -52,7 +53,7 @@ def list_anomalies(
 def picture_facts(dataset: Dataset, picture: Picture) -> PictureFacts | Failure:
     """What the picture's header says; a Failure `missing_output` where there is no such file."""
     path = dataset.path(picture)
-    return read_facts(path) if path.is_file() else Failure(kind="missing_output", detail="not there")
+    return read_facts(path) if is_file(path) else Failure(kind="missing_output", detail="not there")
 
 
 def picture_oddities(

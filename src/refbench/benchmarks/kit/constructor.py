@@ -15,9 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total, one_word
+from refbench.benchmarks.kit.aggregate import Formula, TableRules, Total
 from refbench.benchmarks.kit.asks import Call, Range
 from refbench.benchmarks.kit.definition import (
+    PROTOCOL,
+    Ability,
     Asked,
     Asking,
     Benchmark,
@@ -34,6 +36,9 @@ from refbench.benchmarks.kit.definition import (
     measured_by,
     state_of,
 )
+from refbench.benchmarks.kit.hardening import hardenable
+from refbench.benchmarks.kit.looks import Look, in_look
+from refbench.benchmarks.kit.release import Release
 from refbench.case import AnyCase, Case
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -42,7 +47,7 @@ from refbench.metrics import find_metric, metrics
 from refbench.record import RefBenchError
 from refbench.score import Score
 from refbench.specs import nearest
-from refbench.tables.table import Aggregate, Row
+from refbench.tables.table import Aggregate, Row, Slice
 
 Load: TypeAlias = Callable[[Path], Dataset | Iterable[AnyCase]]
 ReadReply: TypeAlias = Callable[[AnyCase, str, str], Mapping[Any, Any] | Failure]
@@ -50,7 +55,7 @@ ReadReply: TypeAlias = Callable[[AnyCase, str, str], Mapping[Any, Any] | Failure
 DeriveScores: TypeAlias = Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]]
 ReadScores: TypeAlias = Callable[[AnyCase, Purpose, Evidence], list[Score]]
 
-PROTOCOL = "corrected"
+PAPER = "paper"
 DERIVED = "derived"
 """The part of what follows from other scores."""
 
@@ -68,8 +73,10 @@ class Variant:
     """What a protocol does in its own way; what is not said here is as the benchmark has it.
 
     `read` reads a reply as the released code does, ranges unchecked; `scores` replaces all reading of evidence, and
-    `aggregate` all making of the table. `imputed` are the values that the released code gives to failures, by kind.
-    `versions` land in the fingerprint: bump them whenever numbers change.
+    `aggregate` all making of the table. `imputed` are the values that the released code gives to failures, by
+    kind, in all measures or those of `imputed_in`. `derived` has formulas of its own for measures that the benchmark
+    derives. `versions` land in the fingerprint: bump them whenever numbers change. `formulas` are further aggregates by
+    name, which a reader may choose.
     """
 
     read: ReadReply | None = None
@@ -78,7 +85,10 @@ class Variant:
     total: Total | Rule | None = None
     macro: tuple[str, ...] | None = None
     imputed: Mapping[str, float] = field(default_factory=dict)
+    imputed_in: tuple[str, ...] = ()
+    derived: Mapping[str, Derive] = field(default_factory=dict)
     versions: Mapping[str, int] | None = None
+    formulas: Mapping[str, Aggregate] = field(default_factory=dict)
 
 
 def benchmark(
@@ -97,15 +107,21 @@ def benchmark(
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {},
     asking: Asking | None = None,
     derived: Mapping[str, Derive | Formula] | DeriveScores | None = None,
+    settled: Mapping[str, Derive] | None = None,
     lower: Collection[str] | None = None,
+    hidden: Collection[str] = (),
     total: Total | Rule | Formula | None = None,
     groups: Sequence[str] | None = None,
     macro: Sequence[str] = (),
+    weights: Mapping[str, float] | None = None,
+    slices: Callable[[Sequence[AnyCase]], list[Slice]] | None = None,
     scale: float = 1.0,
     protocols: Mapping[str, Variant] | None = None,
     judges_mean: bool = False,
     further_rows: Callable[[Sequence[Row]], list[Row]] = lambda rows: [],
     reporting: Reporting | None = None,
+    release: Release | None = None,
+    abilities: Mapping[str, Ability] | None = None,
     version: int = 1,
 ) -> Benchmark:
     """A benchmark from its declaration; docs/add-a-benchmark.md explains each argument.
@@ -113,36 +129,26 @@ def benchmark(
     One file gives `load`, and `judge`, or `measure` with `measured`, or all of them. A benchmark that says more about
     its files or asks in its own way gives `data` and `asking` as a whole. Bump `version` when the numbers change.
     """
-    for what, names in (("macro", macro), ("groups", groups), ("lower", lower)):
-        one_word(f"{name}: {what}={names!r}", names)
-    formulas = _formulas(derived, total)
-    rules = TableRules(
-        ranges=_ranges(name, judge, measured or {}, formulas),
-        total=None if total is None else _total(total),
-        lower=_lower(measured or {}) if lower is None else frozenset(lower),
-        groups=groups,
-        macro=tuple(macro),
-        scale=scale,
-    ).checked(name)
+    formulas, settled, measured = _formulas(derived, total), settled or {}, measured or {}
+    ranges = _ranges(name, judge, measured, {**formulas, **settled})
+    less = _lower(measured) if lower is None else lower
+    column = None if total is None else _total(total)
+    rules = TableRules(ranges, column, less, groups, macro, slices, scale, weights=weights or {}).checked(name)
+    shown = replace(rules, ranges={measure: ends for measure, ends in ranges.items() if measure not in hidden})
+    release, variants = release or Release(), {PROTOCOL: Variant(), **(protocols or {})}
     if asking is None:
-        _try_formulas(name, formulas, rules)
-    asked = asking or _asking(name, judge, measure, measured or {}, not_applicable, recorded or {}, formulas)
-    variants = {PROTOCOL: Variant(), **(protocols or {})}
-    made = Benchmark(
-        name=name,
-        title=title or name,
-        paper=paper,
-        data=data or Data(_loader(name, load, lambda: made, lower is None, groups), case_type, layout=layout),
-        asking=asked,
-        scoring=Scoring(
-            {p: _protocol(name, p, variant, rules, asked, judge, version) for p, variant in variants.items()},
-            _derived(formulas) if formulas else derived if callable(derived) else None,
-            rules.lower,
-            judges_mean,
-            further_rows,
-        ),
-        reporting=reporting or Reporting(),
-    )
+        _try_all(name, formulas, variants, rules)
+        _try_all(name, settled, variants, rules)
+        asking = _asking(name, judge, measure, measured, not_applicable, {**formulas, **settled})
+        judging = _judging(judge, not_applicable, recorded or {}, release, tuple(variants)) if judge else None
+        asking = replace(release.asking(asking), judging=judging, abilities=abilities or {})
+    loader = _loader(name, release.read_whole(load), lambda: made, lower is None, groups) if data is None else data.load
+    made_of = {p: _protocol(name, p, variant, shown, asking, judge, version) for p, variant in variants.items()}
+    follows = _derived(formulas, variants) if formulas else derived if callable(derived) else None
+    later = _derived(settled, variants) if settled else None
+    scoring = Scoring(made_of, follows, frozenset(rules.lower), judges_mean, further_rows, later)
+    files = data or replace(release.data(layout), load=loader, case_type=case_type)
+    made = Benchmark(name, title or name, paper, files, asking, scoring, reporting or release.reporting())
     return made
 
 
@@ -162,9 +168,18 @@ def _total(total: Total | Rule | Formula) -> Total:
     return total if isinstance(total, Total) else Total(total)
 
 
-def _derived(formulas: Mapping[str, Derive]) -> DeriveScores:
+def _derived(formulas: Mapping[str, Derive], variants: Mapping[str, Variant]) -> DeriveScores:
+    """What follows of marks, in each protocol by its own formulas. Where a protocol reads marks of any size, as its
+    release does, what follows of them may have any too."""
+    own = {p: {**formulas, **{n: d for n, d in v.derived.items() if n in formulas}} for p, v in variants.items()}
+    anything = {p for p, v in variants.items() if v.read is not None}
+
     def derive(case: AnyCase, protocol: str, scores: Mapping[str, Score]) -> dict[str, Derived]:
-        return {name: _follows(derive, _States(scores)) for name, derive in formulas.items()}
+        found = own.get(protocol, formulas)
+        return {
+            name: _follows(replace(one, range=(None, None)) if protocol in anything else one, _States(scores))
+            for name, one in found.items()
+        }
 
     return derive
 
@@ -177,6 +192,12 @@ def _follows(derive: Derive, marks: _States) -> Derived:
     except (ArithmeticError, ValueError) as error:
         return Failure(kind="undefined", detail=f"it cannot be computed: {error}")
     return _checked(value, derive.range) if math.isfinite(value) else Failure(kind="undefined", detail=str(value))
+
+
+def _try_all(name: str, formulas: Mapping[str, Derive], variants: Mapping[str, Variant], rules: TableRules) -> None:
+    """Try the formulas of all protocols."""
+    for variant in variants.values():
+        _try_formulas(name, {**formulas, **{n: d for n, d in variant.derived.items() if n in formulas}}, rules)
 
 
 def _try_formulas(name: str, formulas: Mapping[str, Derive], rules: TableRules) -> None:
@@ -230,6 +251,15 @@ def _some_mark(ends: Range, end: int) -> float:
 class _Tried(dict[str, Any]):
     """Marks for the trial of a formula."""
 
+    def applies(self, name: str) -> bool:
+        return name in self or bool(self[name])
+
+    def applying(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if self.applies(name)]
+
+    def failed(self, name: str) -> str:
+        return "" if name in self else str(self[name])
+
     def __missing__(self, name: str) -> Any:
         raise RefBenchError(f"there is no mark {name!r}; {nearest(name, self)}")
 
@@ -255,6 +285,20 @@ class _States(Mapping[str, float]):
         if isinstance(state, float):
             return state
         raise _NoValueError(state)
+
+    def applies(self, name: str) -> bool:
+        """Whether the mark concerns the case."""
+        return name in self._scores and self._scores[name].not_applicable is None
+
+    def applying(self, names: Sequence[str]) -> list[str]:
+        """Those of the marks that concern the case; all where none does, so that what is computed of them ends in
+        their state."""
+        return [name for name in names if self.applies(name)] or list(names)
+
+    def failed(self, name: str) -> str:
+        """The kind of failure of a mark, where it is not the model's own; empty where it is in another state."""
+        failure = self._scores[name].failure if name in self._scores else None
+        return failure.kind if failure is not None and not failure.by_model else ""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._scores)
@@ -342,25 +386,65 @@ def _asking(
     measure: Callable[[AnyCase], list[Measured]] | None,
     measured: Mapping[str, str | Range],
     not_applicable: Callable[[AnyCase], Mapping[str, str]],
-    recorded: Mapping[str, str],
     formulas: Collection[str],
 ) -> Asking:
     if (measure is None) != (not measured):
         raise RefBenchError(f"{name}: measure and measured belong together")
-
-    def ask(case: AnyCase, material: Material) -> list[Asked]:
-        away = not_applicable(case)
-        concerned = [call for call in calls if not all(mark in away for mark in call.measures)]
-        return [Asked(call.part, call.request(case, material)) for call in concerned]
-
     parts = {call.part: tuple(call.measures) for call in calls} | {part: (part,) for part in measured}
     return Asking(
         parts=parts | ({DERIVED: tuple(formulas)} if formulas else {}),
-        judging=(lambda root, settings: Judging(ask, dict(recorded))) if calls else None,
         measuring=measure,
         measured=frozenset(measured),
         not_applicable=not_applicable,
     )
+
+
+def _judging(
+    calls: Sequence[Call],
+    not_applicable: Callable[[AnyCase], Mapping[str, str]],
+    recorded: Mapping[str, str],
+    release: Release,
+    protocols: Sequence[str],
+) -> Callable[[Path, Mapping[str, str]], Judging]:
+    """How a run asks. In our words, or the user's, all protocols ask the same; in the authors' words each in its own
+    way, `paper` with the pictures as the release sends them. What is equal all the same is asked once."""
+
+    def judging(root: Path, settings: Mapping[str, str]) -> Judging:
+        wording = release.prompts.chosen(settings["prompts"]) if release.prompts is not None else None
+        official = wording is not None and wording.official
+        texts = wording.texts if wording is not None else {}
+        ways = [p for p in protocols if settings.get("ask", "both") in ("both", p)] if official else [PROTOCOL]
+        look = release.look if official else None
+
+        def ask(case: AnyCase, material: Material) -> list[Asked]:
+            away = not_applicable(case)
+            concerned = [call for call in calls if not all(mark in away for mark in call.measures)]
+            told = replace(material, texts=texts, official=official)
+            return [one for call in concerned for one in _ways(call, case, told, ways, look)]
+
+        known = wording.recorded(settings) if wording is not None else {}
+        return Judging(ask, {**recorded, **known}, compose=look.compose if look is not None else None)
+
+    return judging if release.prompts is None else hardenable(judging)
+
+
+def _ways(
+    call: Call, case: AnyCase, material: Material, protocols: Sequence[str], look: Look | None
+) -> Iterator[Asked]:
+    """A call as each protocol makes it."""
+    asked: dict[str, Asked] = {}
+    for protocol in protocols:
+        shown: Material | Failure = replace(material, protocol=protocol)
+        if protocol == PAPER and look is not None:
+            shown = in_look(replace(material, protocol=protocol))
+        broken = shown if isinstance(shown, Failure) else None
+        request = call.request(case, material if isinstance(shown, Failure) else shown)
+        asked[protocol] = Asked(call.part, request, protocol, settled=broken)
+    alike = all(one.request == asked[protocols[0]].request and one.settled is None for one in asked.values())
+    if alike and (len(asked) > 1 or not material.official):
+        yield replace(asked[protocols[0]], protocol="")
+    else:
+        yield from asked.values()
 
 
 def _protocol(
@@ -374,7 +458,7 @@ def _protocol(
 ) -> Protocol:
     read = variant.scores
     if read is None and variant.read is not None:
-        read = partial(_read_plainly, asking.parts, variant.read, protocol)
+        read = partial(_read_plainly, asking.parts, asking.not_applicable, variant.read, protocol)
     if variant.total is not None and callable(_total(variant.total).rule) and not _total(variant.total).of_means:
         raise RefBenchError(
             f"{name}: a formula as the total of {protocol} is over means: write Total(..., of_means=True)"
@@ -382,6 +466,7 @@ def _protocol(
     changed = replace(
         rules,
         imputed=variant.imputed,
+        imputed_in=variant.imputed_in,
         total=rules.total if variant.total is None else _total(variant.total),
         macro=rules.macro if variant.macro is None else variant.macro,
     )
@@ -393,6 +478,7 @@ def _protocol(
         read or partial(_read, name, calls, asking.not_applicable, protocol),
         variant.aggregate or changed.aggregate(),
         variant.versions or {"reader": version, "aggregate": version},
+        variant.formulas,
     )
 
 
@@ -423,19 +509,22 @@ def _read(
 
 def _read_plainly(
     parts: Mapping[str, tuple[str, ...]],
+    not_applicable: Callable[[AnyCase], Mapping[str, str]],
     read: ReadReply,
     protocol: str,
     case: AnyCase,
     purpose: Purpose,
     evidence: Evidence,
 ) -> list[Score]:
-    """The measures of a part as a protocol's own reader gives them; one failure is that of all of them."""
+    """The measures of a part as a protocol's own reader gives them; one failure is that of all that apply."""
     measures = parts.get(purpose.part, ())
     found: Mapping[Any, Any] | Failure = evidence.failure or Failure(kind="missing_reply")
     if evidence.reply is not None:
         found = read(case, purpose.part, evidence.reply)
-    marks = dict.fromkeys(measures, found) if isinstance(found, Failure) else found
-    return [Score.of(purpose, measure, protocol, marks[measure]) for measure in measures]
+    if isinstance(found, Failure):
+        away = not_applicable(case)
+        found = {measure: away.get(measure, found) for measure in measures}
+    return [Score.of(purpose, measure, protocol, found[measure]) for measure in measures]
 
 
 def _checked(said: Any, ends: Range) -> float | Failure:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from refbench.benchmarks.kit.published import FailureRate, Fault, PublishedValue
 from refbench.case import AnyCase, Case, Picture
@@ -15,17 +15,23 @@ from refbench.chat import ChatRequest
 from refbench.chat.pictures import SentPicture
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.judges.prompts import filled
 from refbench.metrics import Metric, find_metric
 from refbench.output import Output
 from refbench.pictures import read_facts
 from refbench.record import Record, RefBenchError
 from refbench.score import Score
 from refbench.tables.table import Aggregate, Row
+from refbench.text.files import is_file
 
 PICTURE_ANOMALIES = {
     "missing_picture": "the picture is not there: the case cannot be run",
     "unreadable_picture": "the picture cannot be read: the case cannot be run",
 }
+
+
+PROTOCOL = "corrected"
+"""The protocol that every benchmark has, and the first of them."""
 
 
 class Anomaly(Record):
@@ -49,6 +55,8 @@ class Dataset:
     subset: str | None = None
     outside: frozenset[str] = frozenset()
     """Ids of cases that are in the data but not in the subset."""
+    folder: Path | None = None
+    """Where a file of one's own cases lies, and its pictures beside it or anywhere else."""
 
     def __post_init__(self) -> None:
         """Raises where two cases have one id: outputs, replies and scores go by it, and would be paid for and lost."""
@@ -72,9 +80,22 @@ class Dataset:
             case.id: picture.name
             for case in chosen
             for picture in reversed((*case.request.pictures, *case.targets))
-            if not self.path(picture).is_file()
+            if not is_file(self.path(picture))
         }
         return unjudged({case: f"{name} is not there" for case, name in gone.items()})
+
+    def elsewhere(self, cases: Sequence[AnyCase] | None = None) -> str:
+        """How many pictures of one's own cases lie outside their folder, by path or by link, in words; empty when none
+        does. One's own may lie anywhere; a stranger's file could name any picture of this machine, to be sent."""
+        if self.folder is None:
+            return ""
+        folder = self.folder.resolve()
+        chosen = self.cases if cases is None else cases
+        names = {self.path(picture) for case in chosen for picture in (*case.request.pictures, *case.targets)}
+        outside = sum(not path.resolve().is_relative_to(folder) for path in names)
+        lie = "picture lies" if outside == 1 else "pictures lie"
+        advice = "with a file from someone else, look at them before they are sent"
+        return f"{outside} {lie} outside {self.folder}; {advice}" if outside else ""
 
 
 def check_subset(title: str, subset: str | None, subsets: Iterable[str] = ()) -> None:
@@ -99,7 +120,7 @@ def folders_in(place: Path) -> list[str]:
 def ordered_counts(values: Iterable[str], order: Iterable[str] | None = None) -> dict[str, int]:
     """How often each value is there, in the order given or else sorted, numbers by size; zeros are left out."""
     counts = Counter(values)
-    by_size = sorted(counts, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+    by_size = sorted(counts, key=lambda value: (int(value) if value.isdecimal() and len(value) < 20 else 0, value))
     return {name: counts[name] for name in (by_size if order is None else order) if counts[name]}
 
 
@@ -127,7 +148,7 @@ def picture_anomalies(dataset: Dataset) -> list[Anomaly]:
     for case in dataset.cases:
         for picture in (*case.request.pictures, *case.targets):
             path = dataset.path(picture)
-            if not path.is_file():
+            if not is_file(path):
                 found.append(Anomaly(kind="missing_picture", case=case.id, part=picture.role, detail=picture.name))
             elif isinstance(facts := read_facts(path), Failure):
                 detail = f"{picture.name}: {facts.detail}"
@@ -184,19 +205,24 @@ class Protocol:
     read: Callable[[AnyCase, Purpose, Evidence], list[Score]]
     aggregate: Aggregate
     versions: Mapping[str, int]
+    formulas: Mapping[str, Aggregate] = field(default_factory=dict)
+    """Other ways to the numbers that a reader may choose by name, where paper and released code have different ones."""
 
 
 @dataclass(frozen=True)
 class ImportedReplies:
     """Judge replies found on disk, and what of them could not be used."""
 
-    judge: str
+    judge: str | None
+    """None where they are no replies but measurements that the released code has made."""
     models: tuple[str, ...]
     replies: Callable[[], Iterator[tuple[Purpose, Evidence]]]
     unknown: tuple[str, ...] = ()
     """Replies for items that are not in the benchmark: skipped, and said."""
     outside: tuple[str, ...] = ()
     """Replies for items that are in the data but not in the subset that was chosen."""
+    protocol: str = ""
+    """The only protocol that they say anything about; empty for all."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +234,21 @@ class Material:
     targets: tuple[SentPicture, ...] = ()
     composed: Mapping[str, SentPicture | Failure] = field(default_factory=dict)
     """Pictures that the benchmark has made of them, by names of its own."""
+    model: str = ""
+    """Whose outputs they are: for what is shown beside them, never for the judge to know."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the benchmark's prompts, in the words that the run has chosen."""
+    official: bool = False
+    """Whether these are the authors' words."""
+    protocol: str = "corrected"
+    """Whose way of asking is wanted, where a benchmark asks in both."""
+
+    def text(self, name: str, **values: str) -> str:
+        """A text of the benchmark's prompts with its places filled in."""
+        if name not in self.texts:
+            there = ", ".join(self.texts) or "none"
+            raise RefBenchError(f"no text of the prompts is called {name!r}: there are {there}")
+        return filled(self.texts[name], values)
 
     @property
     def output(self) -> SentPicture:
@@ -220,7 +261,8 @@ class Asked:
     """One request to a judge, for one part of a case. `protocol` is empty when all protocols ask the same.
 
     A benchmark that asks the same several times numbers the draws, so that each is a call of its own. `settled` is
-    what needs no call: the reply itself, or why there can be none.
+    what needs no call: the reply itself, or why there can be none. `families` says which judges are asked so, by who
+    made them, where a release asks its judges differently.
     """
 
     part: str
@@ -228,6 +270,7 @@ class Asked:
     protocol: str = ""
     draw: int = 0
     settled: str | Failure | None = None
+    families: Callable[[str], bool] = lambda family: True
 
 
 @dataclass(frozen=True)
@@ -241,6 +284,8 @@ class Judging:
     recorded: Mapping[str, str]
     compose: Callable[[AnyCase, Material, Callable[[bytes, str], Path]], Material] | None = None
     """Makes further pictures to show (stitched ones, cards); `store` keeps one and gives its file."""
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    """How often judges are asked about the outputs of some models, where that is not as often as the run asks."""
     shows_targets: bool = True
     """Whether the judge sees golden pictures; where it does not, a missing one does not keep a case from judging."""
 
@@ -284,16 +329,36 @@ class Condition(NamedTuple):
 
 
 @dataclass(frozen=True)
+class PaperFigure:
+    """A figure of a benchmark's paper that can be drawn of any run: a measure on the slices of a level, or several.
+
+    With one level there is a panel for each measure, with several levels one for each of them; without any, the
+    measures themselves stand side by side, on all cases. Without `measures` it is the one that models are ranked by.
+    """
+
+    name: str
+    shows: str
+    kind: Literal["bars", "lines", "radar", "rows", "heatmap"]
+    by: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
+    paper: str = ""
+    """Where the paper has it: Figure 7."""
+    interval: Literal[95, 99] = 95
+
+
+@dataclass(frozen=True)
 class Setting:
     """One choice of how a judge is asked, as `--set NAME=VALUE` and as an option of its own: `--name VALUE`.
 
-    The first of the choices is the default. Where `folder` is set, a directory may be named instead.
+    The first of the choices is the default. `folder` says what a directory has to hold that may be named instead, and
+    `checkout` what is read from a copy of the release, named as `official:CHECKOUT`.
     """
 
     name: str
     choices: tuple[str, ...]
     help: str
-    folder: bool = False
+    folder: str = ""
+    checkout: str = ""
 
     @property
     def default(self) -> str:
@@ -302,10 +367,48 @@ class Setting:
     @property
     def values(self) -> str:
         """What may be given, in words."""
-        return " or ".join((*self.choices, *(("a directory",) if self.folder else ())))
+        official = (f"official:CHECKOUT ({self.checkout})",) if self.checkout else ()
+        folder = (f"a directory with {self.folder}",) if self.folder else ()
+        return " or ".join((*self.choices, *official, *folder))
+
+    @property
+    def open(self) -> bool:
+        """Whether something else than one of the choices may be given."""
+        return bool(self.folder or self.checkout)
 
     def allows(self, value: str) -> bool:
-        return value in self.choices or self.folder
+        return value in self.choices or self.open
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the authors publish files: a dataset on the Hub, and code on GitHub."""
+
+    dataset: str
+    """`owner/name` on the Hub; what `refbench fetch` brings."""
+    code: str = ""
+    """`owner/name` on GitHub, where there is released code."""
+    licence: str = "unknown"
+    """Of the data, as the authors state it."""
+    name: str = ""
+    """Of what is not the benchmark itself: `training` is fetched as BENCHMARK-training."""
+    leave: tuple[str, ...] = ()
+    """Patterns of files that nobody needs here: weights that are published with the data."""
+    only: tuple[str, ...] = ()
+    """Patterns of the files that are the benchmark's, where the dataset holds much else; all when empty."""
+    unpack: bool = False
+    """Whether the files come in zip archives."""
+
+    @property
+    def page(self) -> str:
+        return f"https://huggingface.co/datasets/{self.dataset}"
+
+    def by_hand(self, folder: str) -> str:
+        """The line that brings the same files without RefBench."""
+        leave = "".join(f" --exclude '{pattern}'" for pattern in self.leave)
+        leave += "".join(f" --include '{pattern}'" for pattern in self.only)
+        unpack = f" && (cd {folder} && unzip -q '*.zip' && rm *.zip)" if self.unpack else ""
+        return f"hf download {self.dataset} --repo-type dataset{leave} --local-dir {folder}{unpack}"
 
 
 @dataclass(frozen=True)
@@ -327,6 +430,19 @@ class Data:
     describe: Callable[[Dataset], dict[str, Any]] = lambda dataset: {}
     output_names: Callable[[AnyCase], list[str]] = lambda case: [case.id]
     """Where the official layout has a model's output, without extension, best first."""
+    output_extensions: tuple[str, ...] = ()
+    """The order in which the released code looks for a picture that is there in several formats."""
+    listed_outputs: Callable[[Path, Sequence[AnyCase]], Mapping[str, str] | None] | None = None
+    """Where a list in the release's own form has the output of each case; None for a file in another form."""
+    sources: tuple[Source, ...] = ()
+    """Where the files are published; the first are the benchmark's own."""
+    outputs: str = ""
+    """Of a benchmark that ranks judges: the spec of the only model there is, whose outputs come with the data."""
+
+
+Ability: TypeAlias = Literal["IA", "RC", "BM", "PR", "VQ"]
+"""What a criterion is about: instruction alignment, reference consistency, background match, physical realism, visual
+quality."""
 
 
 @dataclass(frozen=True)
@@ -338,6 +454,8 @@ class Asking:
     judging: Callable[[Path, Mapping[str, str]], Judging] | None = None
     """From the data's directory and the user's settings; None for a benchmark without a judge."""
     settings: tuple[Setting, ...] = ()
+    given: Callable[[Sequence[AnyCase], Mapping[str, str]], Sequence[AnyCase]] = lambda cases, settings: cases
+    """The cases as a run with these settings gives them to models and judges."""
     not_applicable: Callable[[AnyCase], Mapping[str, str]] = lambda case: {}
     """Metrics that do not concern a case, with the reason."""
     not_asked: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda settings: {}
@@ -350,6 +468,8 @@ class Asking:
     """Reads replies that were released, or made by the released scripts; None where there are none."""
     official_replies: bool = True
     """Whether replies that are imported were asked for in the authors' words; not where those were never released."""
+    abilities: Mapping[str, Ability] = field(default_factory=dict)
+    """What a judge's criteria are about, for audits of judges; those that are not named are in none."""
     questions: Callable[[AnyCase], list[ShownQuestion]] = lambda case: []
     """What was asked about a case, so that a page can show it beside the answers."""
 
@@ -382,6 +502,8 @@ class Scoring:
     """Whether the benchmark's number is the mean of its judges; each judge is tabled as well."""
     further_rows: Callable[[Sequence[Row]], list[Row]] = lambda rows: []
     """Rows that follow from those of the table, for example each measure as a share of the truth's."""
+    settled: Callable[[AnyCase, str, Mapping[str, Score]], Mapping[str, Derived]] | None = None
+    """As `derived`, from scores that are means over a judge's repeats: which of two pictures it likes better."""
 
 
 @dataclass(frozen=True)
@@ -390,7 +512,8 @@ class Reporting:
 
     published: Callable[[], list[PublishedValue]] = list
     published_on: Mapping[str | None, int] = field(default_factory=dict)
-    """How many cases published numbers are about, by subset (None: all), where the paper says so."""
+    """How many cases published numbers are about, by subset (None: all) or by the name of the slice that they are of,
+    where the paper says so."""
     released: Callable[[str | None], tuple[Sequence[AnyCase], Sequence[Score]]] | None = None
     """Released item scores of real models (of a subset, or all), where there are any: what precision to expect is read
     off them."""
@@ -404,6 +527,8 @@ class Reporting:
     """Measures that mean most where another is high enough: keeping everything is easy for who changes nothing."""
     failure_rates: Callable[[Sequence[Score], str], list[FailureRate]] | None = None
     """Of the scores of a protocol: how many of its questions each judge failed to answer, as the paper counts them."""
+    figures: tuple[PaperFigure, ...] = ()
+    """The paper's figures that any run can be drawn as, beside those of every benchmark."""
 
 
 @dataclass(frozen=True)
@@ -422,6 +547,8 @@ class Benchmark:
     fingerprint. Shipped ones have the versions of their protocols."""
     source: Mapping[str, str] = field(default_factory=dict)
     """Files (name to text) that a run keeps, so that a benchmark which is not shipped can be made again."""
+    beside: tuple[str, ...] = ()
+    """Files that its own imports and that no run keeps; their content is in `code`."""
 
 
 def measured_by(bench: Benchmark, cases: Iterable[AnyCase]) -> list[tuple[str, Metric]]:

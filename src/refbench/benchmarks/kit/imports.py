@@ -8,6 +8,7 @@ from pathlib import Path
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_bytes
 
 
 def only_model(models: Sequence[str] | None, default: str, what: str) -> str:
@@ -35,6 +36,6 @@ def place_in(folder: Path, path: Path) -> str:
 def reply_in(path: Path) -> str | Failure:
     """The text of a reply file as it is: error texts and empty files are the readers' business."""
     try:
-        return path.read_bytes().decode("utf-8", "replace")
-    except OSError as error:
-        return Failure(kind="missing_reply", detail=f"{path.name} cannot be read: {error.strerror}")
+        return file_bytes(path).decode("utf-8", "replace")
+    except RefBenchError as error:
+        return Failure(kind="missing_reply", detail=str(error).replace(str(path), path.name))

@@ -4,6 +4,7 @@ judge failed to answer."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from refbench.benchmarks.kit.rows import csv_rows, toml_data
 from refbench.record import Record
@@ -26,11 +27,26 @@ class PublishedValue(Record):
     subset: str | None = None
 
 
+def table_said(table: str) -> str:
+    """A table by its number, `Table S1`, or what else numbers were printed in as it is called: `project page`."""
+    numbered = " " not in table and any(character.isdigit() for character in table)
+    return f"Table {table}" if numbered else table
+
+
 def published_values(
     package: str, names: Mapping[str, Sequence[str]], subset: str | None = None, file: str = "published.csv"
 ) -> list[PublishedValue]:
     """All numbers of a package's file; `names` says which columns name a slice of each level."""
-    return [
+    levels = tuple((level, tuple(columns)) for level, columns in names.items())
+    return [*_published_values(package, levels, subset, file)]
+
+
+@cache
+def _published_values(
+    package: str, levels: tuple[tuple[str, tuple[str, ...]], ...], subset: str | None, file: str
+) -> tuple[PublishedValue, ...]:
+    names = dict(levels)
+    return tuple(
         PublishedValue(
             model=row.get("model") or None,
             label=row["label"],
@@ -42,6 +58,25 @@ def published_values(
             subset=subset,
         )
         for row in csv_rows(package, file)
+    )
+
+
+_COLUMNS = frozenset({"model", "label", "judge", "metric", "level", "value", "table"})
+
+
+def published_rows(package: str) -> list[PublishedValue]:
+    """All numbers of a package's published.csv; its further columns name the slice, where they are not empty."""
+    return [
+        PublishedValue(
+            model=row.get("model") or None,
+            label=row["label"],
+            judge=row["judge"],
+            metric=row["metric"],
+            slice={"level": row["level"], **{name: row[name] for name in row if name not in _COLUMNS and row[name]}},
+            value=float(row["value"]),
+            table=row["table"],
+        )
+        for row in csv_rows(package, "published.csv")
     ]
 
 

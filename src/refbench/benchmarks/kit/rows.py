@@ -8,16 +8,16 @@ import csv
 import hashlib
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from refbench.case import Case, Picture, Request
 from refbench.pictures.facts import EXTENSIONS, sniff
 from refbench.record import RefBenchError
+from refbench.runs.disk import write_whole
+from refbench.text.files import csv_table, file_text, is_file, json_file, json_lines, json_value
 
 Row = tuple[str, Mapping[str, Any]]
 """Where it stands, for error messages, and the row."""
@@ -38,6 +38,31 @@ def rows(path: Path) -> Iterator[Mapping[str, Any]]:
         yield from (row for _, row in rows_of(path)[0])
 
 
+def hub_rows(root: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a dataset as it lies on the Hub, in the order of its files: Parquet or Arrow, whose pictures are
+    unpacked beside them, or JSON lines. Pictures are paths from `root`; every row has the `columns`."""
+    for ending, reader in ((".parquet", _parquet), (".arrow", _arrow), (".jsonl", _jsonl)):
+        files = sorted(p for p in root.rglob(f"*{ending}") if not p.relative_to(root).as_posix().startswith("."))
+        for file in files:
+            for place, row in reader(file):
+                if lacking := [name for name in columns if name not in row]:
+                    raise RefBenchError(f"{place}: it has no {lacking[0]!r}, only {', '.join(row)}: fetch it again")
+                yield {key: _from_root(value, root) for key, value in row.items()}
+        if files:
+            return
+    raise RefBenchError(f"{root} has no .parquet, .arrow or .jsonl file: fetch the dataset again")
+
+
+def _from_root(value: Any, root: Path) -> Any:
+    """A row's value, with pictures that were unpacked as paths from the dataset's root."""
+    if isinstance(value, list):
+        return [_from_root(item, root) for item in value]
+    if isinstance(value, dict) and isinstance(path := value.get("path"), str):
+        place = Path(path)
+        return place.relative_to(root.absolute()).as_posix() if place.is_absolute() else path
+    return value
+
+
 def csv_rows(package: str, name: str) -> list[dict[str, str]]:
     """The rows of a CSV file that a benchmark's package ships."""
     return list(csv.DictReader(resources.files(package).joinpath(name).read_text("utf-8").splitlines()))
@@ -48,23 +73,6 @@ def toml_data(package: str, name: str) -> dict[str, Any]:
     return tomllib.loads(resources.files(package).joinpath(name).read_text("utf-8"))
 
 
-def file_bytes(path: Path) -> bytes:
-    """What a file holds, or an error that names it."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-
-
-def json_file(path: Path) -> Any:
-    """What a JSON file holds."""
-    data = file_bytes(path)
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{path} is not valid JSON ({error}): copy the file again") from error
-
-
 def case(
     name: str,
     instruction: str,
@@ -73,6 +81,7 @@ def case(
     groups: Mapping[str, str] | None = None,
     cluster: str = "",
     targets: str | Sequence[str] | Mapping[str, str | Sequence[str]] = (),
+    outputs: int = 1,
     **details: Any,
 ) -> Case[dict[str, Any]]:
     """A case with this name. `pictures` are paths below the data's directory by role, in the order in which
@@ -80,10 +89,11 @@ def case(
     `details`, are for scorers alone: no model sees them.
 
     Cases of one `cluster` are resampled together: those about the same picture, for example. By default each is alone.
+    `outputs` is how many pictures are asked for.
     """
     return Case(
         id=name,
-        request=Request(instruction=instruction, pictures=_by_role(pictures)),
+        request=Request(instruction=instruction, pictures=_by_role(pictures), n_pictures=outputs),
         targets=_by_role(targets if isinstance(targets, Mapping) else {"target": targets}),
         groups=dict(groups or {}),
         cluster=cluster or name,
@@ -118,44 +128,34 @@ def _is_hub_name(path: Path) -> bool:
 
 
 def _jsonl(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(_text(path).split("\n"), 1):
+    for number, row in json_lines(path):
         place = f"{path}, line {number}"
-        try:
-            row = orjson.loads(line) if line.strip() else {}
-        except orjson.JSONDecodeError as error:
-            raise RefBenchError(f"{place}: not valid JSON ({error})") from error
         if not isinstance(row, dict):
             raise RefBenchError(f"{place}: a case is a JSON object, not {type(row).__name__}")
-        if line.strip():
-            yield place, {key: value for key, value in row.items() if value is not None}
+        yield place, {key: value for key, value in row.items() if value is not None}
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    reader = csv.DictReader(_text(path).splitlines(keepends=True), strict=True)
-    try:
-        for row in reader:
-            where = f"{path}, line {reader.line_num}"
-            if None in row or None in row.values():
-                raise RefBenchError(f"{where}: it has another number of columns than the first line")
-            found: dict[str, Any] = {key.strip(): value for key, value in row.items() if value.strip()}
-            found = _nested(found)
-            for key in LISTS:
-                if isinstance(found.get(key), str):
-                    found[key] = [item.strip() for item in found[key].split(";") if item.strip()]
-            if isinstance(found.get("groups"), str):
-                found["groups"] = _csv_groups(found["groups"], where)
-            yield where, found
-    except csv.Error as error:
-        raise RefBenchError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
+    for number, row in csv_table(file_text(path), str(path), strict=True)[1]:
+        where = f"{path}, line {number}"
+        if None in row or None in row.values():
+            raise RefBenchError(f"{where}: it has another number of columns than the first line")
+        found = _nested({key.strip(): value for key, value in row.items() if value.strip()}, where)
+        for key in LISTS:
+            if isinstance(found.get(key), str):
+                found[key] = [item.strip() for item in found[key].split(";") if item.strip()]
+        if isinstance(found.get("groups"), str):
+            found["groups"] = _csv_groups(found["groups"], where)
+        yield where, found
 
 
-def _nested(row: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(row: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The row with the lists and objects that cells hold as JSON, as `refbench cases` writes them into flat files."""
     found = dict(row)
     for key in (*LISTS, "groups", "size"):
         if isinstance(text := found.get(key), str) and text.lstrip().startswith(("[", "{")):
-            with contextlib.suppress(orjson.JSONDecodeError):  # a path may begin like that too
-                found[key] = orjson.loads(text)
+            with contextlib.suppress(RefBenchError):  # a path may begin like that too
+                found[key] = json_value(text, where)
     return found
 
 
@@ -166,25 +166,51 @@ def _csv_groups(text: str, where: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise RefBenchError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise RefBenchError(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from error
-
-
 def _parquet(path: Path) -> Iterator[Row]:
+    return _unpacked(_parquet_rows(path), str(path), path.with_name(f"{path.name}.pictures"))
+
+
+def _arrow(path: Path) -> Iterator[Row]:
+    return _unpacked(_arrow_rows(path), str(path), path.with_name(f"{path.name}.pictures"))
+
+
+def _arrow_rows(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        from pyarrow import ArrowException, ipc
+    except ImportError as error:
+        raise RefBenchError(f"{path}: reading Arrow needs pyarrow: pip install 'refbench[parquet]'") from error
+    try:
+        with path.open("rb") as file, ipc.open_stream(file) as batches:
+            for batch in batches:
+                yield from batch.to_pylist()
+    except (OSError, ArrowException) as error:
+        raise RefBenchError(f"{path} cannot be read as Arrow: {error}") from error
+
+
+def unpack_by_path(files: Sequence[Path], wanted: Collection[str], folder: Path) -> None:
+    """Write the pictures of Parquet files with the columns `image` and `path` that are wanted, each under its path, and
+    not again what lies there; a path that leaves the folder names no picture."""
+    inside = [name for name in wanted if name and "\0" not in name and ".." not in name.split("/")]
+    missing = {name for name in inside if not is_file(folder / name)}
+    for file in files if missing else ():
+        for row in _parquet_rows(file, ["image", "path"]):
+            name, image = str(row.get("path") or "").lstrip("/"), row.get("image")
+            data = image.get("bytes") if isinstance(image, dict) else image
+            if name in missing and isinstance(data, bytes):
+                _write_once(folder / name, data, str(file))
+
+
+def _parquet_rows(path: Path, columns: list[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a file that may be larger than the memory, some at a time."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
         raise RefBenchError(f"{path}: reading Parquet needs pyarrow: pip install 'refbench[parquet]'") from error
     try:
-        rows = parquet.read_table(path).to_pylist()
+        for batch in parquet.ParquetFile(path).iter_batches(batch_size=64, columns=columns):
+            yield from batch.to_pylist()
     except (OSError, ArrowException) as error:
         raise RefBenchError(f"{path} cannot be read as Parquet: {error}") from error
-    return _unpacked(rows, str(path), path.with_name(f"{path.name}.pictures"))
 
 
 def _hugging_face(path: Path) -> tuple[Iterator[Row], Path]:
@@ -217,7 +243,7 @@ def _unpacked(rows: Iterable[Mapping[str, Any]], where: str, folder: Path) -> It
     for number, row in enumerate(rows, 1):
         place = f"{where}, row {number}"
         there = {key: value for key, value in row.items() if value is not None}
-        yield place, {key: _on_disk(value, folder, place) for key, value in _nested(there).items()}
+        yield place, {key: _on_disk(value, folder, place) for key, value in _nested(there, place).items()}
 
 
 def _on_disk(value: Any, folder: Path, where: str) -> Any:
@@ -232,12 +258,14 @@ def _on_disk(value: Any, folder: Path, where: str) -> Any:
     if extension is None:
         raise RefBenchError(f"{where}: the embedded picture {value.get('path') or ''} is in no known format")
     file = folder / f"{hashlib.sha256(data).hexdigest()}{extension}"
+    _write_once(file, data, where)
+    return {"path": str(file.absolute()), **{k: v for k, v in value.items() if k == "role" and v}}
+
+
+def _write_once(file: Path, data: bytes, where: str) -> None:
+    """A file that is there already is left."""
     try:
         if not file.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            part = file.with_name(f".part-{os.getpid()}-{file.name}")
-            part.write_bytes(data)
-            part.replace(file)
+            write_whole(file, data, flush=False)
     except OSError as error:
-        raise RefBenchError(f"{where}: its picture cannot be written to {folder}: {error.strerror}") from error
-    return {"path": str(file.absolute()), **{k: v for k, v in value.items() if k == "role" and v}}
+        raise RefBenchError(f"{where}: its picture cannot be written to {file.parent}: {error.strerror}") from error

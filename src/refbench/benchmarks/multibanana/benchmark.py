@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
+from refbench.benchmarks.kit.definition import (
+    Asking,
+    Condition,
+    Data,
+    PaperFigure,
+    Reporting,
+    Setting,
+    ShownQuestion,
+    Source,
+)
+from refbench.benchmarks.kit.hardening import hardenable
 from refbench.benchmarks.kit.published import read_faults
+from refbench.benchmarks.kit.wording import ASK, HARDEN
 from refbench.benchmarks.multibanana import anomalies, cases, judge, replies, table
 from refbench.benchmarks.multibanana.cases import CRITERIA, LABELS, PART, WEIGHTS, MultiBananaCase
 
@@ -13,6 +24,17 @@ def questions(case: MultiBananaCase) -> list[ShownQuestion]:
     """The five criteria, each a mark from 1 to 10; the same for every set."""
     return [ShownQuestion(criterion, LABELS[criterion], weight=WEIGHTS[criterion]) for criterion in CRITERIA]
 
+
+FIGURES = (
+    PaperFigure("groups", "the columns of Table 3, side by side", "bars", by=("group",)),
+    PaperFigure("by-references", "each criterion by number of references", "bars", by=("n_refs",),
+                measures=(*CRITERIA, "total"), paper="Figures 5 and 15 to 17"),
+    PaperFigure("by-tag", "each criterion on the sets with and without each tag", "bars", by=("tag",),
+                measures=(*CRITERIA, "total"), paper="Figures 7 and 19"),
+    PaperFigure("by-source", "real and generated references, GPT-Image-1 and Nano Banana kept apart", "bars",
+                by=("source", "generator"), paper="Figure 12", interval=99),
+)  # fmt: skip
+"""The paper's figures that a table has the numbers of."""
 
 BENCHMARK = benchmark(
     name="multibanana",
@@ -28,11 +50,24 @@ BENCHMARK = benchmark(
         layout="no task directory (single, add, 3_back, ...) with a prompt file such as 006_prompt.txt is in it",
         describe=cases.describe,
         output_names=cases.output_names,
+        output_extensions=cases.EXTENSIONS,
+        sources=(Source("kohsei/MultiBanana-Benchmark", code="matsuolab/multibanana", licence="CC BY-NC 4.0"),),
     ),
     asking=Asking(
         parts={PART: CRITERIA},
-        judging=judge.judging,
-        settings=(Setting("prompts", ("own",), "Whose wording of the rubric", folder=True),),
+        abilities=dict(zip(CRITERIA, ("IA", "RC", "BM", "PR", "VQ"), strict=True)),
+        judging=hardenable(judge.judging),
+        settings=(
+            Setting(
+                "prompts",
+                ("own",),
+                "Whose wording of the rubric",
+                folder="a.txt, b.txt and c.txt",
+                checkout="judge.py and qwenvl_judge.py of the authors' code",
+            ),
+            ASK,
+            HARDEN,
+        ),
         import_replies=replies.import_replies,
         questions=questions,
     ),
@@ -46,5 +81,6 @@ BENCHMARK = benchmark(
         published_on={None: 3769},
         faults=lambda: read_faults(__package__),
         conditions=(Condition("reference_consistency", "instruction_alignment", 7.0),),
+        figures=FIGURES,
     ),
 )

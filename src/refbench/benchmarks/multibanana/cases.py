@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-import orjson
-
 from refbench.benchmarks.kit.anomalies import Oddity, Release
 from refbench.benchmarks.kit.definition import Dataset, check_subset, folders_in, group_counts, ordered_counts
-from refbench.benchmarks.kit.rows import csv_rows, file_bytes
+from refbench.benchmarks.kit.rows import csv_rows
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
+from refbench.text.files import file_bytes, json_file
 
 Criterion = Literal[
     "instruction_alignment", "reference_consistency", "background_subject_match", "physical_realism", "visual_quality"
@@ -59,8 +58,8 @@ TASKS: Mapping[str, Task] = {row["name"]: Task.model_validate(row) for row in cs
 def task_of(directory: str) -> Task | None:
     """The task whose sets a directory of the release holds.
 
-    How the release spells the directories of the object sets is not certain, so `3_obj`, `3_object` and
-    `3_objects` are one task, and so are `3_back` and `3_background`.
+    Object sets lie in `3_object`; copies in which they are `3_obj` or `3_objects`, or background sets
+    `3_background`, are read too.
     """
     if directory in TASKS:
         return TASKS[directory]
@@ -243,14 +242,13 @@ TYPES = "types.json"
 
 def read_tags(root: Path, folder: Folder) -> Said:
     """The tags of each set, in the order of `TAGS`. A set that types.json does not name has none."""
-    try:
-        said = orjson.loads((root / folder.name / TYPES).read_bytes())
-    except FileNotFoundError:
+    path = root / folder.name / TYPES
+    if not path.exists():
         return _nothing("missing_tags", folder.name, f"no {TYPES}")
-    except OSError as error:
-        return _nothing("unreadable_tags", folder.name, f"{TYPES}: {error.strerror}")
-    except orjson.JSONDecodeError as error:
-        return _nothing("unreadable_tags", folder.name, f"{TYPES} is not valid JSON ({error})")
+    try:
+        said = json_file(path, remedy="")
+    except RefBenchError as error:
+        return _nothing("unreadable_tags", folder.name, str(error).replace(str(path), TYPES))
     if not isinstance(said, dict):
         return _nothing("unreadable_tags", folder.name, f"{TYPES} is no object")
     numbers = {files.number: files.number for files in folder.sets}
@@ -287,9 +285,13 @@ def _labels(value: Any) -> Iterable[str]:
 FROM_WHERE = "from_where.csv"
 
 _REAL = frozenset({"real", "laion", "laion5b", "photo", "photograph", "web", "natural"})
+GENERATORS: Mapping[str, frozenset[str]] = {
+    "gpt_image_1": frozenset({"gpt", "gptimage1", "openai"}),
+    "nano_banana": frozenset({"nano", "banana", "nanobanana", "gemini"}),
+}
+"""The two that filled the benchmark's gaps, by words for them."""
 _GENERATED = frozenset(
-    {"generated", "generation", "gen", "synthetic", "synthesized", "synth", "fake", "ai", "gpt", "nano", "banana"}
-    | {"nanobanana", "gemini"}
+    {"generated", "generation", "gen", "synthetic", "synthesized", "synth", "fake", "ai"}.union(*GENERATORS.values())
 )
 _SAMPLE = 500
 """Rows by which the columns are recognised."""
@@ -300,12 +302,13 @@ Place = tuple[str, str]
 
 def read_sources(root: Path) -> Said:
     """The words of from_where.csv for each reference it names, as far as it can be understood."""
-    try:
-        text = (root / FROM_WHERE).read_bytes().decode("utf-8-sig", "replace")
-    except FileNotFoundError:
+    path = root / FROM_WHERE
+    if not path.exists():
         return _nothing("missing_sources", FROM_WHERE, f"no {FROM_WHERE}")
-    except OSError as error:
-        return _nothing("unreadable_sources", FROM_WHERE, f"{error.strerror}")
+    try:
+        text = file_bytes(path).decode("utf-8-sig", "replace")
+    except RefBenchError as error:
+        return _nothing("unreadable_sources", FROM_WHERE, str(error).replace(str(path), FROM_WHERE))
     first = text.partition("\n")[0]
     try:
         rows = [row for row in csv.reader(text.splitlines(), delimiter=max(",;\t", key=first.count)) if any(row)]
@@ -341,12 +344,30 @@ def source_of(words: Sequence[str | None]) -> Source:
     return "real" if kinds == {"real"} else "generated"
 
 
+def generator_of(words: Sequence[str | None]) -> str | None:
+    """Who generated the references of a set, whatever real ones are beside them: one of `GENERATORS`, or both. None
+    where none is generated, or the words leave open by whom."""
+    found: set[str] = set()
+    for word in words:
+        kind = _kind(word) if word is not None else None
+        if kind != "real":
+            by = [name for name, known in GENERATORS.items() if word is not None and _tokens(word) & known]
+            if kind is None or len(by) != 1:
+                return None
+            found.add(by[0])
+    return None if not found else "both" if len(found) > 1 else found.pop()
+
+
 def reference_place(task: str, file: str) -> Place:
     return task, file.rpartition(".")[0]
 
 
+def _tokens(word: str) -> set[str]:
+    return set("".join(c if c.isalnum() else " " for c in word.casefold()).split())
+
+
 def _kind(word: str) -> str | None:
-    tokens = set("".join(c if c.isalnum() else " " for c in word.casefold()).split())
+    tokens = _tokens(word)
     real, generated = bool(tokens & _REAL), bool(tokens & _GENERATED)
     if real == generated:
         return None

@@ -10,6 +10,7 @@ from refbench.benchmarks.multiref.cases import (
     CAPTION_MARK,
     MAPS,
     SPLITS,
+    SUBSETS,
     UNKNOWN,
     WORDS,
     MultiRefCase,
@@ -27,7 +28,7 @@ _ANY_SIZE = frozenset({"sketch"})
 
 def anomalies(dataset: Dataset) -> list[Anomaly]:
     """Every oddity: of files and entries, then of each case; all pictures are opened."""
-    elsewhere = {split for split in SPLITS if dataset.subset not in (None, split)}
+    elsewhere = set(SPLITS) - {SUBSETS[dataset.subset]} if dataset.subset else set()
     release = [oddity for oddity in read_release(dataset.root).oddities if oddity[1].partition("/")[0] not in elsewhere]
 
     def of_case(case: MultiRefCase) -> Iterator[Oddity]:

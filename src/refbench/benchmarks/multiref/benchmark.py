@@ -5,10 +5,21 @@ from __future__ import annotations
 from functools import partial
 
 from refbench.benchmarks.kit.constructor import Variant, benchmark
-from refbench.benchmarks.kit.definition import Asking, Condition, Data, Reporting, Setting, ShownQuestion
+from refbench.benchmarks.kit.definition import (
+    Asking,
+    Condition,
+    Data,
+    PaperFigure,
+    Reporting,
+    Setting,
+    ShownQuestion,
+    Source,
+)
+from refbench.benchmarks.kit.hardening import hardenable
 from refbench.benchmarks.kit.published import read_faults
-from refbench.benchmarks.multiref import anomalies, cases, judge, measures, replies, table
-from refbench.benchmarks.multiref.cases import AXES, MultiRefCase
+from refbench.benchmarks.kit.wording import HARDEN
+from refbench.benchmarks.multiref import anomalies, cases, evaluations, judge, measures, replies, table
+from refbench.benchmarks.multiref.cases import AXES, TYPES, MultiRefCase
 
 _ASKED = (
     "Image quality: the picture as such, whatever was asked for",
@@ -34,12 +45,18 @@ BENCHMARK = benchmark(
         "below",
         subsets={
             "synthetic": "the 990 cases with two or three references of ten types",
+            "synthetic-900": "the first 900 of them, which the older release says are used",
             "real-world": "the 1,000 requests of people with two to six pictures",
         },
         anomalies=anomalies.anomalies,
         anomaly_kinds=anomalies.KINDS,
         describe=cases.describe,
         output_names=cases.output_names,
+        sources=(
+            Source("ONE-Lab/MultiRef-benchmark", code="Dipsy0830/MultiRef-code", licence="CC BY-NC 4.0"),
+            Source("ONE-Lab/MultiRef-dataset", licence="CC BY-NC 4.0", name="training"),
+        ),
+        listed_outputs=evaluations.listed_outputs,
     ),
     asking=Asking(
         parts={
@@ -48,14 +65,18 @@ BENCHMARK = benchmark(
             **{part: (part,) for part in (*measures.QUALITY, *measures.WAYS, *measures.FURTHER)},
             "derived": measures.DERIVED,
         },
-        judging=judge.judging,
+        judging=hardenable(judge.judging),
+        given=judge.given,
         settings=(
+            Setting("prompts", ("own",), "Whose wording of the rubric", folder="overall.txt, none was released"),
             Setting("prompt", ("structured", "enhanced"), "Which of the two prompts of a synthetic case"),
             Setting("reference_axis", ("no", "yes", "all"), "Ask about the references of two types too, or of all"),
+            HARDEN,
         ),
         not_applicable=measures.not_applicable,
         not_asked=judge.not_asked,
         measuring=measures.measuring,
+        abilities={"IF": "IA", "SF": "RC", "IQ": "VQ", **{measures.judged(kind): "RC" for kind in measures.JUDGEABLE}},
         measured=measures.MEASURED,
         import_replies=replies.import_replies,
         official_replies=False,
@@ -70,7 +91,30 @@ BENCHMARK = benchmark(
     further_rows=measures.ratio_to_truth,
     reporting=Reporting(
         published=table.published,
+        published_on={"synthetic": 990, "real-world": 1000},
+        notes=table.notes,
         faults=lambda: read_faults(__package__),
         conditions=(Condition("SF", "IF", 0.8),),
+        figures=(
+            PaperFigure(
+                "taxonomy",
+                "the judge's three marks by category of real requests",
+                "heatmap",
+                by=("category",),
+                measures=AXES,
+                paper="Table 5",
+            ),
+            PaperFigure(
+                "combinations",
+                "every combination of references",
+                "heatmap",
+                by=("combination",),
+                measures=("fidelity", *AXES),
+                paper="Table 7",
+            ),
+            PaperFigure(
+                "types", "how well each type of reference is followed", "rows", measures=TYPES, paper="Table 6"
+            ),
+        ),
     ),
 )

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TypeAlias, get_args
 
 from refbench.benchmarks.kit.anomalies import Oddity, Release
 from refbench.benchmarks.kit.definition import Dataset, check_subset, group_counts, ordered_counts
-from refbench.benchmarks.kit.rows import json_file, toml_data
+from refbench.benchmarks.kit.rows import toml_data
 from refbench.case import Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
+from refbench.text.files import is_file, json_file
 
 Split = Literal["synthetic", "real-world"]
 SPLITS: Mapping[Split, int] = {"synthetic": 990, "real-world": 1000}
 """With the number of cases that the paper has."""
+SUBSETS: Mapping[str, Split] = {"synthetic": "synthetic", "synthetic-900": "synthetic", "real-world": "real-world"}
+"""With the split that each is of."""
+_USED = 900
+"""Of the 990 entries of benchmark990v3.json the card of that release says that the first 900 are used."""
+_REAL_ROWS = 1000
+"""In the combined release the rows of the real-world split have a smaller `row_id`."""
 
 Type = Literal["bbox", "semantic_map", "mask", "depth", "canny", "sketch", "caption", "pose", "subject", "style"]
 TYPES: tuple[Type, ...] = get_args(Type)
@@ -101,9 +108,15 @@ MultiRefCase: TypeAlias = Case[MultiRefDetails]
 # Several releases exist (combined1990.json, benchmark990v2.json and v3, final_1000_prompts_taxonomy.json) and the form
 # of an entry is documented for none of them in full. What cannot be understood is told, not guessed.
 
+
+def path_keys(kind: str) -> tuple[str, ...]:
+    """What the pictures of a type are called under `conditions`, best first."""
+    return f"{kind}_path", f"{kind}_paths", f"single_{kind}_path"
+
+
 _FIELDS: Mapping[str, Sequence[str]] = {
     **_NAMES["fields"],
-    **{name: (f"{name}_path", f"{name}_paths", f"single_{name}_path") for name in TYPES if name != "caption"},
+    **{name: path_keys(name) for name in TYPES if name != "caption"},
 }
 """Spellings of each field, best first."""
 _ALIASES: Mapping[str, Type] = {**{name: name for name in TYPES}, **_NAMES["aliases"]}
@@ -136,8 +149,8 @@ class Entry:
     """What drew the references of a type; datasets made by RefBlend say so."""
 
 
-def read_entry(item: Any, number: int) -> Entry | str:
-    """The entry, or what is wrong with it."""
+def read_entry(item: Any, number: int, *, combined: bool = False) -> Entry | str:
+    """The entry, or what is wrong with it; in a combined file `row_id` tells the splits apart where tokens do not."""
     if not isinstance(item, Mapping):
         return f"it is no object but {type(item).__name__}"
     inside = item.get("instructions")
@@ -150,7 +163,9 @@ def read_entry(item: Any, number: int) -> Entry | str:
     if not isinstance(prompt, str) or not prompt.strip():
         return "it has no prompt"
     pictured = [key for key in mapping if picture_number(key) is not None]
-    if pictured and not isinstance(told.get("conditions"), list):
+    row = item.get("row_id")
+    below = not combined or not isinstance(row, int) or row < _REAL_ROWS
+    if pictured and below and not isinstance(told.get("conditions"), list):
         return _real_world(item, number, prompt, mapping)
     return _synthetic(item, told, number, prompt, mapping)
 
@@ -178,7 +193,10 @@ def _synthetic(
     conditions: Mapping[str, Any] = given if isinstance(given, Mapping) else item
     named = told.get("conditions")
     if not isinstance(named, list):  # the combined release may have the tokens alone
-        named = [kind for key in mapping if (kind := type_of_token(key))]
+        shown = {key: _shown_type(key, path) for key, path in mapping.items()}
+        if strange := [key for key, kind in shown.items() if kind is None]:
+            return f"its picture <{strange[0]}> is of no known type: {mapping[strange[0]][:200]}"
+        named = list(shown.values())
         if CAPTION_MARK in prompt:
             named.append("caption")
     if not named:
@@ -224,6 +242,12 @@ def type_of_token(token: str) -> Type | None:
     stem = token.removesuffix("_image")
     head, _, last = stem.rpartition("_")
     return type_of(head if last.isdecimal() else stem)
+
+
+def _shown_type(token: str, path: str) -> Type | None:
+    """The type of a picture that a synthetic prompt names: by its token, else by its folder (`images/depth/x.jpg`)."""
+    folder = PurePosixPath(path.replace("\\", "/")).parent.name
+    return type_of_token(token) or (type_of(folder) if picture_number(token) is not None else None)
 
 
 def spoken_caption(prompt: str) -> str | None:
@@ -279,15 +303,17 @@ def _texts(value: Any) -> list[str]:
 # --- files to cases -------------------------------------------------------------------------------------------------
 
 _COMBINED = ("combined*.json",)
-_SPLIT_FILES = ("benchmark*.json", "final_*prompts*.json")
+_TAXONOMY = "final_*prompts*.json"
+_SPLIT_FILES = ("benchmark*.json", _TAXONOMY)
 """Names of the released files; of several for the same split the last by name is the newest (v2, v3)."""
 
 
 def load(root: Path, subset: str | None = None) -> Dataset:
-    """Both splits, or the one that `subset` names."""
-    check_subset("MultiRef-Bench", subset, SPLITS)
+    """Both splits, or the one that `subset` names, or a part of it."""
+    check_subset("MultiRef-Bench", subset, SUBSETS)
     release = read_release(root)
-    cases = tuple(case for case in release.cases if subset in (None, case.groups["split"]))
+    cases = tuple(case for case in release.cases if subset is None or SUBSETS[subset] == case.groups["split"])
+    cases = cases[:_USED] if subset == "synthetic-900" else cases
     if not cases:
         what = f"of the split {subset} " if subset else ""
         raise RefBenchError(f"{root} holds no case {what}that can be read: copy the JSON files and pictures again")
@@ -306,7 +332,7 @@ def read_release(root: Path) -> Release:
         by_split: dict[Split, list[Entry]] = {}
         name = path.relative_to(root).as_posix()
         for number, item in enumerate(_items(path)):
-            entry = read_entry(item, number)
+            entry = read_entry(item, number, combined=path.match(_COMBINED[0]))
             if isinstance(entry, str):
                 oddities.append(("unread_entry", f"{name}[{number}]", entry))
             else:
@@ -324,6 +350,8 @@ def read_release(root: Path) -> Release:
         path, entries = chosen[split]
         if len(entries) != SPLITS[split]:
             oddities.append(("other_count", split, f"{len(entries)} entries, {SPLITS[split]:,} in the paper"))
+        if split == "real-world":
+            entries = _categorised(root, path, entries, oddities)
         found, odd = _cases(root, path.parent, entries)
         cases += found
         oddities += odd
@@ -346,6 +374,32 @@ def _items(path: Path) -> list[Any]:
     if not isinstance(said, list) or not said:
         raise RefBenchError(f"{path} is no list of entries: copy the file again")
     return said
+
+
+def _categorised(root: Path, path: Path, entries: list[Entry], oddities: list[Oddity]) -> list[Entry]:
+    """The entries with their categories. The combined release has none: they are taken from the older release's file,
+    wherever below the checkout it was put, by the prompt, and where several have the same by the row as well."""
+    if all(entry.category != UNKNOWN for entry in entries):
+        return entries
+    files = [file for place in ("", "*/", "*/*/") for file in sorted(root.glob(place + _TAXONOMY)) if file != path]
+    if not files:
+        oddities.append(("missing_taxonomy", "real-world", f"{path.name} names none, and there is no {_TAXONOMY}"))
+    by_row: dict[tuple[str | None, str], str] = {}
+    by_prompt: dict[str, set[str]] = {}
+    for file in files:
+        for number, item in enumerate(_items(file)):
+            told = read_entry(item, number)
+            if isinstance(told, Entry) and told.category not in ("", UNKNOWN):
+                prompt = " ".join(told.prompt.split())
+                by_row.setdefault((told.id, prompt), told.category)
+                by_prompt.setdefault(prompt, set()).add(told.category)
+
+    def category(entry: Entry) -> str:
+        prompt = " ".join(entry.prompt.split())
+        said = by_prompt.get(prompt, set())
+        return next(iter(said)) if len(said) == 1 else by_row.get((entry.id, prompt), UNKNOWN)
+
+    return [replace(e, category=category(e)) if e.category == UNKNOWN else e for e in entries]
 
 
 def _cases(root: Path, folder: Path, entries: Sequence[Entry]) -> tuple[list[MultiRefCase], list[Oddity]]:
@@ -394,7 +448,7 @@ class _Places:
         if written is None:
             return None
         path = clean_text(written).replace("\\", "/").removeprefix("./")
-        if path.startswith("/") or ".." in path.split("/") or not path:
+        if path.startswith("/") or ".." in path.split("/") or not path or "\0" in path:
             self.oddities.append(("outside_path", written[:200]))
             return None
         prefix = self.folder.relative_to(self.root).as_posix()
@@ -402,7 +456,7 @@ class _Places:
         return Picture(name=inside if self.exists(inside) or not self.exists(path) else path, role=role)
 
     def exists(self, name: str) -> bool:
-        return (self.root / name).is_file()
+        return is_file(self.root / name)
 
     def other(self, official: Picture | None, shown: Picture | None) -> Picture | None:
         """The official picture where it is another than the one shown; a path that leads nowhere to a file of the
@@ -454,8 +508,8 @@ def _place(prompt: str, token: str) -> int:
 def _references(entry: Entry, places: _Places) -> tuple[Reference, ...]:
     """Every reference of the entry. A type may come several times, by tokens of its own (`subject_1`, `subject_2`)."""
     tokens: dict[Type, list[str]] = {}
-    for token in entry.mapping:
-        kind = type_of_token(token)
+    for token, path in entry.mapping.items():
+        kind = _shown_type(token, path)
         if kind is not None:
             tokens.setdefault(kind, []).append(token)
     found: list[Reference] = []
@@ -492,7 +546,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     order = {"split": None, "category": [*CATEGORIES, "unknown"], "combination": None, "n_refs": None}
     counts = group_counts(dataset.cases, order)
     types = (kind for case in dataset.cases for kind in case.details.types)
-    return {"cases": {**counts, "type": ordered_counts(types, TYPES)}}
+    return {"cases_by": {**counts, "type": ordered_counts(types, TYPES)}}
 
 
 def output_names(case: MultiRefCase) -> list[str]:

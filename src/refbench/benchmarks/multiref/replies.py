@@ -13,6 +13,7 @@ from typing import Any
 from refbench.benchmarks.kit.definition import Dataset, ImportedReplies
 from refbench.benchmarks.kit.imports import imported_reply, only_model, place_in, reply_in
 from refbench.benchmarks.multiref.cases import AXES, HIGHEST, LOWEST, WORDS, Type
+from refbench.benchmarks.multiref.evaluations import import_values
 from refbench.benchmarks.multiref.measures import JUDGEABLE, judged
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
@@ -74,12 +75,17 @@ _SUFFIX = ".txt"
 
 def import_replies(dataset: Dataset, folder: Path, models: Sequence[str] | None, judge: str | None) -> ImportedReplies:
     """The replies about one model by one judge. The files name neither: the model is `models`' only name, else the
-    folder's; the judge has to be given."""
+    folder's; the judge has to be given. A JSON file is the result of the released evaluation, and has no judge."""
+    if folder.is_file():
+        return import_values(dataset, folder, models)
     model = only_model(models, folder.resolve().name, "a folder of MultiRef-Bench replies is")
     if judge is None:
         raise RefBenchError("--judge is needed: the reply files of MultiRef-Bench do not say whose they are")
     if not folder.is_dir():
-        raise RefBenchError(f"{folder} is not there: give --replies a folder with synthetic/ and real-world/ inside")
+        raise RefBenchError(
+            f"{folder} is not there: give --replies a folder with synthetic/ and real-world/ inside, "
+            "or the result of the released evaluation"
+        )
     files = {
         clean_text(path.relative_to(folder).as_posix().removesuffix(_SUFFIX)): path
         for path in sorted(folder.rglob(f"*{_SUFFIX}"))

@@ -30,6 +30,7 @@ from refbench.benchmarks.multiref.measures import AESTHETIC_SCALE, CAPTION_SCALE
 from refbench.case import AnyCase
 from refbench.evidence import Evidence, Purpose
 from refbench.failure import Failure
+from refbench.output import Output, rephrased
 from refbench.score import Score
 from refbench.stats import Array, mean_of_those_there
 from refbench.tables.table import Aggregate, Has, Mean, Measure, Slice, Summary, left_out, slice_mean
@@ -107,6 +108,16 @@ def slices(cases: Sequence[AnyCase]) -> list[Slice]:
     ]
 
 
+def notes(cases: Sequence[AnyCase], outputs: Sequence[Output]) -> list[str]:
+    """Which real-world cases are in no number of their split, since that is a mean over categories; and which models
+    were told what a VLM had made of the request."""
+    real = [case for case in cases if case.groups["split"] == "real-world"]
+    lost = sum(case.groups["category"] == UNKNOWN for case in real)
+    said = f"{lost} of {len(real)} real-world cases have no category, and are in no number of that split"
+    found = [f"{said}: put final_1000_prompts_taxonomy.json beside the data"] if lost else []
+    return [*found, *rephrased(outputs, {case.id: case.groups["split"] for case in cases}, "split")]
+
+
 def summarise(mean: Mean, where: Slice, measures: Sequence[Measure]) -> Summary:
     """Every measure on the paper's scale, and `avg`."""
     values: dict[str, Array] = {axis: slice_mean(mean, axis, where) / SCALES[axis] for axis in AXES}
@@ -141,7 +152,8 @@ def _slice(cases: Sequence[AnyCase], level: str, names: Mapping[str, str]) -> Re
     there = {kind for case, inside in zip(cases, chosen, strict=True) if inside for kind in case.details.types}
     if not any(chosen):
         return None
-    return ReferenceSlice(level, names, np.array(chosen, dtype=np.bool_), (), tuple(k for k in TYPES if k in there))
+    types = tuple(kind for kind in TYPES if kind in there)
+    return ReferenceSlice(level, names, np.array(chosen, dtype=np.bool_), types=types)
 
 
 def _counts(cases: Sequence[AnyCase]) -> list[str]:

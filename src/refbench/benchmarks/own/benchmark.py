@@ -11,13 +11,15 @@ from refbench.benchmarks.kit.aggregate import Total
 from refbench.benchmarks.kit.asks import Call
 from refbench.benchmarks.kit.constructor import benchmark
 from refbench.benchmarks.kit.definition import Benchmark, Dataset, Derived, Measured, ShownQuestion, mean_over, numbered
+from refbench.benchmarks.kit.hardening import hardenable
+from refbench.benchmarks.kit.wording import HARDEN
 from refbench.benchmarks.own.cases import OwnCase, load_cases
 from refbench.benchmarks.own.judge import LABELS, check_questions, request
 from refbench.benchmarks.own.replies import measures_in
 from refbench.case import Picture
 from refbench.judges import Rubric, Text, parse_rubric
 from refbench.judges.panel import WEIGHING
-from refbench.judges.rubric import RubricPart
+from refbench.judges.rubric import RubricPart, load_rubric, shipped_rubrics
 from refbench.metrics import Metric, find_metric
 from refbench.record import RefBenchError
 from refbench.score import Score
@@ -68,8 +70,11 @@ def own_benchmark(
         return {metric.id: mean_over(scores, metric.id, count) for metric, count in counts.items() if count > 1}
 
     further = [numbered(metric.id, number) for metric, count in most.items() for number in range(2, count + 1)]
+    plain = made.asking.judging
     asking = replace(
         made.asking,
+        judging=None if plain is None else hardenable(plain, lambda settings: _users_words(rubric)),
+        settings=(HARDEN,) if plain is not None else (),
         questions=lambda case: _questions(rubric, case) if rubric is not None else [],
         parts={**made.asking.parts, **{part: (part,) for part in further}},
         measured=made.asking.measured | set(further),
@@ -125,9 +130,17 @@ def _judged(rubric: Rubric) -> dict[str, Any]:
     counted = weights if rubric.total in WEIGHING else {}
     return {
         "judge": [_call(rubric, part) for part in rubric.parts],
+        "abilities": rubric.abilities,
         "total": Total(rule=rubric.total, over=tuple(weights), weights=counted, range=rubric.range),
         "recorded": {"rubric": rubric.name, "wording": rubric.sha256, "labels": LABELS},
     }
+
+
+def _users_words(rubric: Rubric | None) -> str:
+    """Why the sentence is not put before a rubric of the user's; empty for a shipped one."""
+    if rubric is None or rubric.sha256 in {load_rubric(name).sha256 for name in shipped_rubrics()}:
+        return ""
+    return f"it goes with the shipped rubrics; write such a sentence into {rubric.name} itself"
 
 
 def _call(rubric: Rubric, part: RubricPart) -> Call:

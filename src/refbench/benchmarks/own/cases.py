@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from refbench.benchmarks.kit.definition import Dataset
-from refbench.benchmarks.kit.rows import rows_of
-from refbench.case import Case, Picture, Request
+from refbench.benchmarks.kit.rows import Row, rows_of, unpack_by_path
+from refbench.case import MOST_PICTURES, Case, Picture, Request
 from refbench.record import Record, RefBenchError, clean_text
+from refbench.text.files import is_file, users_path
 
 KEYS = (
     *("id", "instruction", "pictures", "source", "references", "targets", "questions", "groups", "tags", "cluster"),
@@ -24,6 +26,7 @@ KEYS = (
 )
 _LEVELS = ("overall", "tag", "level")
 """Names that a table uses itself."""
+_MOST_SIDE = 1 << 16
 _Placed: TypeAlias = tuple[Path, str]
 """Where a picture lies, absolutely, and its role."""
 
@@ -37,11 +40,20 @@ class OwnDetails(Record):
 OwnCase: TypeAlias = Case[OwnDetails]
 
 
+def holds_cases(path: Path | str) -> bool:
+    """Whether a name is of cases of one's own by what it looks like: a file of theirs, or a directory that
+    `save_to_disk` of Hugging Face's datasets has written."""
+    path = Path(path)
+    saved = ("dataset_info.json", "dataset_dict.json")
+    return path.suffix.lower() in (".jsonl", ".csv", ".parquet") or any((path / name).is_file() for name in saved)
+
+
 def load_cases(path: Path) -> Dataset:
     """The cases in a .jsonl, .csv or .parquet file, or in a Hugging Face dataset (a directory, or owner/name)."""
     path = Path(path)
-    rows, base = rows_of(path)
+    given, base = rows_of(path)
     base = base.absolute()
+    rows = _trained(given, base, path)
     read: dict[str, tuple[_Row, list[_Placed], list[_Placed]]] = {}
     for where, values in rows:
         row = _Row(where, values, base)
@@ -54,7 +66,46 @@ def load_cases(path: Path) -> Dataset:
         raise RefBenchError(f"{path} holds no cases")
     root = _common_root(base, [place for _, *placed in read.values() for some in placed for place, _ in some])
     cases = tuple(_case(row, _named(inputs, root), _named(targets, root)) for row, inputs, targets in read.values())
-    return Dataset(benchmark="own", root=path, picture_root=root, cases=cases)
+    return Dataset(benchmark="own", root=path, picture_root=root, cases=cases, folder=base)
+
+
+_TRAINING = ("input_images", "instruction", "output_image")
+"""The columns of MultiRef's training set, which have no id."""
+
+
+def _trained(rows: Iterator[Row], base: Path, path: Path) -> Iterator[Row]:
+    """The rows, those of MultiRef's training set in our form: called by their place, its paths being below the file's
+    folder in spite of their first slash. Its pictures lie in Parquet files beside it, from which they are unpacked."""
+    first = next(rows, None)
+    if first is None:
+        return iter(())
+    whole = chain([first], rows)
+    if "id" in first[1] or not all(column in first[1] for column in _TRAINING):
+        return whole
+    read = [(where, {**row, **_as_case(where, row, number)}) for number, (where, row) in enumerate(whole, 1)]
+    lying = {name for _, row in read for name in (*row["references"], *row["targets"]) if not is_file(base / name)}
+    files = sorted(base.glob("data/*.parquet")) or sorted(base.glob("*.parquet"))
+    if not lying or not files:
+        return iter(read)
+    folder = base / f"{path.name}.pictures"
+    unpack_by_path(files, lying, folder)
+    return ((where, {**row, **_placed(row, lying, folder)}) for where, row in read)
+
+
+def _as_case(where: str, row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    inputs, output = row.get("input_images"), row.get("output_image")
+    if not isinstance(inputs, list) or not all(isinstance(name, str) for name in [*inputs, output]):
+        raise RefBenchError(f"{where}: input_images are a list of paths, and output_image is one")
+    groups = {"n_refs": str(len(inputs))}
+    pictures = {"references": [name.lstrip("/") for name in inputs], "targets": [str(output).lstrip("/")]}
+    return {"id": f"{number:06d}", "groups": groups, **pictures}
+
+
+def _placed(row: Mapping[str, Any], unpacked: Collection[str], folder: Path) -> dict[str, list[str]]:
+    return {
+        key: [str(folder / name) if name in unpacked else name for name in row[key]]
+        for key in ("references", "targets")
+    }
 
 
 def _case(row: _Row, pictures: Sequence[Picture], targets: Sequence[Picture]) -> OwnCase:
@@ -66,7 +117,7 @@ def _case(row: _Row, pictures: Sequence[Picture], targets: Sequence[Picture]) ->
             instruction=row.text("instruction"),
             pictures=tuple(pictures),
             size=row.size(),
-            n_pictures=row.whole("n_pictures", row.values.get("n_pictures", 1)),
+            n_pictures=row.whole("n_pictures", row.values.get("n_pictures", 1), MOST_PICTURES),
         ),
         groups=row.groups(),
         tags=tuple(row.words("tags")),
@@ -86,6 +137,13 @@ def _named(placed: Sequence[_Placed], root: Path) -> list[Picture]:
     return [Picture(name=path.relative_to(root).as_posix(), role=role) for path, role in placed]
 
 
+_OTHERS_CALL = {
+    **dict.fromkeys(("image", "img", "input", "input_image", "image_path", "source_image"), "source"),
+    **dict.fromkeys(("images", "input_images", "image_paths", "refs", "reference_images", "ref_images"), "references"),
+}
+"""What pictures are called elsewhere. Unknown columns are passed over, and without its pictures a case is another."""
+
+
 @dataclass(frozen=True)
 class _Row:
     """The values of one row, read by key. `where` is its file and line, relative paths start at `base`."""
@@ -103,6 +161,10 @@ class _Row:
             near = difflib.get_close_matches(key.lower(), KEYS, n=1, cutoff=0.8)
             if key not in KEYS and near and near[0] not in self.values:
                 raise self.wrong(f"there is no {key!r}: did you mean {near[0]!r}?")
+        if not {"source", "references", "pictures"} & self.values.keys():
+            for key in self.values:
+                if meant := _OTHERS_CALL.get(key.lower()):
+                    raise self.wrong(f"the case has no pictures: is {key!r} meant as {meant!r}?")
 
     def text(self, key: str) -> str:
         value = self.values.get(key)
@@ -112,12 +174,12 @@ class _Row:
             raise self.wrong(f"{key!r} is missing or no text: every case needs an id and an instruction")
         return clean_text(value.strip() if key != "instruction" else value)
 
-    def whole(self, key: str, value: Any) -> int:
+    def whole(self, key: str, value: Any, most: int) -> int:
         """A number from 1, written as a number or, in CSV, as text."""
-        if isinstance(value, str) and value.strip().isdecimal():
+        if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20:
             value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise self.wrong(f"{key!r} is a whole number from 1, not {str(value)[:60]}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise self.wrong(f"{key!r} is a whole number from 1 to {most:,}, not {str(value)[:60]}")
         return value
 
     def size(self) -> tuple[int, int] | None:
@@ -128,7 +190,7 @@ class _Row:
         ends = value.lower().split("x") if isinstance(value, str) else value
         if not isinstance(ends, list) or len(ends) != 2:
             raise self.wrong(f"'size' is [width, height], not {str(value)[:60]}")
-        return self.whole("size", ends[0]), self.whole("size", ends[1])
+        return self.whole("size", ends[0], _MOST_SIDE), self.whole("size", ends[1], _MOST_SIDE)
 
     def groups(self) -> dict[str, str]:
         groups = self.values.get("groups", {})
@@ -171,4 +233,6 @@ class _Row:
             given, role = item.get("path"), role if role == "source" else item.get("role") or role
         if not isinstance(given, str) or not given.strip() or not isinstance(role, str) or "\0" in given:
             raise self.wrong(f"a picture is a path or {{path, role}}, not {str(item)[:60]}")
-        return Path(os.path.normpath(self.base / Path(given).expanduser())), clean_text(role)
+        # A second slash at the beginning means something else to POSIX, and nothing to any system here.
+        path = os.path.normpath(self.base / users_path(given, self.where))
+        return Path(f"/{path.lstrip('/')}" if path.startswith("//") else path), clean_text(role)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from refbench.benchmarks.creval.cases import DIMENSIONS
 from refbench.builders.kit.draws import draw, shuffled
 from refbench.builders.kit.replies import package_text
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_text, json_lines, json_value
 
 _SHOWN_OF_THEIRS = 5
 
@@ -49,15 +48,10 @@ def dimensions(examples: Path | None = None) -> dict[int, Dimension]:
 
 def _read_examples(path: Path) -> dict[int, tuple[str, ...]]:
     """From a JSON list or JSON lines of `class_id` (or `dimension`) and `input_prompt`: instruction.json will do."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"--examples {path} cannot be read ({error})") from error
-    try:
-        whole = text.lstrip().startswith("[")
-        rows = orjson.loads(text) if whole else [orjson.loads(line) for line in text.splitlines() if line.strip()]
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"--examples {path} is neither a JSON list nor JSON lines: {error}") from error
+    remedy = "--examples takes a JSON list or JSON lines, in UTF-8"
+    text = file_text(path, remedy)
+    whole = text.lstrip().startswith("[")
+    rows = json_value(text, str(path), remedy) if whole else [row for _, row in json_lines(path, remedy)]
     found: dict[int, list[str]] = {}
     for place, row in enumerate(rows, 1):
         number, prompt = _example(row, f"--examples {path}, entry {place}")
@@ -71,7 +65,7 @@ def _example(row: Any, where: str) -> tuple[int, str]:
     by_name = {name.casefold(): number for number, (_, name) in DIMENSIONS.items()}
     number = row.get("class_id", by_name.get(str(row.get("dimension", "")).strip().casefold()))
     prompt = row.get("input_prompt")
-    if isinstance(number, bool) or number not in DIMENSIONS:
+    if not isinstance(number, int) or isinstance(number, bool) or number not in DIMENSIONS:
         raise RefBenchError(f"{where}: class_id is not one of 1 to 9, and dimension names none of them")
     if not isinstance(prompt, str) or not prompt.strip():
         raise RefBenchError(f"{where}: input_prompt is no text")

@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from refbench.benchmarks.ideabench.cases import INSTRUCTION, LISTED, META
 from refbench.builders.ideabench import IdeaBenchSettings
 from refbench.builders.ideabench.asking import instruction_fault, mark_fault
@@ -30,6 +28,7 @@ from refbench.builders.kit.sources import (
     text_of,
 )
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_text, json_value
 
 KEYWORDS = "keywords.txt"
 _SPELLINGS = {
@@ -158,9 +157,9 @@ def _folder(folder: Path, root: Path) -> tuple[dict[str, Any], str]:
     name, number = (matched[1], matched[2]) if matched else (clean_text(folder.name), "")
     try:
         paths = {file: folder / file for file in (INSTRUCTION, KEYWORDS, META)}
-        texts = {file: path.read_text("utf-8-sig") if path.is_file() else "" for file, path in paths.items()}
-        meta = orjson.loads(texts[META] or "{}")
-    except (OSError, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        texts = {file: file_text(path) if path.is_file() else "" for file, path in paths.items()}
+        meta = json_value(texts[META] or "{}", META)
+    except RefBenchError as error:
         return named_cells({}, _SPELLINGS), f"its files cannot be read ({error})"
     meta = meta if isinstance(meta, dict) else {}
     meta |= {"instruction": texts[INSTRUCTION], "pictures": pictures_in(folder, root)}

@@ -12,8 +12,9 @@ from refbench import __version__
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.folder import write_file
 from refbench.failure import Failure
-from refbench.pictures import decode, encode, resize
+from refbench.pictures import encode, read_pixels, resize
 from refbench.runs.disk import write_whole
+from refbench.text.console import as_markdown
 
 _SHOWN = 6
 """Pictures shown for each reason that something was dropped."""
@@ -51,23 +52,23 @@ class Card:
 def write_card(card: Card, dropped: DroppedItems, out: Path, pictures: Path) -> None:
     """Write README.md into `out`, and the pictures that it shows into `out`/card; `pictures` is where sources lie."""
     thumbs = _Thumbs(out)
-    lines = [f"# {escaped(card.title)}", "", escaped(card.about), ""]
+    lines = [f"# {as_markdown(card.title)}", "", as_markdown(card.about), ""]
     if card.using:
         lines += ["In this folder:", "", *(f"    {' '.join(command.split())}" for command in card.using), ""]
     if card.samples:
         lines += ["", "## Some of it", ""]
     for sample in card.samples:
         shown = [thumbs.of(path, sample.name) for path in sample.pictures]
-        lines += [f"**{escaped(sample.name)}**: {escaped(sample.text)}", "", " ".join(filter(None, shown)), ""]
+        lines += [f"**{as_markdown(sample.name)}**: {as_markdown(sample.text)}", "", " ".join(filter(None, shown)), ""]
     lines += ["", "## How much of what", "", "| what | how many |", "|---|---:|"]
-    lines += [f"| {escaped(name)} | {number:,} |" for name, number in card.counts.items()]
+    lines += [f"| {as_markdown(name)} | {number:,} |" for name, number in card.counts.items()]
     if card.missing:
         lines += ["", "## Not covered", ""]
-        lines += [f"- **{escaped(name)}**: {escaped(reason)}" for name, reason in card.missing.items()]
+        lines += [f"- **{as_markdown(name)}**: {as_markdown(reason)}" for name, reason in card.missing.items()]
     lines += ["", "## How it was made", "", f"By RefBench {__version__}.", "", "| setting | value |", "|---|---|"]
-    lines += [f"| {escaped(name)} | {escaped(value)} |" for name, value in card.settings.items()]
+    lines += [f"| {as_markdown(name)} | {as_markdown(value)} |" for name, value in card.settings.items()]
     if card.provenance:
-        lines += ["", "## Where the pictures come from", "", *(f"- {escaped(line)}" for line in card.provenance)]
+        lines += ["", "## Where the pictures come from", "", *(f"- {as_markdown(line)}" for line in card.provenance)]
     lines += ["", "## What was left out", ""]
     lines += _left_out(dropped, thumbs, (pictures, out)) or ["Nothing."]
     thumbs.clear_others()
@@ -79,11 +80,11 @@ def write_card(card: Card, dropped: DroppedItems, out: Path, pictures: Path) -> 
 def _left_out(dropped: DroppedItems, thumbs: _Thumbs, roots: Sequence[Path]) -> list[str]:
     lines: list[str] = []
     for stage, reasons in dropped.counts().items():
-        lines += [f"### {escaped(stage)}", ""]
+        lines += [f"### {as_markdown(stage)}", ""]
         for reason, number in reasons.items():
             mine = [one for one in dropped if (one.stage, one.reason) == (stage, reason)][:_SHOWN]
-            lines += [f"**{escaped(reason)}**: {number:,}", ""]
-            lines += [f"- {escaped(one.id)}: {escaped(one.detail)}" for one in mine if one.detail]
+            lines += [f"**{as_markdown(reason)}**: {number:,}", ""]
+            lines += [f"- {as_markdown(one.id)}: {as_markdown(one.detail)}" for one in mine if one.detail]
             # A picture that the build made itself lies in its own folder, not in the source.
             shown = [thumbs.of(_first(roots, one.picture), f"{reason}: {one.id}") for one in mine if one.picture]
             lines += ["", " ".join(filter(None, shown)), ""]
@@ -104,7 +105,7 @@ class _Thumbs:
     def of(self, path: Path, says: str) -> str:
         """The picture in Markdown; empty where it cannot be opened, which may be why it was dropped."""
         try:
-            pixels = decode(path.read_bytes())
+            pixels = read_pixels(path)
             if isinstance(pixels, Failure):
                 return ""
             height, width = pixels.shape[:2]
@@ -116,7 +117,7 @@ class _Thumbs:
         except (OSError, ValueError):  # ValueError: a name that no file can have
             return ""
         self.written.add(stem)
-        return f"![{escaped(says)}](card/{stem}.png)"
+        return f"![{as_markdown(says)}](card/{stem}.png)"
 
     def clear_others(self) -> None:
         """Remove the small pictures of an earlier build's card; what people put there has other names."""
@@ -126,12 +127,4 @@ class _Thumbs:
 
 
 def _sentence(text: str) -> str:
-    return escaped(text[:1].upper() + text[1:])
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    plain = " ".join(text.split())
-    for character in "\\`*_{}[]<>#|!":
-        plain = plain.replace(character, f"\\{character}")
-    return plain
+    return as_markdown(text[:1].upper() + text[1:])

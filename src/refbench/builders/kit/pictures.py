@@ -15,7 +15,7 @@ import numpy as np
 from refbench.benchmarks.creval.cases import nfc
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.failure import Failure
-from refbench.pictures import EXTENSIONS, PictureFacts, Pixels, decode, encode, facts_of
+from refbench.pictures import EXTENSIONS, PictureFacts, Pixels, decode, encode, facts_of, picture_bytes
 from refbench.pictures.collection import Found, collect, lookalikes
 from refbench.record import RefBenchError
 from refbench.runs.disk import write_whole
@@ -93,10 +93,9 @@ def plain_picture(root: Path, found: Found, stem: str, folder: Path) -> SourcePi
     Each of these makes viewers, models and judges see different pictures.
     """
     path = root / found.name
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        return Failure(kind="unreadable_picture", detail=f"{found.name}: {error.strerror}")
+    data = picture_bytes(path)
+    if isinstance(data, Failure):
+        return data
     facts = facts_of(data)
     if isinstance(facts, Failure):
         return facts

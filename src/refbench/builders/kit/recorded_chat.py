@@ -53,19 +53,29 @@ class Interviews:
         self._sent: dict[Path, SentPicture | Failure] = {}
         self._by_hash: dict[str, SentPicture] = {}
         self._coming: dict[str, asyncio.Future[Evidence | Failure]] = {}
+        self._lost: str | None = None
+        """Why a reply could not be recorded."""
 
     async def __aenter__(self) -> Self:
-        spent = 0.0
         self._writer = LedgerWriter(self._ledger)
-        for evidence in distinct_evidence([self._ledger]):
-            spent += evidence.cost_usd or 0.0
-            known = self._known.get(evidence.id)
-            if known is None or known.failure is not None:
-                self._known[evidence.id] = evidence
-        self.budget = Budget.parse(self._budget_text, spent)
+        try:
+            self.budget = Budget.parse(self._budget_text, self._remember())
+        except BaseException:
+            self._writer.close()
+            raise
         self._recorder = Recorder(self._writer)
         self._recorder.__enter__()
         return self
+
+    def _remember(self) -> float:
+        """Read what has been answered before, and return what it cost."""
+        spent = 0.0
+        for evidence in distinct_evidence([self._ledger]):
+            spent += evidence.charged_usd
+            known = self._known.get(evidence.id)
+            if known is None or known.failure is not None:
+                self._known[evidence.id] = evidence
+        return spent
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -163,21 +173,24 @@ class Interviews:
         if worst is None and self.budget.cap is not None:
             raise RefBenchError(f"--budget needs the price of {vlm.name}: add ?price=IN,OUT to its spec")
         try:
-            await self.budget.reserve(worst or 0.0)
+            held = await self.budget.reserve(worst or 0.0)
         except BudgetSpentError:
             return Failure(kind="budget", detail=f"{self.budget.cap:g} usd do not cover another call")
         limiter = self._transport.limiter(vlm.endpoint or vlm.name)
-        try:
-            async with limiter.place():
-                evidence = await vlm.ask(request, pictures, purpose.repeat)
+        async with held, limiter.place():
+            if self._lost is not None:
+                raise RefBenchError(self._lost)
+            evidence = await vlm.ask(request, pictures, purpose.repeat)
             if vlm.endpoint is None:  # the transport has not seen this call
                 limiter.answered()
             self.asked += 1
-            self.budget.pay(evidence.cost_usd)
-            await self._recorder.record((evidence, (purpose,)))
+            self.budget.pay(evidence.charged_usd)
+            try:
+                await self._recorder.record((evidence, (purpose,)))
+            except RefBenchError as error:
+                self._lost = str(error)  # whoever gets this call's place must not begin another
+                raise
             return evidence
-        finally:
-            await self.budget.release(worst or 0.0)
 
 
 def _again(request: ChatRequest, reply: str, complaint: Failure) -> ChatRequest:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import orjson
 from pydantic import ValidationError
 
 from refbench.builders.kit.folder import as_lines, write_file
 from refbench.record import Record, RefBenchError
+from refbench.text.files import csv_table, file_text, json_lines, json_value
 
 Verdict = Literal["accept", "edit", "reject"]
 
@@ -57,11 +56,7 @@ class Review:
         """From JSON lines or CSV (columns id, decision, comment, and one for each field to edit)."""
         if path is None:
             return cls()
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RefBenchError(f"--review {path} cannot be read ({error})") from error
-        rows = _csv_rows(text) if path.suffix.lower() == ".csv" else _json_rows(text, path)
+        rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _json_rows(path)
         decisions: dict[str, Decision] = {}
         for number, row in rows:
             try:
@@ -124,8 +119,8 @@ def offer_review(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def _untouched(path: Path) -> bool:
     try:
-        said = [orjson.loads(row) for row in path.read_bytes().splitlines() if row.strip()]
-    except (OSError, orjson.JSONDecodeError):
+        said = [row for _, row in json_lines(path)]
+    except RefBenchError:
         return False
     return all(isinstance(r, dict) and not (r.get("decision") or r.get("edit") or r.get("comment")) for r in said)
 
@@ -133,25 +128,18 @@ def _untouched(path: Path) -> bool:
 def json_list(value: Any, where: str) -> list[Any]:
     """A list of questions that a person wrote, also as the JSON in a cell of a CSV file."""
     if isinstance(value, str):
-        value = _parsed(value, f"{where}: write the questions as a JSON list")
+        value = json_value(value, where, "write the questions as a JSON list")
     if isinstance(value, list):
         return value
     raise RefBenchError(f"{where}: write the questions as a list")
 
 
-def _parsed(text: str, wrong: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{wrong} ({error})") from error
-
-
+_REMEDY = "--review takes JSON lines or CSV, in UTF-8"
 _OURS = frozenset({"id", "decision", "comment", "edit", "seen"})
 
 
-def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        row = _parsed(line, f"{path}, line {number} is no JSON") if line.strip() else {}
+def _json_rows(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+    for number, row in json_lines(path, _REMEDY):
         if not isinstance(row, dict):
             raise RefBenchError(f"{path}, line {number} is no JSON object")
         if row.get("decision"):  # what nobody has decided yet is no decision
@@ -159,8 +147,8 @@ def _json_rows(text: str, path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
             yield number, {**{key: row[key] for key in _OURS & set(row)}, "seen": seen}
 
 
-def _csv_rows(text: str) -> Iterable[tuple[int, dict[str, Any]]]:
-    for number, row in enumerate(csv.DictReader(text.splitlines()), 2):
+def _csv_rows(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
+    for number, row in csv_table(file_text(path, _REMEDY), str(path))[1]:
         if not (row.get("decision") or "").strip():
             continue
         edit = {key: value for key, value in row.items() if key not in _OURS and value}

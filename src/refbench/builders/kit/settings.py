@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from refbench.failure import KINDS
 from refbench.record import RefBenchError
+from refbench.specs import nearest
 
 SPLITS = ("dev", "test")
 
@@ -50,7 +51,7 @@ class BuildSettings:
     def check(self) -> None:
         """Raise what is wrong with the settings, before anything is written or spent."""
         if strange := [kind for kind in self.retry if kind not in KINDS]:
-            raise RefBenchError(f"--retry {strange[0]}: there are {', '.join(KINDS)}")
+            raise RefBenchError(f"--retry {strange[0]}: {nearest(strange[0], KINDS)}")
         if self.size is not None and self.size < 1:
             raise RefBenchError(f"--size {self.size}: give how many {self.things} you want, at least 1")
         if not 0 <= self.max_dropped <= 1:

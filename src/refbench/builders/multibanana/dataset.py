@@ -21,6 +21,7 @@ from refbench.builders.multibanana.classify import CATEGORIES
 from refbench.builders.multibanana.filters import FilterNetworks
 from refbench.builders.multibanana.tasks import Member, recipes_text
 from refbench.builders.multibanana.writing import FinishedSet
+from refbench.text.console import csv_cell
 
 
 def data_folder(out: Path, split: str) -> Path:
@@ -52,7 +53,8 @@ def dataset_files(sets: Sequence[FinishedSet]) -> dict[str, Path | bytes]:
             picture = member.picture
             name = f"{task}/{number}_{index}{picture.extension}"
             files[name] = picture.path
-            table.writerow([name, picture.origin, picture.made_by, picture.name, picture.made_from])
+            told = (name, picture.origin, picture.made_by, picture.name, picture.made_from)
+            table.writerow(map(csv_cell, told))
         files[f"{task}/{number}_prompt.txt"] = f"{one.written.instruction}\n".encode()
         tags[task][number] = list(one.tags)
     files |= {f"{task}/{TYPES}": as_json(said) for task, said in tags.items()}

@@ -16,14 +16,14 @@ from pydantic import ValidationError
 
 from refbench.builders.kit.replies import package_text
 from refbench.builders.kit.store import Store
-from refbench.builders.kit.toml import read_toml
 from refbench.builders.multibanana.pictures import PoolPicture
 from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.networks import load_network, networks, why_not
 from refbench.networks.cache import weights_key
-from refbench.pictures import Pixels, decode
+from refbench.pictures import Pixels, read_pixels
 from refbench.record import Record, RefBenchError, content_key
+from refbench.text.files import toml_file
 
 OBJECT_FILTERS = ("object_box", "object_mask", "object_name")
 """In the order in which an object has to pass them."""
@@ -98,7 +98,7 @@ def load_filters(path: Path | None = None) -> Filters:
     found = {name: Filter.model_validate(said) for name, said in shipped.items()}
     if path is None:
         return found
-    for name, said in read_toml(path, "--filters").items():
+    for name, said in toml_file(path, "--filters").items():
         if name not in found or not isinstance(said, dict):
             raise RefBenchError(f"--filters {path}: {name} is no table of a filter: there are {', '.join(found)}")
         try:
@@ -205,7 +205,7 @@ def measure(picture: PoolPicture, predictors: FilterNetworks) -> PictureFigures:
     size = max(picture.size)
     if not predictors.chosen:
         return PictureFigures(size=size)
-    pixels = decode(picture.path.read_bytes())
+    pixels = read_pixels(picture.path)
     if isinstance(pixels, Failure):
         return PictureFigures(size=size, unmeasured={"picture": str(pixels)})
     figures: dict[str, Any] = {}

@@ -23,9 +23,10 @@ from refbench.chat.vlm import make_vlm
 from refbench.failure import Failure
 from refbench.judges.prompts import filled, placeholders
 from refbench.models import ImageModel
+from refbench.models.api.job_journal import JobJournal
 from refbench.models.build import ModelSetup, is_given, make_model
 from refbench.models.model import Commission
-from refbench.models.wrappers.wrapper import whole_cost
+from refbench.models.wrappers.wrapper import charged_usd, whole_cost
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import SAME_LOOKS, Found, Skipped, look
 from refbench.record import RefBenchError, content_key
@@ -155,8 +156,10 @@ def _made(fill: str, transport: Transport, work: Path) -> ImageModel:
     spec = Spec.parse(fill, "--fill")
     if is_given(spec.innermost):
         raise RefBenchError(f"--fill {fill}: give a model that paints, not pictures that are there already")
+    jobs = JobJournal(work / "ledger.sqlite")  # beside where a ledger would be: a build that is killed pays once, too
+    setup = ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting", jobs=jobs)
     try:
-        model = make_model(spec, ModelSetup(transport, lambda vlm: make_vlm(vlm, transport), work / "painting"))
+        model = make_model(spec, setup)
     except RefBenchError as error:  # models are told of as --model everywhere else
         raise RefBenchError(str(error).replace("--model", "--fill")) from error
     assert isinstance(model, ImageModel)
@@ -200,18 +203,15 @@ class Painting:
         return replace(picture, name=name, made_by=self.model.name, made_from=wish.prompt)
 
     async def _painted(self, key: str, wish: Wish) -> dict[str, Any] | Failure:
-        worst = self.model.traits.price or 0.0
         try:
-            await self.budget.reserve(worst)
+            held = await self.budget.reserve(self.model.traits.price or 0.0)
         except BudgetSpentError:
             return Failure(kind="budget", detail=f"{self.budget.cap:g} usd do not cover another picture")
-        try:
+        async with held:
             painted = await self.model.generate(Commission(instruction=wish.prompt, size=SIZE), self.seed)
-            self.budget.pay(whole_cost(painted))
-        finally:
-            await self.budget.release(worst)
+            self.budget.pay(charged_usd(painted))
         cost = whole_cost(painted)
-        self.store.put(_SPENT, spent_on(self.store) + (cost or 0.0))
+        self.store.put(_SPENT, spent_on(self.store) + charged_usd(painted))
         if cost is None and painted.pictures:
             self.store.put(_UNPRICED, True)
         failure = painted.failure or (None if painted.pictures else Failure(kind="missing_output", detail="no picture"))

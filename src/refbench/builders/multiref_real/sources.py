@@ -15,6 +15,7 @@ from refbench.builders.kit.sources import SourceRow, pictures_in, plain_pictures
 from refbench.builders.multiref_real import MultiRefRealSettings
 from refbench.builders.multiref_real.item import EditRequest
 from refbench.record import RefBenchError
+from refbench.text.files import file_text
 
 REQUEST = "request.txt"
 INPUTS = (2, 6)
@@ -113,8 +114,8 @@ def _folder(folder: Path, root: Path) -> tuple[dict[str, Any], str]:
     """request.txt, and pictures by their names: input_1, input_2, ... and output, output_2, ..."""
     cells: dict[str, Any] = {"id": folder.name, "request": None, "inputs": None, "outputs": None}
     try:
-        request = (folder / REQUEST).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        request = file_text(folder / REQUEST)
+    except RefBenchError as error:
         return cells, f"{REQUEST} cannot be read ({error})"
     names = pictures_in(folder, root)
     kinds = {kind: [n for n in names if PurePosixPath(n).stem.casefold().startswith(kind)] for kind in ("in", "out")}

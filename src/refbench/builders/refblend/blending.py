@@ -11,15 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from refbench.builders.filter_judge.gate import Gate
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
-from refbench.builders.kit.review import Decision, Review
+from refbench.builders.kit.review import Review
 from refbench.builders.refblend.instructions import Templates, compose
 from refbench.builders.refblend.plan import Offer, PlannedSample, SamplePlan
 from refbench.builders.refblend.references import Candidate, References, Thresholds
 from refbench.builders.refblend.rewriting import fault, persona_for, rewrite
 from refbench.builders.refblend.samples import Finished, Sample
-from refbench.builders.refblend.screening import LOWEST, REVIEWED, marks_of, too_low
+from refbench.builders.refblend.screening import LOWEST, REVIEWED, marks_about, marks_of, too_low
 from refbench.builders.refblend.settings import Settings
 from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.split import Side, lookalike_groups
@@ -81,7 +82,7 @@ def pools_of(pictures: Sequence[LabelledPicture], side: Mapping[str, Side], type
 def offers(own: Mapping[str, Mapping[Type, int]], pools: Mapping[Type, Pools]) -> list[Offer]:
     """What each picture offers: references of its own, by type, and the other pictures of its groups."""
     return [
-        Offer(file, {**counts, **{kind: pool.count(file) for kind, pool in pools.items() if pool.count(file)}})
+        Offer(file, {**{kind: pool.count(file) for kind, pool in pools.items() if pool.count(file)}, **counts})
         for file, counts in own.items()
     ]
 
@@ -111,6 +112,8 @@ class Blending:
     dropped: DroppedItems
     interviews: Interviews | None
     vlms: Mapping[str, VLM]
+    gate: Gate | None = None
+    """Which marks of the judge keep and which drop, where it was calibrated."""
     reviewed: list[dict[str, Any]] = field(default_factory=list)
     failed: dict[str, Failure] = field(default_factory=dict)
     """Pictures that a VLM could not be asked about, by hash."""
@@ -139,21 +142,23 @@ class Blending:
         if decision is not None and decision.decision == "edit":
             edit = {key: str(decision.edit[key]) for key in _EDITABLE if decision.edit.get(key)}
             sample = self._edited(planned, picture, sample, edit)
-        marks, why = await self._marks(sample, picture, drawn)
+        marks, why, unsure = await self._marks(sample, picture, drawn)
         if why and decision is None:
             self.dropped.add("judge", "sample", planned.id, *why, picture.name)
-            self._list(sample, picture, marks, why[0])
+            self._list(sample, picture, marks, why[0], unsure)
             return None
         if edit.get("enhanced"):
             sample = sample.model_copy(update={"enhanced": (edit["enhanced"],), "rewriting": "rewritten"})
         else:
             sample = await self._rewritten(sample, picture)
-        self._list(sample, picture, marks, "")
-        return self._finished(sample, picture, drawn, marks, decision)
+        self._list(sample, picture, marks, "", unsure)
+        needed = "needed" if unsure else ""
+        review = decision.decision if decision is not None else needed
+        return self._finished(sample, picture, drawn, marks, review)
 
     def _composed(self, planned: PlannedSample, picture: LabelledPicture, caption: str | None) -> Sample | Failure:
         def path_of(kind: Type, number: int) -> str:
-            if kind in ("subject", "style"):
+            if kind in ("subject", "style") and kind not in dict(picture.given):
                 return self.material.pools[kind].candidate(picture.file, number)
             return f"images/{kind}/{picture.id}{f'-{number}' if number else ''}.png"
 
@@ -180,11 +185,13 @@ class Blending:
 
     async def _marks(
         self, sample: Sample, picture: LabelledPicture, drawn: Mapping[Type, tuple[Candidate, ...]]
-    ) -> tuple[dict[str, int], tuple[str, str] | None]:
-        """The judge's marks for all references, and why the sample cannot be kept."""
+    ) -> tuple[dict[str, int], tuple[str, str] | None, bool]:
+        """The judge's marks for all references, why the sample cannot be kept, and whether people are to decide."""
+        unsure = bool(set(sample.types) & REVIEWED) and self.gate is None
         if "judge" not in self.vlms or self.interviews is None:
-            return {}, None
+            return {a: m for kind in sample.types for a, m in marks_about(kind, picture.marks).items()}, None, unsure
         marks: dict[str, int] = {}
+        wrong: tuple[str, str] | None = None
         for given in sample.references:
             shown: Path | str
             if given.type == "caption":
@@ -197,11 +204,18 @@ class Blending:
             told = await marks_of(self.interviews, self.vlms["judge"], about, given.type, Path(picture.path), shown)
             if isinstance(told, Failure):
                 self.failed[picture.sha256] = told
-                return marks, (f"not judged: {told.kind}", told.detail)
+                return marks, (f"not judged: {told.kind}", told.detail), unsure
+            if self.gate is not None:
+                verdict = self.gate.decide(given.type, told)
+                unsure |= verdict == "people"
+                if verdict == "drop" and wrong is None:
+                    cut, lowest = self.gate.cuts[given.type].drop, min(told.items(), key=lambda mark: mark[1])
+                    wrong = (f"{lowest[0]} at most {cut:g}", f"{lowest[0]} {lowest[1]}")
             # Of several references of a type the lowest mark counts: one bad one spoils the sample.
             marks |= {axis: min(mark, marks.get(axis, mark)) for axis, mark in told.items()}
-        low = too_low(marks)
-        return marks, (f"{low.rpartition(' ')[0]} below {LOWEST}", low) if low else None
+        if self.gate is None and (low := too_low(marks)):
+            wrong = (f"{low.rpartition(' ')[0]} below {LOWEST}", low)
+        return marks, wrong, unsure
 
     async def _rewritten(self, sample: Sample, picture: LabelledPicture) -> Sample:
         if "rewriter" not in self.vlms or self.interviews is None:
@@ -220,25 +234,28 @@ class Blending:
         picture: LabelledPicture,
         drawn: Mapping[Type, tuple[Candidate, ...]],
         marks: Mapping[str, int],
-        decision: Decision | None,
+        review: str,
     ) -> Finished:
         made = {given.path: drawn[given.type][given.instance] for given in sample.references if given.type in drawn}
-        needed = "needed" if set(sample.types) & REVIEWED else ""
         return Finished(
             sample=sample,
             split=self.material.side[picture.sha256],
             source=picture.name,
             licence=picture.licence,
-            extractors={kind: drawn[kind][0].extractor for kind in sorted(drawn) if kind in sample.types},
+            extractors={
+                kind: drawn[kind][0].extractor
+                for kind in sorted(drawn)
+                if kind in sample.types and drawn[kind][0].extractor != "given"  # by whom, the source does not say
+            },
             boxes=tuple(
                 box for given in sample.of_type("bbox") if (box := drawn["bbox"][given.instance].drawn.box) is not None
             ),
             marks=marks,
-            review=decision.decision if decision is not None else needed,
+            review=review,
             files={path: one.path.relative_to(self.settings.work).as_posix() for path, one in made.items()},
         )
 
-    def _list(self, sample: Sample, picture: LabelledPicture, marks: Mapping[str, int], why: str) -> None:
+    def _list(self, sample: Sample, picture: LabelledPicture, marks: Mapping[str, int], why: str, unsure: bool) -> None:
         """A line of the review file."""
         self.reviewed.append(
             {
@@ -250,6 +267,6 @@ class Blending:
                 "caption": sample.caption or "",
                 "marks": marks,
                 "dropped": why,
-                "needs_review": bool(set(sample.types) & REVIEWED),
+                "needs_review": unsure,
             }
         )

@@ -5,11 +5,12 @@ the way, and no stage does again what is on record.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from refbench.builders.filter_judge.gate import Gate, gate_of, trained_of
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.recorded_chat import Interviews
 from refbench.builders.kit.review import Review, offer_review
@@ -19,15 +20,16 @@ from refbench.builders.refblend.extraction import VERSION
 from refbench.builders.refblend.formats import need_parquet, parquet_is_here
 from refbench.builders.refblend.instructions import load_templates, usable_caption
 from refbench.builders.refblend.output import statistics, write_about, write_dataset
-from refbench.builders.refblend.plan import Offer, SamplePlan, plan
+from refbench.builders.refblend.plan import Offer, PlannedSample, SamplePlan, plan
 from refbench.builders.refblend.references import References, extractors_here, load_thresholds
 from refbench.builders.refblend.rewriting import load_personas
 from refbench.builders.refblend.rules import allowed_sets, share_of
 from refbench.builders.refblend.samples import SampleFile, write_samples
+from refbench.builders.refblend.screening import LOWEST, marks_about, too_low
 from refbench.builders.refblend.settings import FORMATS, Settings
 from refbench.builders.refblend.sources import LabelledPicture, Sources, gather
 from refbench.builders.refblend.split import sides
-from refbench.builders.refblend.types import Type
+from refbench.builders.refblend.types import TYPES, Type, name_of
 from refbench.builders.refblend.writing import owned_directory
 from refbench.calls.transport import Transport
 from refbench.chat.vlm import VLM, make_vlm
@@ -67,6 +69,12 @@ async def build(settings: Settings, tell: Tell = lambda line: None) -> Built:
         return work.write(planned, samples)
 
 
+def _pictures_in(sample: PlannedSample) -> int:
+    """References of a sample that are pictures; a caption is text."""
+    chosen = zip(sample.types, sample.instances, strict=True)
+    return sum(len(instances) for kind, instances in chosen if kind != "caption")
+
+
 class _Build:
     """A build under way: what it was asked for, whom it may ask, and what has been left out so far."""
 
@@ -89,6 +97,7 @@ class _Build:
         """By the hash of the picture."""
         self.interviews: Interviews | None = None
         self.vlms: Mapping[str, VLM] = {}
+        self.gate: Gate | None = None
 
     def _formats(self) -> tuple[str, ...]:
         wanted = self.settings.wanted_formats
@@ -108,12 +117,19 @@ class _Build:
         transport = await stack.enter_async_context(
             Transport(concurrency=settings.concurrency, timeout=settings.timeout)
         )
-        specs = {"captions": settings.captions, "judge": settings.judge, "rewriter": settings.rewriter}
+        calibrated = None if settings.judge is None else gate_of(settings.judge)
+        judge = settings.judge if calibrated is None else calibrated[1].judge
+        specs = {"captions": settings.captions, "judge": judge, "rewriter": settings.rewriter}
         self.vlms = {
             role: make_vlm(Spec.parse(spec, f"--{role}"), transport)
             for role, spec in specs.items()
             if spec is not None and not (role == "captions" and spec in ("source", "objects"))
         }
+        if calibrated is not None:
+            self.gate = calibrated[1]
+            self.gate.check(self.vlms["judge"], str(calibrated[0] / "judge.toml"))
+        elif judge is not None:
+            trained_of(judge)
         if self.vlms:
             self.interviews = await stack.enter_async_context(
                 Interviews(settings.work / "replies", transport, budget=settings.budget)
@@ -144,15 +160,17 @@ class _Build:
         settings, pictures = self.settings, self.sources.pictures
         self.caption_source = self._caption_source()
         self.extractors = extractors_here(
-            settings.reference_types, dodge=settings.dodge, each_pose=settings.most_of_type.get("pose", 1) > 1
+            settings.reference_types, settings.variants, each_pose=settings.most_of_type.get("pose", 1) > 1
         )
-        self.ungrouped = {
+        self.ungrouped: dict[Type, str] = {
             kind: f"the source does not say which pictures share a {kind} (--layout {kind}s, or a column of a table)"
             for kind in ("subject", "style")
             if kind in settings.reference_types and not any(getattr(picture, kind) for picture in pictures)
         }
+        self.given = {kind for picture in pictures for kind, _ in picture.given}
         for kind, reason in (*self.extractors.missing.items(), *self.ungrouped.items()):
-            self.tell(f"{kind} is not offered: {reason}")
+            if kind not in self.given:
+                self.tell(f"{kind} is not offered: {reason}")
         self.references = References(
             settings.work,
             self.extractors,
@@ -205,7 +223,10 @@ class _Build:
                 self._keep_caption(picture, labels if isinstance(labels, Failure) else named_objects(labels))
         elif self.caption_source == "source":
             for picture in pictures:
-                if picture.caption is not None:
+                low = too_low(marks_about("caption", picture.marks))
+                if low:
+                    self.dropped.add("judge", "caption", picture.name, f"Caption Alignment below {LOWEST}", low)
+                elif picture.caption is not None:
                     self._keep_caption(picture, usable_caption(picture.caption))
 
     def _keep_caption(self, picture: LabelledPicture, caption: str | Failure) -> None:
@@ -233,7 +254,24 @@ class _Build:
         planned = self._planned(offers(counts, self.material.pools))
         for quota in planned.shortfalls:
             self.tell(f"fewer than wanted: {quota}")
+        if not any(_pictures_in(sample) > 1 for sample in planned):
+            self.tell(self._one_picture_said({kind for offer in anywhere for kind, n in offer.counts.items() if n}))
         return planned
+
+    def _one_picture_said(self, offered: Collection[Type]) -> str:
+        """That no sample has two references that are pictures, and how such are had."""
+        rules, settings = self.settings.rule_book, self.settings
+        wide = [types for types in allowed_sets(rules) if len({*types} - {"caption"}) > 1]
+        absent: dict[Type, str] = {**self.extractors.missing, **self.ungrouped}
+        ways = []
+        if there := [name_of(types) for types in wide if {*types} <= {*offered}]:
+            ways.append(f"--samples all or other rules for {', '.join(there[:3])}")
+        for kind in () if there else TYPES:
+            if kind not in offered and any({*types} <= {*offered, kind} for types in wide):
+                out = "left out by --types" if kind not in settings.reference_types else "no picture gave one"
+                ways.append(f"{kind} ({absent.get(kind, out)})")
+        how = f"such need {' or '.join(ways)}" if ways else f"{rules.name} allows none beside what is here (--rules)"
+        return f"no sample has two references that are pictures: {how}"
 
     def _offered_by(self, picture: LabelledPicture) -> dict[Type, int]:
         """How many references the picture has of its own, by type; those that cannot be given go on record."""
@@ -270,6 +308,7 @@ class _Build:
             self.dropped,
             self.interviews,
             self.vlms,
+            self.gate,
         )
         path = self.settings.work / "samples.jsonl"
         await write_samples(path, self.blending.samples(planned, self._progress("samples", len(planned))))
@@ -295,6 +334,10 @@ class _Build:
         """How the dataset was made, as far as its content depends on it: not where, nor by which engine."""
         settings, names = self.settings, {role: vlm.name for role, vlm in self.vlms.items()}
         objects = ["objects"] if self.caption_source == "objects" else []
+        not_offered: dict[str, str] = {
+            **self.extractors.absent,
+            **{str(kind): why for kind, why in self.ungrouped.items()},
+        }
         return {
             "seed": settings.seed,
             "rules": settings.rule_book.name,
@@ -305,13 +348,14 @@ class _Build:
             "layout": settings.layout_name,
             "captions": names["captions"] if self.caption_source == "vlm" else self.caption_source,
             "judge": names.get("judge"),
+            **({} if self.gate is None else {"calibration": self.gate.id}),
             "rewriter": names.get("rewriter"),
             "test_share": settings.test_share,
             "formats": list(self.formats),
             "extraction": VERSION,
             "extractors": dict(self.extractors.by_type),
             "networks": self.extractors.networks(*objects),
-            "not_offered": {**self.extractors.absent, **self.ungrouped},
+            "not_offered": {k: why for k, why in not_offered.items() if k not in self.given},
         }
 
     def _progress(self, stage: str, whole: int) -> Callable[[int], None]:

@@ -22,7 +22,7 @@ from refbench.extractors.bbox import draw_box
 from refbench.extractors.pose import VISIBLE, draw_coco, find_people
 from refbench.failure import Failure
 from refbench.networks import Feature, load_network
-from refbench.pictures import Pixels, decode, facts_of
+from refbench.pictures import Pixels, decode, facts_of, picture_bytes, read_pixels
 from refbench.record import Record
 from refbench.runs.disk import disk_error
 
@@ -38,8 +38,11 @@ class Wanted(NamedTuple):
 
     key: str
     extractor: str
-    """Of the registry, or `people` and `boxes` (from annotations), `each_pose` (one drawing a person), `objects`."""
+    """Of the registry, or `people` and `boxes` (from annotations), `each_pose` (one drawing a person), `objects`,
+    `given` (as the source has it)."""
     seed: int = 0
+    files: tuple[str, ...] = ()
+    """Where the source has it."""
 
 
 class PictureRow(NamedTuple):
@@ -88,10 +91,9 @@ class Extraction:
         return [self._row(row) for row in rows]
 
     def _row(self, row: PictureRow) -> Outcomes | Failure:
-        try:
-            data = Path(row.path).read_bytes()
-        except OSError as error:
-            return Failure(kind="unreadable_picture", detail=error.strerror or "cannot be read")
+        data = picture_bytes(Path(row.path))
+        if isinstance(data, Failure):
+            return data
         facts = facts_of(data)
         if not isinstance(facts, Failure) and facts.sha256 != row.key:
             return Failure(kind="unreadable_picture", detail="the file has changed since the build began")
@@ -124,6 +126,8 @@ class Extraction:
             return [
                 (Extracted(draw_coco(group, pixels.shape, wanted.seed)), {"joints": _joints(group)}) for group in groups
             ]
+        if wanted.extractor == "given":
+            return _given(wanted.files)
         if wanted.extractor == "boxes":
             boxes = [box for given in row.boxes if (box := _inside(given, pixels.shape)) is not None]
             if not boxes:
@@ -151,6 +155,17 @@ class Extraction:
         facts = {name: round(float(value), 6) for name, value in {**_facts(wanted.extractor, made), **more}.items()}
         height, width = made.pixels.shape[:2]
         return Drawn(bytes=len(data), width=width, height=height, box=made.box, facts=facts)
+
+
+def _given(files: Sequence[str]) -> list[tuple[Extracted, Mapping[str, float]]] | Failure:
+    """References as the source has them; one that cannot be read spoils the others' numbers, so it is the failure."""
+    found: list[tuple[Extracted, Mapping[str, float]]] = []
+    for file in files:
+        pixels = read_pixels(Path(file))
+        if isinstance(pixels, Failure):
+            return pixels
+        found.append((Extracted(pixels), {}))
+    return found
 
 
 def _inside(box: Box, shape: tuple[int, ...]) -> Box | None:
@@ -201,4 +216,5 @@ _MEASURES: Mapping[str, Callable[[Extracted], dict[str, float]]] = {
     "sketch": _ink,
     "sketch_dodge": _ink,
     "semantic_map": _regions,
+    "semantic_map_low_iou": _regions,
 }

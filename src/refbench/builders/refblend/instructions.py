@@ -19,6 +19,7 @@ from refbench.builders.refblend.samples import Sample, SampleReference
 from refbench.builders.refblend.types import Type, joined
 from refbench.failure import Failure
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_text, json_file
 
 LEAD = "Generate an image"
 CAPTION_LEAD = f"following the {CAPTION_MARK} "
@@ -34,15 +35,19 @@ _CLOSING = "\"'”’»)]"
 
 
 def load_templates(rules: Rules, path: Path | None = None) -> Templates:
-    """Our phrases, or those of a user's file: a line `[type]`, then a phrase a line with one token in angle brackets.
-
-    Lines that are empty or begin with # do not count.
-    """
+    """Our phrases, those of a user's file, or those of the release's condition_mapping.json, as they are."""
     path = path or _SHIPPED
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} cannot be read as a file of templates: {error}") from error
+    by_type = _released(path, rules) if path.suffix.lower() == ".json" else _own(path)
+    missing = [each for each in rules.use if each != "caption" and not by_type.get(each)]
+    if missing:
+        raise RefBenchError(f"{path} has no template for {', '.join(missing)}: add a section [{missing[0]}]")
+    return {each: tuple(phrases) for each, phrases in by_type.items()}
+
+
+def _own(path: Path) -> dict[Type, list[str]]:
+    """A line `[type]`, then a phrase a line with one token in angle brackets; lines that are empty or begin with # do
+    not count."""
+    lines = file_text(path).splitlines()
     by_type: dict[Type, list[str]] = {}
     kind: Type | None = None
     for number, line in enumerate(map(str.strip, lines), 1):
@@ -61,13 +66,29 @@ def load_templates(rules: Rules, path: Path | None = None) -> Templates:
         spoken = [each.casefold().rstrip(". ") for each in by_type[kind]]
         if spoken.count(spoken[-1]) > 1:  # as one of the released subject templates is
             raise RefBenchError(f"{where}: the same template stands above already: {line}")
-    missing = [each for each in rules.use if each != "caption" and not by_type.get(each)]
-    if missing:
-        raise RefBenchError(f"{path} has no template for {', '.join(missing)}: add a section [{missing[0]}]")
-    return {each: tuple(phrases) for each, phrases in by_type.items()}
+    return by_type
 
 
-def _template(line: str, kind: Type, where: str) -> str:
+def _released(path: Path, rules: Rules) -> dict[Type, list[str]]:
+    """The release's form: for each type its phrases, the token in them, and the key of its pictures. Full stops stay,
+    and a phrase that stands twice is drawn twice as often: both as in the release."""
+    content = json_file(path)
+    by_type: dict[Type, list[str]] = {}
+    for word, said in content.items() if isinstance(content, dict) else ():
+        kind, where = type_of(word), f"{path}: {word}"
+        phrases = said.get("template") if isinstance(said, dict) else None
+        if kind is None or not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
+            raise RefBenchError(f"{where}: a reference type with a list of texts under template is wanted")
+        rule = rules.types[kind]
+        wanted = {"path_key": rule.path_key, "image_fill_key": rule.placeholder}
+        for key, ours in wanted.items():
+            if said.get(key) != ours:
+                raise RefBenchError(f"{where}: {key} is {said.get(key)!r}, and {ours!r} in the rules {rules.name}")
+        by_type[kind] = [_template(phrase, kind, where, verbatim=True) for phrase in phrases]
+    return by_type
+
+
+def _template(line: str, kind: Type, where: str, *, verbatim: bool = False) -> str:
     tokens = TOKEN.findall(line)
     if len(tokens) != 1 or type_of_token(tokens[0].strip("<>")) != kind or "{" in line or "}" in line:
         raise RefBenchError(
@@ -75,7 +96,7 @@ def _template(line: str, kind: Type, where: str) -> str:
         )
     if CAPTION_MARK in line:
         raise RefBenchError(f"{where}: {CAPTION_MARK!r} begins the caption of an instruction, no template may have it")
-    return line.rstrip(". ").replace(tokens[0], "{}")
+    return (line if verbatim else line.rstrip(". ")).replace(tokens[0], "{}")
 
 
 def compose(

@@ -10,19 +10,22 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ValidationError
 
-from refbench.builders.kit.toml import read_toml
 from refbench.record import Record, RefBenchError
+from refbench.text.files import is_file, toml_file
 
 _FOLDER = Path(__file__).with_name("data") / "layouts"
 _IN_PATHS = ("caption", "subject", "style", "licence")
 
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    "picture": ("picture", "image", "file_name", "filename", "file", "path", "image_path", "img"),
+    "picture": (
+        *("picture", "image", "file_name", "filename", "file", "path", "image_path", "img"),
+        "original_image_path",
+    ),
     "caption": ("caption", "text", "description", "prompt"),
     "subject": ("subject", "subject_id", "concept", "instance"),
     "style": ("style", "style_name", "art_style"),
     "people": ("people", "keypoints"),
-    "boxes": ("boxes", "bboxes"),
+    "boxes": ("boxes", "bboxes", "bbox_value"),
     "boxes_xywh": ("boxes_xywh", "bbox_xywh"),
     "licence": ("licence", "license"),
 }
@@ -85,9 +88,9 @@ def layouts() -> dict[str, SourceLayout]:
 def load_layout(name_or_file: str) -> SourceLayout:
     """A shipped layout by its name, or a TOML file by its path."""
     shipped = _FOLDER / f"{name_or_file}.toml"
-    if re.fullmatch(r"[\w-]+", name_or_file) and shipped.is_file():
+    if re.fullmatch(r"[\w-]+", name_or_file) and is_file(shipped):
         return _read(shipped)
-    if Path(name_or_file).is_file():
+    if is_file(Path(name_or_file)):
         return _read(Path(name_or_file))
     names = sorted(path.stem for path in _FOLDER.glob("*.toml"))
     near = difflib.get_close_matches(name_or_file, names, n=1)
@@ -97,7 +100,7 @@ def load_layout(name_or_file: str) -> SourceLayout:
 
 def _read(path: Path) -> SourceLayout:
     try:
-        return SourceLayout.model_validate(read_toml(path))
+        return SourceLayout.model_validate(toml_file(path))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -11,7 +11,6 @@ import cv2
 import numpy as np
 
 from refbench import __version__
-from refbench.benchmarks.kit.rows import json_file
 from refbench.builders.kit.card import Card, write_card
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
@@ -26,9 +25,10 @@ from refbench.builders.refblend.split import RULE
 from refbench.builders.refblend.types import TYPES, name_of
 from refbench.builders.refblend.writing import place_pictures, write_json_list
 from refbench.failure import Failure
-from refbench.pictures import Pixels, decode, encode, resize
+from refbench.pictures import Pixels, encode, read_pixels, resize
 from refbench.record import RefBenchError
 from refbench.runs.disk import whole_file
+from refbench.text.files import json_file
 
 BENCHMARK = "benchmark.json"
 """All samples; MultiRef-Bench reads a file of this name."""
@@ -230,7 +230,7 @@ def _strip(sample: Sample, out: Path, width: int) -> Pixels:
 
 
 def _thumbnail(path: Path) -> Pixels:
-    pixels = decode(path.read_bytes())
+    pixels = read_pixels(path)
     if isinstance(pixels, Failure):
         return np.full((_SIDE, _SIDE, 3), 200, np.uint8)
     height, width = pixels.shape[:2]

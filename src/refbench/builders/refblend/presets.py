@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from refbench.benchmarks.multiref.cases import type_of_token
-from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.rules import Cell, Group, Need, Rules, TypeRule, verdict
 from refbench.builders.refblend.types import TYPES, Type, TypeSet, name_of, read_set, read_type, set_of
 from refbench.record import RefBenchError
+from refbench.text.files import csv_table, file_text, is_file, toml_file
 
 DEFAULT = "table7"
 _FOLDER = Path(__file__).with_name("data") / "rules"
 _KEYS = ("extends", "about", "sizes", "use", "types", "matrix", "needs", "sources", "allow", "deny", "proportions")
+_NEEDS = "_"
 _CELLS: Mapping[str, Cell] = {"v": "possible", "x": "impossible", "-": "undefined"}
 
 
@@ -30,14 +31,14 @@ def presets() -> tuple[str, ...]:
 
 
 def load_rules(preset_or_file: str | Path = DEFAULT) -> Rules:
-    """The rules of a preset, by its name, or of a TOML file, by its path."""
+    """The rules of a preset, by its name, or of a TOML file or the release's condition-conpa.csv, by its path."""
     if isinstance(preset_or_file, str) and preset_or_file in presets():
         return _load(_FOLDER / f"{preset_or_file}.toml", ())
     path = Path(preset_or_file)
-    if not path.is_file():
+    if not is_file(path):
         near = difflib.get_close_matches(str(preset_or_file), presets(), n=1)
         hint = f"did you mean {near[0]}?" if near else f"presets are {', '.join(presets())}"
-        raise RefBenchError(f"{preset_or_file} is neither a preset nor a TOML file of rules: {hint}")
+        raise RefBenchError(f"{preset_or_file} is neither a preset nor a file of rules (.toml, .csv): {hint}")
     return _load(path, ())
 
 
@@ -47,8 +48,8 @@ def chosen_rules(preset: str | None, rules: Path | None, sizes: str | None = Non
         raise RefBenchError(f"--preset and --rules exclude each other: write extends = {preset!r} into {rules}")
     if preset is not None and preset not in presets():
         raise RefBenchError(f"--preset {preset}: presets are {', '.join(presets())}")
-    if rules is not None and not rules.is_file():
-        raise RefBenchError(f"--rules {rules} is not there: give a TOML file")
+    if rules is not None and not is_file(rules):
+        raise RefBenchError(f"--rules {rules} is not there: give a TOML file, or the release's condition-conpa.csv")
     book = load_rules(rules or preset or DEFAULT)
     if sizes is None:
         return book
@@ -63,7 +64,7 @@ def chosen_rules(preset: str | None, rules: Path | None, sizes: str | None = Non
 def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     if path.resolve() in above:
         raise RefBenchError(f"{path}: extends: the files extend each other in a circle")
-    content = read_toml(path)
+    content = _released_matrix(path) if path.suffix.lower() == ".csv" else toml_file(path)
     for key in content:
         if key not in _KEYS:
             near = difflib.get_close_matches(key, _KEYS, n=1)
@@ -95,6 +96,22 @@ def _load(path: Path, above: tuple[Path, ...]) -> Rules:
     return rules if "proportions" not in content else rules.model_copy(update={"proportions": file.proportions(rules)})
 
 
+def _released_matrix(path: Path) -> dict[str, Any]:
+    """The release's condition-conpa.csv as a file of rules: its `_`, a row that needs a column, is a possible pair and
+    one of the things that the row needs, at least one of which must be there."""
+    columns, lines = csv_table(file_text(path), str(path), verbatim=True)
+    matrix, needs = {"columns": " ".join(columns[1:])}, {}
+    for number, row in lines:
+        cells = [(row[column] or "").strip() for column in columns]
+        if None in row or not all(cells):
+            raise RefBenchError(f"{path}, line {number}: a type and a sign for each of the ten types are wanted")
+        matrix[cells[0]] = " ".join("v" if sign == _NEEDS else sign for sign in cells[1:])
+        needed = [column for column, sign in zip(columns[1:], cells[1:], strict=True) if sign == _NEEDS]
+        if needed:
+            needs[cells[0]] = {"any": needed}
+    return {"extends": "matrix", "about": "the released matrix", "matrix": matrix, "needs": needs}
+
+
 def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules:
     if extends is None:
         return Rules(name="", types={}, matrix={})
@@ -102,7 +119,7 @@ def _base(path: Path, extends: Any, above: tuple[Path, ...]) -> Rules:
         raise RefBenchError(f"{path}: extends: give the name of a preset or a file")
     if extends in presets():
         return _load(_FOLDER / f"{extends}.toml", above)
-    if not (path.parent / extends).is_file():
+    if not is_file(path.parent / extends):
         raise RefBenchError(f"{path}: extends: {extends!r} is neither a file nor a preset ({', '.join(presets())})")
     return _load(path.parent / extends, above)
 

@@ -5,6 +5,7 @@ Thresholds say, as data, which references are too poor to give: no edges, a mask
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from typing import Any, TypeAlias
 from refbench.builders.kit.draws import draw
 from refbench.builders.kit.dropped import DroppedItems
 from refbench.builders.kit.store import Store
-from refbench.builders.kit.toml import read_toml
 from refbench.builders.refblend.extraction import VERSION, Drawn, Made, PictureRow, Wanted, reference_file
+from refbench.builders.refblend.screening import LOWEST, marks_about, too_low
 from refbench.builders.refblend.sources import LabelledPicture
 from refbench.builders.refblend.types import Type, read_type
 from refbench.engine.workers.task import Executor, Resources, Task
@@ -23,13 +24,15 @@ from refbench.extractors import EXTRACTORS
 from refbench.extractors.bbox import NETWORK as OBJECTS_NETWORK
 from refbench.failure import Failure
 from refbench.networks import network_info, why_not
+from refbench.pictures import picture_bytes
 from refbench.record import Record, RefBenchError, content_key
+from refbench.text.files import toml_file
 
 EXTRACTED: tuple[Type, ...] = ("bbox", "semantic_map", "mask", "depth", "canny", "sketch", "pose")
 """Types that are taken out of a picture; the others are words and other pictures."""
-_SEEDED = ("pose", "each_pose", "people", "semantic_map")
-_GIVEN = ("people", "boxes")
-"""Drawn from annotations of the source, without a network."""
+_SEEDED = ("pose", "each_pose", "people", "semantic_map", "semantic_map_low_iou")
+_GIVEN = ("people", "boxes", "given")
+"""Drawn from annotations of the source, or taken from it, without a network."""
 _CHUNK = 4
 _SHIPPED = Path(__file__).with_name("data") / "thresholds.toml"
 
@@ -73,7 +76,7 @@ def too_poor(kind: Type, facts: Mapping[str, float], thresholds: Thresholds) -> 
 def _read(path: Path) -> dict[Type, Mapping[str, Limits]]:
     return {
         read_type(word, str(path)): _limits(path, word, facts)
-        for word, facts in read_toml(path, "--thresholds").items()
+        for word, facts in toml_file(path, "--thresholds").items()
     }
 
 
@@ -109,11 +112,11 @@ class Extractors:
         return {kind: f"{' and '.join(_networks(kind))} was not at hand" for kind in EXTRACTED if kind in self.missing}
 
 
-def extractors_here(types: Sequence[Type], *, dodge: bool = False, each_pose: bool = False) -> Extractors:
+def extractors_here(
+    types: Sequence[Type], variants: Mapping[Type, str] | None = None, *, each_pose: bool = False
+) -> Extractors:
     """The extractors that can run for these types; a network that is not here leaves its type out, with the reason."""
-    wanted: dict[Type, str] = {kind: kind for kind in types if kind in EXTRACTED}
-    if dodge and "sketch" in wanted:
-        wanted["sketch"] = "sketch_dodge"
+    wanted: dict[Type, str] = {kind: (variants or {}).get(kind, kind) for kind in types if kind in EXTRACTED}
     if each_pose and "pose" in wanted:
         wanted["pose"] = "each_pose"
     by_type: dict[Type, str] = {}
@@ -167,10 +170,11 @@ class References:
         self._seed = seed
         self._objects = objects
         self._device = device
+        self._hashes: dict[str, str] = {}
 
     def wanted(self, picture: LabelledPicture) -> dict[Type, Wanted]:
         """What is to be made of a picture, by type."""
-        chosen = dict(self._extractors.by_type)
+        chosen = {**self._extractors.by_type, **{kind: "given" for kind, _ in picture.given if kind in self._types}}
         if picture.people and "pose" in self._types:
             chosen["pose"] = "each_pose" if self._extractors.each_pose else "people"
         if picture.boxes and "bbox" in self._types:
@@ -183,10 +187,20 @@ class References:
 
     def _wanted(self, picture: LabelledPicture, kind: str, extractor: str) -> Wanted:
         seed = draw(self._seed, picture.sha256, kind) if extractor in _SEEDED else 0
-        given = {"pose": picture.people, "bbox": picture.boxes}.get(kind, ())
+        files = dict(picture.given).get(kind, ()) if extractor == "given" else ()  # type: ignore[call-overload]
+        given: Any = [self._hash(file) for file in files] or {"pose": picture.people, "bbox": picture.boxes}.get(
+            kind, ()
+        )
         networks = {} if given else {name: network_info(name).version for name in _networks(extractor)}
         parts = [picture.sha256, extractor, VERSION, networks, seed, given if extractor != "bbox" else ()]
-        return Wanted(content_key(parts)[:32], extractor, seed)
+        return Wanted(content_key(parts)[:32], extractor, seed, files)
+
+    def _hash(self, file: str) -> str:
+        """What names a file's content in this build; empty for one that cannot be read, which fails when it is."""
+        if file not in self._hashes:
+            data = picture_bytes(Path(file))
+            self._hashes[file] = "" if isinstance(data, Failure) else hashlib.sha256(data).hexdigest()
+        return self._hashes[file]
 
     async def make(
         self,
@@ -262,6 +276,13 @@ class References:
             if isinstance(made, Failure):
                 if dropped is not None:
                     dropped.add("references", kind, picture.name, f"{kind}: {made.kind}", made.detail, picture.name)
+                continue
+            low = too_low(marks_about(kind, picture.marks)) if wanted.extractor in _GIVEN else ""
+            if low:
+                if dropped is not None:
+                    dropped.add(
+                        "judge", kind, picture.name, f"{low.rpartition(' ')[0]} below {LOWEST}", low, picture.name
+                    )
                 continue
             good = []
             for number, drawn in enumerate(made.drawn):

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from refbench.benchmarks.multiref.cases import CAPTION_MARK
 from refbench.builders.kit.draws import pick
 from refbench.builders.kit.recorded_chat import Interviews
@@ -23,6 +21,7 @@ from refbench.chat.vlm import VLM
 from refbench.failure import Failure
 from refbench.models.wrappers.wrapper import is_refusal, unfenced, wording
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import file_text, json_value
 
 _SHIPPED = Path(__file__).with_name("data") / "personas.txt"
 _LONGEST = 1000
@@ -39,10 +38,7 @@ def load_personas(path: Path | None = None) -> tuple[str, ...]:
     Lines that are empty or begin with # do not count.
     """
     path = path or _SHIPPED
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RefBenchError(f"{path} cannot be read as a file of personas: {error}") from error
+    text = file_text(path)
     personas: dict[str, None] = {}
     for where, item in _items(path, text):
         written = item.get("persona") if isinstance(item, dict) else item
@@ -61,22 +57,15 @@ def load_personas(path: Path | None = None) -> tuple[str, ...]:
 def _items(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     """The texts or objects of the file, each with its place in it."""
     if text.lstrip().startswith("["):
-        for number, item in enumerate(_json(text, str(path)), 1):
+        for number, item in enumerate(json_value(text, str(path)), 1):
             yield f"{path}, entry {number}", item
         return
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         where = f"{path}, line {number}"
         if line.startswith("{"):
-            yield where, _json(line, where)
+            yield where, json_value(line, where)
         elif line and not line.startswith("#"):
             yield where, line
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise RefBenchError(f"{where} is not valid JSON: {error}") from error
 
 
 def persona_for(personas: tuple[str, ...], sample_id: str, seed: int = 0) -> str:

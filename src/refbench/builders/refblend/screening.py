@@ -5,7 +5,7 @@ The axes are MultiRef's, the words ours (data/judge). The judge sees the origina
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -60,13 +60,25 @@ def axis_name(kind: Type, axis: str) -> str:
     return f"{_NAMES.get(kind, kind.capitalize())} {axis.capitalize()}"
 
 
+def marks_about(kind: Type, marks: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Those marks that are about the references of a type."""
+    axes = {axis_name(kind, criterion.name) for criterion in rubric(kind).contract.criteria}
+    return {axis: mark for axis, mark in marks if axis in axes}
+
+
+def shown(kind: Type, original: Path, reference: Path | str) -> list[str | Path]:
+    """What a judge gets to see of one reference, in this order: the request, the original, the reference. A judge of
+    one's own is trained on the same."""
+    last: str | Path = f"The caption: {reference}" if isinstance(reference, str) else reference
+    between = ["The reference:"] if isinstance(last, Path) else []
+    return [rubric(kind).text, "The original picture:", original, *between, last]
+
+
 async def marks_of(
     interviews: Interviews, vlm: VLM, about: str, kind: Type, original: Path, reference: Path | str
 ) -> Marks | Failure:
     """The marks of one reference: a picture, or a caption's text."""
     asked = rubric(kind)
-    last: str | Path = f"The caption: {reference}" if isinstance(reference, str) else reference
-    shown = ["The original picture:", original, *(["The reference:"] if isinstance(last, Path) else []), last]
 
     def read(reply: str) -> Marks | Failure:
         marks: dict[str, int] = {}
@@ -77,7 +89,8 @@ async def marks_of(
             marks[axis_name(kind, axis)] = int(mark)
         return marks
 
-    return await interviews.ask(vlm, about, f"marks {kind}", [asked.text, *shown], read, max_tokens=1000)
+    said = shown(kind, original, reference)
+    return await interviews.ask(vlm, about, f"marks {kind}", said, read, max_tokens=1000)
 
 
 def too_low(marks: Marks) -> str:

@@ -17,8 +17,8 @@ from refbench.calls.prices import Budget
 from refbench.record import RefBenchError
 
 FORMATS = ("json", "parquet", "webdataset")
-DODGE = "sketch_dodge"
-"""What sketches by arithmetic are called among the types."""
+VARIANTS: Mapping[str, Type] = {"sketch_dodge": "sketch", "semantic_map_low_iou": "semantic_map"}
+"""Other ways to make references of a type, as they are called among the types."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +37,19 @@ class Settings:
     seed: int = 0
     """Fixes every draw: colours, plan, words, split"""
     types: tuple[str, ...] | None = None
-    """Types of references, with commas: canny,caption,... Sketches by arithmetic are sketch_dodge"""
+    """Types of references, with commas: canny,caption,... Other ways: sketch_dodge, semantic_map_low_iou"""
     captions: str | None = None
     """source, objects (what a small detector sees), or a VLM such as openai:gpt-4o-mini"""
     judge: str | None = None
-    """VLM that marks every reference from 1 to 5; kept from 3"""
+    """VLM that marks every reference from 1 to 5, kept from 3; or a folder of refbench calibrate, with its own cuts"""
     rewriter: str | None = None
     """VLM that rewrites instructions in the voice of personas"""
     personas: Path | None = None
     """Personas for the rewriter, one a line; ours by default"""
     preset: str | None = None
-    """Rules by name: table7 (default), matrix, paper-rules, sources, r31, ... (docs/refblend.md)"""
+    """Rules by name: table7 (default), matrix, sampler, sources, r31, ... (docs/refblend.md)"""
     rules: Path | None = None
-    """Rules of your own in TOML, see docs/refblend.md"""
+    """Rules of your own in TOML, or condition-conpa.csv, see docs/refblend.md"""
     sizes: str | None = None
     """How many types a set has, for example 2,3"""
     samples: int | str | None = None
@@ -67,7 +67,7 @@ class Settings:
     thresholds: Path | None = None
     """Limits for poor references in TOML, see the docs"""
     templates: Path | None = None
-    """Phrases for instructions, see the docs"""
+    """Phrases for instructions, or condition_mapping.json, see the docs"""
     review: Path | None = None
     """What people decided, .jsonl or .csv; OUT/review.jsonl by default"""
     licence: str = ""
@@ -114,18 +114,20 @@ class Settings:
         return chosen_rules(self.preset, self.rules, self.sizes)
 
     @property
-    def dodge(self) -> bool:
-        """Whether sketches are drawn by arithmetic."""
-        return DODGE in map(str.casefold, _words(self.types or ()))
+    def variants(self) -> Mapping[Type, str]:
+        """Types whose references are made in another way than the paper's, with the extractor."""
+        words = map(str.casefold, _words(self.types or ()))
+        return {VARIANTS[word]: word for word in words if word in VARIANTS}
 
     @cached_property
     def reference_types(self) -> tuple[Type, ...]:
         """The types that were asked for, all by default."""
         if self.types is None:
             return TYPES
-        named = [read_type("sketch" if word.casefold() == DODGE else word, "--types") for word in _words(self.types)]
-        if self.dodge and named.count("sketch") > 1:
-            raise RefBenchError("--types: sketch and sketch_dodge are two kinds of drawings, never mixed: choose one")
+        named = [read_type(VARIANTS.get(word.casefold(), word), "--types") for word in _words(self.types)]
+        for kind, way in self.variants.items():
+            if named.count(kind) > 1:
+                raise RefBenchError(f"--types: {kind} and {way} are two kinds of pictures, never mixed: choose one")
         if not named:
             raise RefBenchError("--types: name reference types with commas between, for example canny,caption")
         return tuple(dict.fromkeys(named))

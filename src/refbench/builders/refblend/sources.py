@@ -15,11 +15,13 @@ from pathlib import Path
 from refbench.builders.kit.store import Store
 from refbench.builders.refblend.layouts import SourceLayout
 from refbench.builders.refblend.tables import TABLES, Label, PictureAnnotations, coco_labels, dataset_files, labels
+from refbench.builders.refblend.types import Type
 from refbench.machine import cores
 from refbench.pictures import EXTENSIONS, sniff
 from refbench.pictures.collection import LEAST_SIDE, Found, Skipped, distinct, look, picture_names
 from refbench.record import RefBenchError, clean_text, content_key
 from refbench.runs.disk import whole_file
+from refbench.text.files import file_text, is_file
 
 _BATCH = 256
 _CAPTION = 2000
@@ -80,7 +82,8 @@ def gather(
         if name is None:  # a row that names no picture is one that failed, as is one that names none that is there
             skipped.append(Skipped(name=label.where, kind="unreadable", reason="; ".join(label.wrong)))
             continue
-        wrong += [(label.where, what) for what in label.wrong]
+        label, lost = _with_given(label, base)
+        wrong += [(label.where, what) for what in (*label.wrong, *lost)]
         if tables and name in known:
             reason = f"the same picture as {known[name].where}"
             skipped.append(Skipped(name=label.where, kind="duplicate", reason=reason))
@@ -129,7 +132,22 @@ def _name(label: Label, root: Path, base: Path, work: Path) -> str | None:
         return None
     if isinstance(label.picture, bytes):
         return os.path.relpath(_stored_picture(label.picture, work), root)
-    return os.path.relpath(os.path.normpath(base / label.picture.replace("\\", "/")), root).replace(os.sep, "/")
+    written = label.picture.replace("\\", "/")
+    if written.startswith("/") and not is_file(Path(written)):  # MultiRef's training set calls its own root so
+        written = written.lstrip("/")
+    return os.path.relpath(os.path.normpath(base / written), root).replace(os.sep, "/")
+
+
+def _with_given(label: Label, base: Path) -> tuple[Label, list[str]]:
+    """The label with its references where they lie, and those that do not lie there."""
+    found: dict[Type, tuple[str, ...]] = {}
+    lost: list[str] = []
+    for kind, paths in label.given:
+        there = {written: Path(os.path.normpath(base / written.replace("\\", "/"))) for written in paths}
+        lost += [f"{kind}: {clean_text(written)} is not there" for written, path in there.items() if not is_file(path)]
+        if files := tuple(str(path.absolute()) for path in there.values() if is_file(path)):
+            found[kind] = files
+    return (replace(label, given=tuple(found.items())) if label.given else label), lost
 
 
 def _stored_picture(data: bytes, work: Path) -> Path:
@@ -194,6 +212,8 @@ def _picture(root: Path, found: Found, layout: SourceLayout, label: Label | None
         style=pick("style"),
         people=label.people if label else (),
         boxes=label.boxes if label else (),
+        given=label.given if label else (),
+        marks=label.marks if label else (),
         licence=pick("licence") or layout.licence,
     )
 
@@ -204,6 +224,6 @@ def _caption_beside(path: Path) -> str | None:
     try:
         if text.stat().st_size > _CAPTION:
             return None
-        return clean_text(text.read_text("utf-8-sig")).strip() or None
-    except (OSError, UnicodeDecodeError):
+        return clean_text(file_text(text)).strip() or None
+    except (OSError, RefBenchError):
         return None

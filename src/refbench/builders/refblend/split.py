@@ -22,8 +22,8 @@ RULE = (
 
 
 def lookalike_groups(pictures: Sequence[LabelledPicture]) -> tuple[int, ...]:
-    """The number of each picture's group of near-duplicates. Remembered: all pairs are compared (7 s for 64,000
-    pictures), and the split and every pool ask."""
+    """The number of each picture's group of near-duplicates. Remembered: the split and every pool ask, and a
+    million pictures take 15 s."""
     return _groups(tuple(picture.looks for picture in pictures))
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
-from refbench.benchmarks.kit.rows import json_file
+from refbench.benchmarks.multiref.cases import path_keys
 from refbench.builders.refblend.layouts import SPELLINGS, SourceLayout
+from refbench.builders.refblend.types import TYPES, Type
 from refbench.record import RefBenchError, clean_text
+from refbench.text.files import json_file, json_value
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".arrow")
 _JOINTS, _MOST = 17, 1000
@@ -40,6 +41,10 @@ class PictureAnnotations:
     """x, y and visibility (0 is not seen) of COCO's 17 joints, in pixels."""
     boxes: tuple[Box, ...] = ()
     licence: str = ""
+    given: tuple[tuple[Type, tuple[str, ...]], ...] = ()
+    """References that the source has of it, by type: paths of files."""
+    marks: tuple[tuple[str, int], ...] = ()
+    """What a judge said of these, as the official JSON names its axes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +73,14 @@ def coco_labels(path: Path) -> Iterator[Label]:
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):
         raise RefBenchError(f"{path} is not in COCO's form: it has no list of images")
     of_picture: dict[Any, list[Mapping[str, Any]]] = {}
-    for one in content.get("annotations") or ():
-        if isinstance(one, Mapping):
-            of_picture.setdefault(one.get("image_id"), []).append(one)
+    annotations = content.get("annotations")
+    for one in annotations if isinstance(annotations, list) else ():
+        if isinstance(one, Mapping) and isinstance(one.get("image_id"), int | str):
+            of_picture.setdefault(one["image_id"], []).append(one)
     for image in content["images"]:
         if not isinstance(image, Mapping) or not isinstance(image.get("file_name"), str):
             continue
-        mine = of_picture.get(image.get("id"), [])
+        mine = of_picture.get(image["id"], []) if isinstance(image.get("id"), int | str) else []
         row = {
             "picture": image["file_name"],
             "people": [one["keypoints"] for one in mine if one.get("keypoints")],
@@ -91,6 +97,8 @@ def dataset_files(folder: Path) -> list[Path]:
 
 def _label(where: str, row: Mapping[str, Any], layout: SourceLayout) -> Label:
     wrong: list[str] = []
+    if isinstance(row.get("conditions"), Mapping):  # the released engine writes them inside and, once judged, flat
+        row = {**row, **row["conditions"]}
     values = {field: _cell(row, field, layout) for field in SPELLINGS}
     picture = values["picture"]
     if isinstance(picture, Mapping):  # as Hugging Face keeps pictures
@@ -110,8 +118,27 @@ def _label(where: str, row: Mapping[str, Any], layout: SourceLayout) -> Label:
         people=_people(values["people"], wrong),
         boxes=boxes,
         licence=_text(values["licence"]) or "",
+        given=tuple(_given(row)),
+        marks=_marks(row.get("judge"), wrong),
         wrong=tuple(wrong),
     )
+
+
+def _given(row: Mapping[str, Any]) -> Iterator[tuple[Type, tuple[str, ...]]]:
+    """The references of an entry in the form of the released engine."""
+    for kind in TYPES if "original_image_path" in row else ():
+        said = next((row[key] for key in path_keys(kind) if row.get(key)), None)
+        paths = [path for path in (said if isinstance(said, list) else [said]) if isinstance(path, str) and path]
+        if paths and kind != "caption":
+            yield kind, tuple(paths)
+
+
+def _marks(said: Any, wrong: list[str]) -> tuple[tuple[str, int], ...]:
+    marks = said if isinstance(said, Mapping) else {}
+    good = {str(axis): mark for axis, mark in marks.items() if type(mark) is int and 1 <= mark <= 5}
+    if len(good) < len(marks):
+        wrong.append("judge: marks are whole numbers from 1 to 5")
+    return tuple(sorted(good.items()))
 
 
 def _cell(row: Mapping[str, Any], field: str, layout: SourceLayout) -> Any:
@@ -159,8 +186,8 @@ def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """The numbers of nested lists or of their JSON. None when there is nothing; a single 0 when it cannot be read."""
     if isinstance(value, str):
         try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
+            value = json_value(value, "numbers")
+        except RefBenchError:
             return np.zeros(1)
     if value is None or (isinstance(value, list | tuple) and not value):
         return None
@@ -200,8 +227,8 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 def _object(line: str) -> Any:
     """Returns None for a line that is not valid JSON: one damaged row is not worth the other ten million."""
     try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError:
+        return json_value(line, "a row")
+    except RefBenchError:
         return None
 
 

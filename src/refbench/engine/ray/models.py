@@ -24,7 +24,7 @@ from refbench.evidence import Evidence
 from refbench.failure import Failure
 from refbench.models.model import Commission, ImageModel, Painted
 from refbench.models.process.workers import environments
-from refbench.pictures import facts_of
+from refbench.pictures import verified
 from refbench.record import RefBenchError
 from refbench.runs.disk import Blobs
 from refbench.specs import Spec, model_options
@@ -223,7 +223,7 @@ class PaintWorker:
         """Hash and format of each; what is no picture goes as it is, for the driver to say so."""
         stored: list[tuple[str, str] | bytes] = []
         for data in pictures:
-            facts = facts_of(data)
+            facts = verified(data)
             if isinstance(facts, Failure):
                 stored.append(data)
             else:

@@ -96,7 +96,7 @@ class ProcessWorker:
         self._stopped = threading.Event()
 
     def run(self, rows: list[Row]) -> list[Any] | Failure:
-        if self._process is not None and self._process.dead:  # while it was idle: no row is to blame
+        if self._process is not None and not self._process.answers:  # while it was idle: no row is to blame
             self._end()
         if self._process is None:
             self._load()

@@ -1,5 +1,8 @@
 """An agent: a model paints, a VLM looks and writes the next prompt, for a fixed number of steps.
 
+By choice the same VLM, as a critic, also marks what was painted: the best step is kept (`keep=best`), or a good one is
+the last (`stop=9`). The papers' agents do neither.
+
 | method | the model is shown | the VLM gives |
 |---|---|---|
 | ipr | the prompt, all references | a new prompt |
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from refbench.chat.vlm import VLM
@@ -37,11 +40,13 @@ from refbench.models.wrappers.wrapper import (
     whole_seconds,
     wording,
     wording_key,
+    worst_sum,
 )
 from refbench.specs import Spec, model_options
 
 PACKAGE = "refbench.models.agents"
 PROMPT_WORDS, SELECT_WORDS, REFINE_WORDS = "plan_prompt.txt", "plan_select.txt", "refine.txt"
+CRITIC_WORDS = "critic.txt"
 
 _LEAD = re.compile(
     r"(?:(?:sure|certainly|okay|ok)[,.!]?\s+)?(?:here(?:['’]s| is) )?(?:the |a |your |my )?"
@@ -60,14 +65,24 @@ class Plan:
     references: tuple[int, ...]
 
 
-def question(prompt: str, references: Sequence[Path], results: Sequence[Path], *, select: bool) -> list[str | Path]:
+def question(words: str, prompt: str, references: Sequence[Path], results: Sequence[Path]) -> list[str | Path]:
     """The prompt's text, all references in order, and the step's result last. Selecting counts from 0."""
-    first = 0 if select else 1
-    text = wording(PACKAGE, SELECT_WORDS if select else PROMPT_WORDS, prompt=prompt, count=str(len(references)))
-    parts: list[str | Path] = [text]
+    first = 0 if words == SELECT_WORDS else 1
+    parts: list[str | Path] = [wording(PACKAGE, words, prompt=prompt, count=str(len(references)))]
     for number, path in enumerate(references, first):
         parts += [f"Reference {number}:", path]
     return [*parts, "The result:", *results]
+
+
+def read_mark(reply: str) -> float | Failure:
+    """The critic's mark in a reply, from 1 to 10."""
+    marks = [each["mark"] for each in json_objects(reply) if "mark" in each]
+    if not marks:
+        detail = f"no mark in {reply.strip()[:200]!r}"
+        return Failure(kind="refused" if is_refusal(reply) else "unparsable", detail=detail)
+    if type(marks[-1]) not in (int, float) or not 1 <= marks[-1] <= 10:
+        return Failure(kind="out_of_range", detail=f"mark {str(marks[-1])[:40]}, where 1 to 10 were asked for")
+    return float(marks[-1])
 
 
 def read_plan(reply: str, references: int, *, select: bool) -> Plan | Failure:
@@ -129,23 +144,45 @@ METHODS = {
 
 
 @dataclass(frozen=True)
-class _Thought:
-    """A planner's turn: the plan to go on with, or the Failure that ends the case; with notes and what it took."""
+class _Answer:
+    """A reply of the VLM, or why there is none, with notes and what it took; `ends` is what ends the case."""
 
-    plan: Plan | Failure
-    notes: Mapping[str, str]
+    reply: str | Failure
+    notes: dict[str, str]
     cost_usd: float | None = None
     seconds: float | None = None
+    ends: Failure | None = None
+    worst_usd: float | None = None
+
+
+@dataclass
+class _Course:
+    """What an agent has done so far for a case."""
+
+    steps: list[Step] = field(default_factory=list)
+    planned: list[_Answer] = field(default_factory=list)
+    marked: list[_Answer] = field(default_factory=list)
+    marks: dict[int, float] = field(default_factory=dict)
+    """The critic's, by the number of the step."""
+
+    def counts(self) -> dict[str, str]:
+        found = {}
+        for who, answers in (("planner", self.planned), ("critic", self.marked)):
+            if answers or who == "planner":
+                found[f"{who}_calls"] = str(len(answers))
+                found[f"{who}_unread"] = str(sum(f"{who}_failure" in answer.notes for answer in answers))
+        return found
 
 
 class Agent(Wrapper):
-    """The model and the planner in a loop. The result is the last step's, the steps before it are kept beside it."""
+    """The model and the planner in a loop. The result is the last step's or the best; the others are kept beside it."""
 
     def __init__(self, spec: Spec, planner: VLM, model: ImageModel, folder: Path) -> None:
         super().__init__(spec, model, planner)
         self.kind = spec.kind
         self.method = METHODS[spec.kind]
-        self.steps = model_options(spec)["steps"]
+        options = model_options(spec)
+        self.steps, self.stop, self.keeps_best = options["steps"], options["stop"], options["keep"] == "best"
         self.planner = planner
         self._folder = folder
         self.traits = _traits(model.traits, self.method, self.steps)
@@ -153,7 +190,10 @@ class Agent(Wrapper):
     def canonical(self) -> Mapping[str, str]:
         own = {"kind": self.kind, "steps": str(self.steps), "planner": asked_of(self.planner)}
         words = wording_key(PACKAGE, SELECT_WORDS if self.method.selects else PROMPT_WORDS, REFINE_WORDS)
-        return {**own, "words": words, **inside(self.model)}
+        critic = {"keep": "best"} if self.keeps_best else {}
+        critic |= {} if self.stop is None else {"stop": str(self.stop)}
+        critic |= {"critic_words": wording_key(PACKAGE, CRITIC_WORDS)} if critic else {}
+        return {**own, "words": words, **critic, **inside(self.model)}
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
         with scratch_folder(self._folder) as folder:
@@ -162,8 +202,7 @@ class Agent(Wrapper):
     async def _steps(self, commission: Commission, seed: int, folder: Path) -> Painted:
         plan = Plan(commission.instruction, tuple(range(len(commission.pictures))))
         results: tuple[Path, ...] = ()
-        steps: list[Step] = []
-        unread = 0
+        course = _Course()
         for number in range(1, self.steps + 1):
             asked = self._asked(commission, plan, results)
             painted = await self.model.generate(asked, seed)
@@ -174,28 +213,43 @@ class Agent(Wrapper):
                 "prompt": plan.prompt,
                 "references": " ".join(str(i) for i in plan.references),
             }
-            spent, took = whole_cost(painted), whole_seconds(painted)
-            if number == self.steps or painted.failure is not None or not painted.pictures:
-                calls = {"planner_calls": str(len(steps)), "planner_unread": str(unread)}
-                ended = painted if number == self.steps else broken_off(painted)
-                ended = replace(ended, seconds=took, cost_usd=spent, steps=tuple(steps))
-                return noted(ended, {**notes, **calls, "instruction": asked.instruction})
-            results = keep(painted.pictures, folder, f"step-{number}")
-            thought = await self._think(commission, plan, results, seed * REPEATS + number - 1, folder)
-            unread += "planner_failure" in thought.notes
-            steps.append(
-                Step(
-                    instruction=asked.instruction,
-                    pictures=painted.pictures,
-                    seconds=known_sum([took, thought.seconds]),
-                    cost_usd=known_sum([spent, thought.cost_usd]),
-                    provenance={**notes, **thought.notes},
-                )
-            )
-            if isinstance(thought.plan, Failure):
-                return Painted(failure=thought.plan, cost_usd=0.0, steps=tuple(steps), provenance=dict(thought.notes))
-            plan = thought.plan
+            last, made = number == self.steps, painted.failure is None and bool(painted.pictures)
+            repeat = seed * REPEATS + number - 1
+            answers: list[_Answer] = []
+            if made and not (last and self.stop is None and not self.keeps_best):
+                results = keep(painted.pictures, folder, f"step-{number}")
+            if made and (self.keeps_best or (self.stop is not None and not last)):
+                answers.append(await self._mark(commission, results, (repeat, number), folder, course))
+            enough = self.stop is not None and course.marks.get(number, 0.0) >= self.stop
+            if made and not last and not enough and not any(answer.ends for answer in answers):
+                answers.append(await self._plan(commission, plan, results, repeat, folder))
+                course.planned.append(answers[-1])
+            step = _step(asked, painted, notes, answers)
+            if ends := next((answer.ends for answer in answers if answer.ends), None):
+                course.steps.append(step)
+                told = {key: value for answer in answers for key, value in answer.notes.items()}
+                return Painted(failure=ends, cost_usd=0.0, steps=tuple(course.steps), provenance=told)
+            if not made or last or enough:
+                stopped = {"stopped": f"{number} of {self.steps}"} if enough and not last else {}
+                return self._ended(course, painted, step, {**course.counts(), **stopped})
+            course.steps.append(step)
+            read = self._read(answers[-1], len(commission.pictures))
+            plan = plan if isinstance(read, Failure) else read
         raise AssertionError("the last step returns")
+
+    def _ended(self, course: _Course, painted: Painted, step: Step, notes: Mapping[str, str]) -> Painted:
+        """The result: this step's, or the best of all where the critic has marked any; of equals the last, which is
+        what the agent of the paper would give."""
+        if self.keeps_best and painted.pictures and painted.failure is None and course.marks:
+            steps = (*course.steps, step)
+            best = max(course.marks, key=lambda number: (course.marks[number], number))
+            kept = {"kept": f"{best} of {len(steps)}", "instruction": steps[best - 1].instruction}
+            told = {**steps[best - 1].provenance, **notes, **kept}
+            return Painted(steps[best - 1].pictures, seconds=0.0, cost_usd=0.0, steps=steps, provenance=told)
+        whole = step.provenance["step"] == f"{self.steps} of {self.steps}" or "stopped" in notes
+        ended = replace(painted if whole else broken_off(painted), seconds=step.seconds, cost_usd=step.cost_usd)
+        ended = replace(ended, worst_usd=step.worst_usd, steps=tuple(course.steps))
+        return noted(ended, {**step.provenance, **notes, "instruction": step.instruction})
 
     def _asked(self, commission: Commission, plan: Plan, results: tuple[Path, ...]) -> Commission:
         """What the model is told at a step; the first one has no result to go on from and is plain for all methods."""
@@ -209,29 +263,68 @@ class Agent(Wrapper):
             pictures=(*references, *(Shown(path, role) for path in results)),
         )
 
-    async def _think(
+    async def _plan(
         self, commission: Commission, plan: Plan, results: tuple[Path, ...], repeat: int, folder: Path
-    ) -> _Thought:
-        """The next plan. A reply that cannot be used keeps the one before and is noted; no reply at all (an error that
+    ) -> _Answer:
+        """The planner's reply. One that cannot be used keeps the plan before and is noted; none at all (an error that
         may pass) ends the case, since going on would be another agent."""
         shown = [picture.path for picture in commission.pictures]
-        parts = question(plan.prompt, shown, results, select=self.method.selects)
+        words = SELECT_WORDS if self.method.selects else PROMPT_WORDS
+        answer = await self._ask("planner", question(words, plan.prompt, shown, results), repeat, folder)
+        read = self._read(answer, len(shown))
+        return replace(
+            answer, notes={**answer.notes, **({"planner_failure": str(read)} if isinstance(read, Failure) else {})}
+        )
+
+    def _read(self, answer: _Answer, references: int) -> Plan | Failure:
+        if isinstance(answer.reply, Failure):
+            return answer.reply
+        return read_plan(answer.reply, references, select=self.method.selects)
+
+    async def _mark(
+        self, commission: Commission, results: tuple[Path, ...], at: tuple[int, int], folder: Path, course: _Course
+    ) -> _Answer:
+        """The critic's reply about what a step made of the request as the user wrote it. A step whose mark cannot be
+        read has none: it neither ends the work nor is it the best."""
+        (repeat, number), shown = at, [picture.path for picture in commission.pictures]
+        answer = await self._ask(
+            "critic", question(CRITIC_WORDS, commission.instruction, shown, results), repeat, folder
+        )
+        mark = answer.reply if isinstance(answer.reply, Failure) else read_mark(answer.reply)
+        if isinstance(mark, Failure):
+            answer = replace(answer, notes={**answer.notes, "critic_failure": str(mark)})
+        else:
+            course.marks[number] = mark
+            answer = replace(answer, notes={**answer.notes, "critic_mark": f"{mark:g}"})
+        course.marked.append(answer)
+        return answer
+
+    async def _ask(self, who: str, parts: list[str | Path], repeat: int, folder: Path) -> _Answer:
         evidence = await ask(self.planner, parts, repeat, folder)
         if isinstance(evidence, Failure):
-            return _Thought(evidence, {"planner_failure": str(evidence)})
+            return _Answer(evidence, {}, ends=evidence)
         cost, seconds = evidence.cost_usd, seconds_of(evidence)
-        notes = {} if cost is None else {"vlm_usd": repr(cost)}
+        used = {"vlm_usd": cost, "vlm_seconds": seconds} if who == "planner" else {"critic_usd": cost}
+        notes = {name: repr(amount) for name, amount in used.items() if amount is not None}
         if evidence.reply is not None:
-            notes["planner_reply"] = evidence.reply
+            notes[f"{who}_reply"] = evidence.reply
         reply = reply_of(evidence)
-        read = reply if isinstance(reply, Failure) else read_plan(reply, len(shown), select=self.method.selects)
-        if isinstance(read, Failure):
-            notes["planner_failure"] = str(read)
-            if read.transient:
-                stop = Failure(kind=read.kind, detail=f"planner {self.planner.name}: {read.detail}")
-                return _Thought(stop, notes, cost, seconds)
-            return _Thought(plan, notes, cost, seconds)
-        return _Thought(read, notes, cost, seconds)
+        ends = None
+        if isinstance(reply, Failure) and reply.transient:
+            ends = Failure(kind=reply.kind, detail=f"{who} {self.planner.name}: {reply.detail}")
+        return _Answer(reply, notes, cost, seconds, ends, evidence.worst_usd)
+
+
+def _step(asked: Commission, painted: Painted, notes: Mapping[str, str], answers: Sequence[_Answer]) -> Step:
+    """A step with the questions that were asked about it: what they cost is its own."""
+    return Step(
+        instruction=asked.instruction,
+        pictures=painted.pictures,
+        seconds=known_sum([whole_seconds(painted), *(answer.seconds for answer in answers)]),
+        cost_usd=known_sum([whole_cost(painted), *(answer.cost_usd for answer in answers)]),
+        worst_usd=worst_sum([painted, *painted.steps, *answers]),
+        provenance={**notes, **{key: value for answer in answers for key, value in answer.notes.items()}},
+    )
 
 
 def _traits(inner: Traits, method: Method, steps: int) -> Traits:

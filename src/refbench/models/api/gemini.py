@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from refbench.calls.prices import PictureUsage
+from refbench.calls.said import UnknownShapeError, count, listed, table, tables, text, total
 from refbench.calls.transport import Transport
-from refbench.chat.gemini import GEMINI, REFUSALS
+from refbench.chat.gemini import GEMINI, REFUSALS, WRITTEN
 from refbench.chat.http import json_body
 from refbench.chat.pictures import SentPicture
 from refbench.failure import Failure
 from refbench.models.api.model import (
+    Account,
     ApiModel,
     ImageRequest,
     WireFormat,
     WireReply,
     WireRequest,
     account_of,
-    nearest_shape,
 )
-from refbench.models.api.pictures import token_count
+from refbench.models.api.servers import nearest_shape
 from refbench.models.model import Traits
 from refbench.record import clean_text
 from refbench.specs import Spec
@@ -36,9 +37,10 @@ def gemini_images(spec: Spec, transport: Transport, scratch: Path | None = None)
     return ApiModel(spec, GEMINI_IMAGES, transport, scratch)
 
 
-def _defaults(model: str, official: bool) -> Traits:
+def _defaults(account: Account, settings: Mapping[str, str]) -> Traits:
     # Gemini 3 states a limit; of Gemini 2.5 none is enforced, and MultiBanana shows it eight references.
-    return Traits(open_weights=False, max_references=14 if model.startswith("gemini-3") else None)
+    limited = account.model.startswith(("gemini-3", "gemini-nano-banana"))
+    return Traits(open_weights=False, max_references=14 if limited else None)
 
 
 def _shape(order: ImageRequest) -> WireRequest:
@@ -70,24 +72,27 @@ def _shape(order: ImageRequest) -> WireRequest:
 
 
 def _read(body: Any) -> WireReply:
-    usage = _usage(body.get("usageMetadata") or {})
-    notes = {"model_version": str(body["modelVersion"])} if body.get("modelVersion") else {}
-    blocked = (body.get("promptFeedback") or {}).get("blockReason")
+    usage = _usage(table(body, "usageMetadata"))
+    notes = {"model_version": str(body["modelVersion"])[:200]} if body.get("modelVersion") else {}
+    blocked = text(body, "promptFeedback", "blockReason")
     if blocked:
-        return WireReply(failure=Failure(kind="refused", detail=f"prompt blocked: {blocked}"), usage=usage, notes=notes)
+        failure = Failure(kind="refused", detail=f"prompt blocked: {blocked[:100]}")
+        return WireReply(failure=failure, usage=usage, notes=notes)
     pictures: list[str] = []
     texts: list[str] = []
     reasons: list[str] = []
-    for candidate in body.get("candidates") or []:
-        reasons.append(str(candidate.get("finishReason") or ""))
-        for part in (candidate.get("content") or {}).get("parts") or []:
+    for candidate in listed(body, "candidates"):
+        reasons.append(text(candidate, "finishReason")[:100])
+        for part in listed(candidate.get("content"), "parts"):
             if part.get("thought"):  # drafts on the way to the picture are no pictures of the reply
                 continue
             inline = part.get("inlineData") or part.get("inline_data")
+            if inline and not text(inline, "data"):
+                raise UnknownShapeError("a picture has no data")
             if inline:
-                pictures.append(str(inline["data"]))
-            elif part.get("text"):
-                texts.append(str(part["text"]))
+                pictures.append(text(inline, "data"))
+            else:
+                texts.append(text(part, "text"))
     if words := "".join(texts).strip():
         notes["said"] = words[:2000]
     refusals = [reason for reason in reasons if reason in REFUSALS]
@@ -100,23 +105,19 @@ def _read(body: Any) -> WireReply:
 
 
 def _usage(body: Mapping[str, Any]) -> PictureUsage | None:
-    tokens_in = token_count(body.get("promptTokenCount"))
-    if tokens_in is None:
+    tokens_in, written = count(body, "promptTokenCount"), total(body, *WRITTEN)
+    if tokens_in is None or written is None:
         return None
-    written = (token_count(body.get("candidatesTokenCount")) or 0) + (token_count(body.get("thoughtsTokenCount")) or 0)
-    return PictureUsage(
-        tokens_in,
-        written,
-        _pictured(body.get("promptTokensDetails")) or 0,  # at Gemini's prices all that goes in costs the same
-        _pictured(body.get("candidatesTokensDetails")) if written else 0,
-    )
+    # At Gemini's prices all that goes in costs the same.
+    pictured = _pictured(body, "promptTokensDetails") or 0
+    return PictureUsage(tokens_in, written, pictured, _pictured(body, "candidatesTokensDetails") if written else 0)
 
 
-def _pictured(details: Any) -> int | None:
+def _pictured(usage: Mapping[str, Any], name: str) -> int | None:
     """Tokens of pictures among the details; None without details, since theirs is another price."""
-    if not details:
-        return None
-    return sum(token_count(item.get("tokenCount")) or 0 for item in details if item.get("modality") == "IMAGE")
+    details = tables(usage, name)
+    counts = [count(item, "tokenCount") for item in details if item.get("modality") == "IMAGE"]
+    return None if not details or None in counts else sum(number for number in counts if number is not None)
 
 
 GEMINI_IMAGES = WireFormat(

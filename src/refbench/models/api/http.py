@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from refbench.calls.keys import checked_address, key_of, secrets_of
+from refbench.calls.said import UnknownShapeError, amount, table, text
 from refbench.calls.transport import Transport
-from refbench.chat.http import json_body, key_of
+from refbench.chat.http import json_body
 from refbench.chat.pictures import SentPicture
 from refbench.failure import Failure, FailureKind
 from refbench.models.api.model import (
@@ -19,10 +19,9 @@ from refbench.models.api.model import (
     WireFormat,
     WireReply,
     WireRequest,
-    without_password,
 )
 from refbench.models.model import Traits
-from refbench.record import RefBenchError, clean_text
+from refbench.record import clean_text
 from refbench.specs import Options, Spec
 
 VERSION = 1
@@ -45,13 +44,12 @@ def http_model(spec: Spec, transport: Transport, scratch: Path | None = None) ->
 def _account(spec: Spec, options: Options) -> Account:
     # `http://host/paint` is read as kind http and what //host/paint; `http:https://host` has the address whole.
     url = f"{spec.kind}:{spec.what}" if spec.what.startswith("//") else spec.what
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise RefBenchError(f"--model {spec.name}: {url!r} is no address: write it as http://host:9000/paint")
-    without_password(spec.name, url)
+    where = f"--model {spec.name}"
+    url = checked_address(url, where)
     variables = (options["key_env"],) if options["key_env"] else ()
-    key = key_of(variables, spec.name, needed=bool(variables))
-    return Account(url, "", False, key, {"Authorization": f"Bearer {key}"} if key else {}, variables)
+    key = key_of(variables, where, needed=bool(variables))
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return Account(url, "", False, headers, secrets_of(key), variables)
 
 
 def _shape(order: ImageRequest) -> WireRequest:
@@ -80,29 +78,25 @@ def _shape(order: ImageRequest) -> WireRequest:
 
 def _read(body: Any) -> WireReply:
     if body.get("version") != VERSION:
-        detail = f"the reply does not say version {VERSION}, it has {', '.join(map(str, body)) or 'nothing'}"
+        detail = f"the reply does not say version {VERSION}, it has {', '.join(body) or 'nothing'}"
         return WireReply(failure=Failure(kind="api_error", detail=detail[:400]))
-    cost = body.get("cost_usd")
-    if cost is not None and not (isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < math.inf):
-        raise ValueError(f"cost_usd is {cost!r}")
-    notes = {str(key): str(value)[:2000] for key, value in (body.get("provenance") or {}).items()}
-    pictures = body.get("pictures") or []
+    notes = {key[:100]: str(value)[:2000] for key, value in table(body, "provenance").items()}
+    pictures, failure = body.get("pictures") or [], None
     if not isinstance(pictures, list) or not all(isinstance(picture, str) for picture in pictures):
-        raise TypeError("pictures is no list of base64 texts")
-    failure = None
+        raise UnknownShapeError("pictures is no list of base64 texts")
     if error := body.get("error"):
-        kind, detail = str(error.get("kind")), str(error.get("detail") or "")
+        kind, detail = text(error, "kind"), text(error, "detail") or ("" if isinstance(error, dict) else str(error))
         if kind not in KINDS:
-            kind, detail = "api_error", f"{kind}: {detail}"
+            kind, detail = "api_error", f"{kind}: {detail}" if kind else detail
         failure = Failure.model_validate({"kind": kind, "detail": detail[:1000]})
-    return WireReply(tuple(pictures), failure, cost_usd=None if cost is None else float(cost), notes=notes)
+    return WireReply(tuple(pictures), failure, cost_usd=amount(body, "cost_usd"), notes=notes)
 
 
 HTTP = WireFormat(
     kind="http",
     account=_account,
     settings=("size", "extra"),
-    defaults=lambda model, official: Traits(),
+    defaults=lambda account, settings: Traits(),
     shape=_shape,
     read=_read,
     tells_errors=True,

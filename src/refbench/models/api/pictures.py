@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import cv2
 import numpy as np
@@ -16,6 +17,8 @@ from refbench.chat.pictures import MIME, PicturePolicy, SentPicture, prepare
 from refbench.failure import Failure
 from refbench.pictures import decode, encode, facts_of, resize
 from refbench.record import clean_text
+
+T = TypeVar("T")
 
 _DATA_URL = re.compile(r"data:[\w.+/-]*(?:;[\w=.+-]+)*;base64,")
 _SPACE = str.maketrans("", "", " \r\n\t")
@@ -105,15 +108,21 @@ def decoded(text: str) -> bytes | Failure:
         return Failure(kind="unreadable_picture", detail=detail)
 
 
+def asked_for(pictures: Sequence[T], wanted: int, extra: str) -> Sequence[T]:
+    """Those of a reply's pictures that are taken."""
+    return pictures[-wanted:] if extra == "last" else pictures[:wanted]
+
+
 def checked(
-    came: Sequence[bytes | Failure], wanted: int, extra: str, words: str = ""
+    came: Sequence[bytes | Failure], wanted: int, extra: str, words: str = "", named: int = 0
 ) -> tuple[tuple[bytes, ...], Failure | None]:
-    """The pictures that came, checked, and what is wrong with them or with their number.
+    """The pictures that came, checked, and what is wrong with them or with their number, which is `named` where not all
+    were fetched.
 
     Of a set with an unreadable picture only those before it are kept: the others would move up to a wrong place.
     """
-    if len(came) > wanted and extra != "fail":
-        came = came[:wanted] if extra == "first" else came[-wanted:]
+    if extra != "fail":
+        came, named = asked_for(came, wanted, extra), 0
     pictures: list[bytes] = []
     for number, data in enumerate(came, 1):
         wrong = data if isinstance(data, Failure) else facts_of(data)
@@ -122,16 +131,12 @@ def checked(
             return tuple(pictures), Failure(kind=wrong.kind, detail=f"{which}{wrong.detail}")
         assert isinstance(data, bytes)
         pictures.append(data)
-    if len(pictures) == wanted:
+    named = max(named, len(pictures))
+    if named == wanted:
         return tuple(pictures), None
     detail = f"{len(pictures)} of {wanted} pictures came"
-    if len(pictures) > wanted:
-        detail = f"{len(pictures)} pictures came, {wanted} asked for: extra=first or extra=last takes some of them"
+    if named > wanted:
+        detail = f"{named} pictures came, {wanted} asked for: extra=first or extra=last takes some of them"
     elif words:
         detail = f"{detail}; it said: {words[:300]}"
     return tuple(pictures), Failure(kind="missing_output", detail=detail)
-
-
-def token_count(value: object) -> int | None:
-    """A number of tokens as a reply tells it, None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

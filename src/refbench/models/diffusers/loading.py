@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from refbench.calls.weights import DTYPES, Library, Remedies, content_of
+from refbench.models.diffusers.additions import NOTHING, Added, Additions
 from refbench.models.diffusers.pipelines import Shape, shape_of
+from refbench.models.papers import gone
 from refbench.record import RefBenchError
 
 DIFFUSERS = Library("diffusers", "diffusers", ("torch", "transformers", "diffusers"))
 _INDEX = "model_index.json"
+_COSXL = ("StableDiffusionXLInstructPix2PixPipeline", "EDMEulerScheduler")
 _OWN = "run it with your own code as python:FILE:FACTORY or command:..."
 
 
@@ -42,6 +46,9 @@ class Found:
     commit: str
     parts: frozenset[str] = frozenset()
     """Names of its networks and other parts."""
+    own: Mapping[str, bool] = field(default_factory=dict)
+    """Arguments of its class that its files do not keep."""
+    around: Additions = NOTHING
 
     @property
     def identity(self) -> str:
@@ -66,14 +73,18 @@ def find(source: Source) -> Found:
         if importlib.util.find_spec(needed) is None:
             raise RefBenchError(f"diffusers:{source.where}: its {shape.name} needs {needed}: pip install {needed}")
     folder = Path(source.where).expanduser().is_dir()
-    return Found(source, shape, "" if folder else path.parent.name, frozenset(index))
+    # diffusers forgets this one when it saves CosXL-Edit; without it the picture's latents are not scaled.
+    cosxl = shape.name == _COSXL[0] and _COSXL[1] in (index.get("scheduler") or ())
+    own = {"is_cosxl_edit": True} if cosxl else {}
+    return Found(source, shape, "" if folder else path.parent.name, frozenset(index), own)
 
 
-def load(found: Found) -> Any:
-    """The pipeline, ready to paint."""
+def load(found: Found) -> tuple[Any, Added]:
+    """The pipeline, ready to paint, and what is around it."""
     source = found.source
     torch, diffusers = DIFFUSERS.load("torch"), DIFFUSERS.load("diffusers")
     more: dict[str, Any] = {} if source.safety else {"safety_checker": None, "requires_safety_checker": False}
+    more |= found.own
     if source.variant:
         more["variant"] = source.variant
     try:
@@ -87,7 +98,11 @@ def load(found: Found) -> Any:
         kind = getattr(diffusers, found.shape.name)
         pipeline = kind.from_pretrained(folder, torch_dtype=getattr(torch, DTYPES[source.dtype]), **more)
         pipeline.set_progress_bar_config(disable=True)
-        return _placed(pipeline, source)
+        added = found.around.loaded(pipeline, DIFFUSERS)
+        added.to(source.device)
+        return _placed(pipeline, source), added
+    except RefBenchError:
+        raise
     except Exception as error:
         raise RefBenchError(f"diffusers:{source.where} cannot be used: {_remedy(source, error)}") from error
 
@@ -114,6 +129,8 @@ def _index_path(source: Source) -> Path:
     try:
         return Path(hub.hf_hub_download(source.where, _INDEX, revision=source.revision))
     except Exception as error:
+        if (ended := gone("diffusers", source.where)) is not None:
+            raise RefBenchError(f"diffusers:{source.where} {ended.said}: {ended.now} has the same weights") from error
         raise RefBenchError(f"diffusers:{source.where} cannot be used: {_remedy(source, error)}") from error
 
 

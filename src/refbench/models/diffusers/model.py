@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from refbench.calls.weights import LoadedWeights, default_dtype
+from refbench.models.diffusers.additions import additions
 from refbench.models.diffusers.loading import DIFFUSERS, Source, find
 from refbench.models.diffusers.painting import Manner, Order, Painter
 from refbench.models.diffusers.pipelines import Shape, settings
@@ -26,8 +27,11 @@ class DiffusersModel:
         given = preset_options(spec.options, "diffusers", where)
         options = model_options(spec.model_copy(update={"options": given}))
         self.name = spec.name
-        self._found = find(_source(spec.what, options, where))
-        shape = self._found.shape
+        found = find(_source(spec.what, options, where))
+        around = additions(options, found.shape.name, where)
+        shape = around.shaped(found.shape, where)
+        self._around = around.canonical()
+        self._found = replace(found, shape=shape, around=around)
         if not self._found.source.safety and "safety_checker" not in self._found.parts:
             raise RefBenchError(f"{where}: safety=off: {shape.name} has no safety checker")
         self._manner = Manner(
@@ -67,7 +71,9 @@ class DiffusersModel:
             "safety": None if source.safety else "off",
             "size": self._manner.size and "x".join(map(str, self._manner.size)),
             "max_side": self._manner.max_side,
+            "source_side": self._found.shape.entry.source_side,  # results of another shape are another model's
             "max_pictures": None if self._draws == 1 else self._draws,
+            **self._around,
             **self._manner.arguments,
         }
         return {key: str(value) for key, value in record.items() if value is not None}

@@ -19,7 +19,7 @@ from refbench.calls.weights import HalvedBatches
 from refbench.failure import Failure
 from refbench.machine import use_threads
 from refbench.models.diffusers.loading import DIFFUSERS, Found, load
-from refbench.models.diffusers.pipelines import Plain, Shape, arranged
+from refbench.models.diffusers.pipelines import EDITED, Plain, Shape, arranged
 from refbench.models.model import Commission, Painted
 from refbench.pictures import Pixels, encode, read_pixels
 
@@ -109,11 +109,25 @@ def _size(
     if not shape.sized:
         return None, False
     asked = manner.size or commission.size
-    size = asked or (shown[0].size if shape.entry.follows and shown else None)
+    size = asked or _followed(shape, manner, commission, shown)
     if size is None:
         return None, False
     width, height = (max(step, round(side / step) * step) for side in size)
     return (width, height), asked is not None
+
+
+def _followed(shape: Shape, manner: Manner, commission: Commission, shown: list[Image.Image]) -> tuple[int, int] | None:
+    """The size that a picture of the request gives, where the pipeline's own default would be a worse one."""
+    if shape.entry.follows and shown:
+        return shown[0].size
+    roles = [picture.role for picture in commission.pictures if not (shape.mask and picture.role == "mask")]
+    source = next((roles.index(role) for role in EDITED if role in roles), None)
+    if shape.entry.source_side is None or source is None or source == len(shown) - 1:
+        return None
+    side = manner.arguments.get("output_resolution", shape.entry.source_side)
+    width, height = shown[source].size
+    across = float(side) * (width / height) ** 0.5
+    return round(across / 32) * 32, round(across * height / width / 32) * 32  # in 32s, as the pipeline's own
 
 
 def noise_seed(seed: int, number: int) -> int:
@@ -178,7 +192,11 @@ class Painter:
         self._dtype = found.source.dtype
         self._torch = DIFFUSERS.load("torch")
         use_threads()
-        self._pipeline: Any = load(found)
+        self._pipeline: Any
+        self._pipeline, self._added = load(found)
+        # What divides every width and height that the pipeline can make.
+        config = getattr(getattr(self._pipeline, "image_processor", None), "config", None)
+        self._step = int(getattr(config, "vae_scale_factor", 0) or getattr(self._pipeline, "vae_scale_factor", 8))
         self._began = 0.0
         self._batches = HalvedBatches(DIFFUSERS, self._device, self._together, self._failed)
         on_gpu = self._device.startswith("cuda")
@@ -190,15 +208,14 @@ class Painter:
             "dtype": self._dtype,
             "threads": str(self._torch.get_num_threads()) if self._device == "cpu" else "",
             "revision": found.commit,
+            **self._added.commits,
         }
         self.provenance = {key: value for key, value in provenance.items() if value}
 
     def paint(self, orders: Sequence[Order]) -> list[Painted]:
         """What becomes of each order, in their order; whatever is wrong with one stays with that one."""
-        config = getattr(getattr(self._pipeline, "image_processor", None), "config", None)
-        step = int(getattr(config, "vae_scale_factor", 0) or getattr(self._pipeline, "vae_scale_factor", 8))
         readied: dict[int, list[Ready] | Failure] = {
-            place: ready(self.shape, self._manner, order, step) for place, order in enumerate(orders)
+            place: ready(self.shape, self._manner, order, self._step) for place, order in enumerate(orders)
         }
         groups: dict[Any, list[tuple[int, Ready]]] = {}
         for place, units in readied.items():
@@ -281,12 +298,12 @@ class Painter:
         # Some pipelines draw a picture's latents from the global generator (OmniGen does), which is seeded too then.
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(units[0].seed)
-            output = self._pipeline(**arguments)
+            output = self._pipeline(**self._added.arguments(arguments, self._step))
         images = list(output.images if hasattr(output, "images") else output[0])
         flags = getattr(output, "nsfw_content_detected", None) or getattr(output, "nsfw_detected", None)
         if len(images) != len(units):
             raise RuntimeError(f"{shape.name} gave {len(images)} pictures for {len(units)} requests")
-        return [None if flags and flags[place] else image for place, image in enumerate(images)]
+        return [None if flags and flags[place] else self._added.picture(image) for place, image in enumerate(images)]
 
     def _finished(self, image: Any) -> tuple[bytes | None, Failure | None]:
         if image is None:

@@ -23,7 +23,7 @@ _MASKS = ("mask_image", "mask")
 _IMAGE_GUIDANCE = ("image_guidance_scale", "img_guidance_scale")
 _NOT_PICTURES = ("num_frames", "video", "audio_duration_s", "audio_length_in_s", "frame_size", "gen_length")
 _OURS = {"prompt", "generator", "output_type", "return_dict", "num_images_per_prompt", "height", "width", "kwargs"}
-_EDITED = ("previous", "source")
+EDITED = ("previous", "source")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -40,6 +40,7 @@ class Entry(Record):
     also: Mapping[str, Plain] = {}
     tag: str | None = None
     follows: bool = False
+    source_side: int | None = None
     area: str | None = None
     together: bool = False
     needs: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ def arranged(shape: Shape, shown: Sequence[Shown]) -> Arranged | Failure:
     if shape.entry.reference is None:
         return Arranged(tuple(picture.path for picture in others), mask)
     # What is edited is the source, wherever it stands; the other is a reference to it.
-    source = next((picture for role in _EDITED for picture in others if picture.role == role), others[0])
+    source = next((picture for role in EDITED for picture in others if picture.role == role), others[0])
     return Arranged((source.path,), mask, tuple(picture.path for picture in others if picture is not source))
 
 

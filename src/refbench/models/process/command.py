@@ -227,8 +227,12 @@ def _written(results: Path, output: Path, n_pictures: int, last_words: str) -> P
 
 def _is_picture(path: Path) -> bool:
     """By content, or by name: what is called a picture and is none has to be said, not passed over."""
+    if path.suffix.lower() in (".png", ".jpg", ".jpeg", ".webp"):
+        return True
+    if not path.is_file():  # opening a pipe would wait for ever
+        return False
     with path.open("rb") as file:
-        return sniff(file.read(64)) is not None or path.suffix.lower() in (".png", ".jpg", ".jpeg", ".webp")
+        return sniff(file.read(64)) is not None
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:

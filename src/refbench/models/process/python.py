@@ -12,8 +12,9 @@ from typing import Any
 
 from refbench.calls.functions import digest, end_loop, error_text, how_to_call, source_file
 from refbench.calls.identity import identity_of
-from refbench.calls.pool import LateError, Pool
+from refbench.calls.pool import LateError, Pool, WithdrawnError
 from refbench.calls.process import interpreter
+from refbench.calls.transport import UNSENT
 from refbench.failure import Failure
 from refbench.machine import THREADS, scratch_folder, threads
 from refbench.models.model import Commission, Painted, Traits, priced
@@ -67,6 +68,8 @@ class FunctionModel(PooledModel):
             return priced(await self._on_the_loop(commission, seed), self.traits)
         try:
             return priced(await self._pool.ask((commission, seed), self._timeout), self.traits)
+        except WithdrawnError:
+            return Painted(failure=Failure(kind="missing_output", detail=UNSENT))
         except LateError:
             return Painted(failure=Failure(kind="timeout", detail=f"no picture within {self._timeout:g} s"))
 

@@ -7,7 +7,6 @@ The protocol is in docs/python-models.md. Everything a worker prints that is no 
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +16,9 @@ from typing import Any, TypeAlias, get_args
 
 import orjson
 
-from refbench.calls.pool import Job, Pool
+from refbench.calls.pool import Job, Pool, WithdrawnError
 from refbench.calls.process import Process
+from refbench.calls.transport import UNSENT
 from refbench.failure import Failure, FailureKind
 from refbench.models.model import Commission, Painted, Startable, Traits, priced, traits_of
 from refbench.models.returned import painted
@@ -55,7 +55,10 @@ class PooledModel(Startable):
         return self._identity
 
     async def generate(self, commission: Commission, seed: int) -> Painted:
-        return priced(await self._pool.ask((commission, seed)), self.traits)
+        try:
+            return priced(await self._pool.ask((commission, seed)), self.traits)
+        except WithdrawnError:
+            return Painted(failure=Failure(kind="missing_output", detail=UNSENT))
 
     async def start(self) -> None:
         await self._pool.open()
@@ -89,7 +92,7 @@ class LinesWorker:
         self, message: Mapping[str, Any], gone: Callable[[], bool] = lambda: False, *, times: int = 1
     ) -> dict[str, Any] | Failure:
         """The answer to a message, or what became of the worker; it may take `times` as long as a request may."""
-        if self._process is not None and self._process.dead:  # while it was idle: no request is to blame
+        if self._process is not None and not self._process.answers:  # while it was idle: no request is to blame
             self._end()
         if self._process is None:
             failure = self._load(gone)
@@ -238,7 +241,9 @@ def _failure(reply: Mapping[str, Any]) -> Failure | None:
     if "error" not in reply or reply["error"] in (None, ""):
         return None
     kind = reply.get("kind")
-    return Failure(kind=kind if kind in _KINDS else "missing_output", detail=str(reply["error"])[:2000])
+    return Failure(
+        kind=kind if isinstance(kind, str) and kind in _KINDS else "missing_output", detail=str(reply["error"])[:2000]
+    )
 
 
 def _picture(one: Any, folder: Path) -> Any:
@@ -250,7 +255,7 @@ def _picture(one: Any, folder: Path) -> Any:
     if isinstance(one, dict) and isinstance(one.get("base64"), str):
         try:
             return base64.b64decode(one["base64"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:  # also of a letter that is not ASCII
             return Failure(kind="unreadable_picture", detail=f"the picture is no base64: {error}")
     return one
 

@@ -29,6 +29,7 @@ from refbench.models.wrappers.wrapper import (
     seconds_of,
     wording,
     wording_key,
+    worst_sum,
 )
 from refbench.record import canonical_json
 from refbench.specs import Spec, model_options
@@ -44,6 +45,7 @@ class Rephrased:
     prompts: tuple[str, ...] | Failure
     cost_usd: float | None = None
     seconds: float | None = None
+    worst_usd: float | None = None
 
 
 class Rephrase(Wrapper):
@@ -74,13 +76,15 @@ class Rephrase(Wrapper):
         if rephrased.cost_usd is not None:
             notes["vlm_usd"] = repr(rephrased.cost_usd)
         if isinstance(prompts, Failure):
-            return Painted(failure=prompts, seconds=rephrased.seconds, cost_usd=rephrased.cost_usd, provenance=notes)
+            cost, worst = rephrased.cost_usd, rephrased.worst_usd
+            return Painted((), prompts, rephrased.seconds, cost, worst, provenance=notes)
         notes["prompts"] = canonical_json(prompts).decode()
         painted = await self._painted(commission, prompts, seed)
         return replace(
             noted(painted, notes),
             seconds=known_sum([painted.seconds, rephrased.seconds]),
             cost_usd=known_sum([painted.cost_usd, rephrased.cost_usd]),
+            worst_usd=worst_sum([painted, rephrased]),
         )
 
     async def _rephrased(self, commission: Commission, seed: int, folder: Path) -> Rephrased:
@@ -101,7 +105,8 @@ class Rephrase(Wrapper):
         if isinstance(read, Failure):
             read = Failure(kind=read.kind, detail=f"rephrasing by {self.vlm.name}: {read.detail}")
         cost = known_sum(evidence.cost_usd for evidence in replies)
-        return Rephrased(read, cost, known_sum(seconds_of(evidence) for evidence in replies))
+        seconds = known_sum(seconds_of(evidence) for evidence in replies)
+        return Rephrased(read, cost, seconds, worst_sum(replies))
 
     async def _painted(self, commission: Commission, prompts: tuple[str, ...], seed: int) -> Painted:
         """One request a prompt. It ends with the first that fails: a later picture would stand in a wrong place."""
@@ -128,6 +133,7 @@ class Rephrase(Wrapper):
             failure=failure,
             seconds=known_sum(painted.seconds for painted in made),
             cost_usd=known_sum(painted.cost_usd for painted in made),
+            worst_usd=worst_sum(made),
             steps=tuple(steps),
             provenance=made[-1].provenance,
         )

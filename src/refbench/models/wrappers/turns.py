@@ -17,6 +17,7 @@ from refbench.models.wrappers.wrapper import (
     noted,
     whole_cost,
     whole_seconds,
+    whole_worst,
     wording,
     wording_key,
 )
@@ -68,6 +69,7 @@ class Turns(Wrapper):
                         noted(ended, {**notes, "instruction": asked.instruction}),
                         seconds=whole_seconds(painted),
                         cost_usd=whole_cost(painted),
+                        worst_usd=whole_worst(painted),
                         steps=tuple(steps),
                     )
                 steps.append(
@@ -76,6 +78,7 @@ class Turns(Wrapper):
                         pictures=painted.pictures,
                         seconds=whole_seconds(painted),
                         cost_usd=whole_cost(painted),
+                        worst_usd=whole_worst(painted),
                         provenance={**painted.provenance, **notes},
                     )
                 )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Protocol
 
 from refbench.chat import ChatPicture, ChatRequest, ChatText
 from refbench.chat.pictures import PicturePolicy, SentPicture, prepare, store_in
@@ -104,6 +104,35 @@ def known_sum(amounts: Iterable[float | None]) -> float | None:
 def whole_cost(painted: Painted) -> float | None:
     """Of the result and of all steps before it."""
     return known_sum([painted.cost_usd, *(step.cost_usd for step in painted.steps)])
+
+
+class Spent(Protocol):
+    """Whatever cost something: a picture, a step, a VLM's reply."""
+
+    @property
+    def cost_usd(self) -> float | None: ...
+
+    @property
+    def worst_usd(self) -> float | None: ...
+
+
+def worst_sum(spent: Iterable[Spent]) -> float | None:
+    """The most that these can have cost together, None where all of it is known."""
+    all_of_it = list(spent)
+    if all(one.worst_usd is None for one in all_of_it):
+        return None
+    return sum(one.cost_usd or 0.0 if one.worst_usd is None else one.worst_usd for one in all_of_it)
+
+
+def whole_worst(painted: Painted) -> float | None:
+    """The most that a result and all steps before it can have cost, None where all of it is known."""
+    return worst_sum([painted, *painted.steps])
+
+
+def charged_usd(painted: Painted) -> float:
+    """What a result counts for a budget, with all steps before it."""
+    worst = whole_worst(painted)
+    return (whole_cost(painted) or 0.0) if worst is None else worst
 
 
 def whole_seconds(painted: Painted) -> float | None:

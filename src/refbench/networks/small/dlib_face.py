@@ -49,6 +49,18 @@ class DlibFace:
     def __call__(self, pictures: Sequence[Pixels]) -> list[Feature | Failure]:
         return [self._faces(np.ascontiguousarray(pixels)) for pixels in pictures]
 
+    def corners(self, pixels: Pixels, box: Floats) -> Floats:
+        """Five points of the face in a box, x and y: the outer and inner corners of both eyes, and below the nose."""
+        left, top, right, bottom = (round(float(v)) for v in box)
+        with self._turn:
+            shape = self._points(np.ascontiguousarray(pixels), self._dlib.rectangle(left, top, right - 1, bottom - 1))
+        return np.array([(point.x, point.y) for point in shape.parts()], dtype=np.float32)
+
+    def vector(self, pixels: Pixels, box: Floats) -> Floats:
+        """Whose face it is in a box, whether or not a detector sees one there."""
+        with self._turn:
+            return self._vector(np.ascontiguousarray(pixels), _Face(box, 1.0))
+
     def _faces(self, pixels: Pixels) -> Feature:
         with self._turn:
             hogs = self._hog_faces(pixels)

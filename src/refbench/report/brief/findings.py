@@ -101,7 +101,7 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
     other models, whoever comes out first. A sheet is read as a whole, so those of all parts are corrected together:
     in 19 of 20 sheets every line names its truly best model, as the first or as one that cannot be told from it.
     """
-    pairs = [(pair, pair.p_adjusted or 0.0 if pair.p else 1.0) for pair in view.compare(view.overall)]
+    pairs = [(pair, 1.0 if pair.p_adjusted is None else pair.p_adjusted) for pair in view.compare(view.overall)]
     overall = _verdict(view, view.overall, _best_first(view, view.overall), pairs)
     orders = [_best_first(view, part) for part in parts]
     family = sum(max(0, len(order) - 1) for order in orders)
@@ -110,12 +110,12 @@ def verdicts(view: View, parts: Sequence[Part]) -> Verdicts:
     found = []
     for part, order in zip(parts, orders, strict=True):
         of_part = view.compare(part, next(iter(order)), draws) if len(order) > 1 else ()
-        corrected = [(pair, min(1.0, family * pair.p) if pair.p else 1.0) for pair in of_part]
+        corrected = [(pair, 1.0 if pair.p is None else min(1.0, family * pair.p)) for pair in of_part]
         found.append(_verdict(view, part, order, corrected))
     return Verdicts(
         overall=overall,
         parts=tuple(verdict for verdict in found if verdict is not None),
-        n_pairs=sum(bool(pair.p) for pair, _ in pairs),
+        n_pairs=sum(pair.p is not None for pair, _ in pairs),
         n_of_parts=family,
     )
 

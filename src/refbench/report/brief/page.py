@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from refbench import __version__
+from refbench.builders.audit.read import is_audit
 from refbench.record import RefBenchError, counted
 from refbench.report import figures
 from refbench.report.brief import words
@@ -57,6 +58,8 @@ def write_brief(
     report("scoring the runs")
     with closing(PictureStore("thumbs")) as store, closing(Pages(runs, store, data=data, **options)) as pages:
         boards = [of_board.board for of_board in pages.boards.values()]
+        for audit in (run.path for board in boards for run in board.runs if is_audit(run)):
+            raise RefBenchError(f"{audit} is an audit of judges, and a brief is of models: refbench audit show says it")
         sheets = []
         for number, board in enumerate(boards, 1):
             report(f"sheet {number} of {len(boards)}")

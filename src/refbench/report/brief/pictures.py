@@ -69,7 +69,7 @@ def chosen_pictures(view: View, store: PictureStore) -> Pictures:
         return Pictures(f"There is no case of which {who} {'both ' if len(models) > 1 else ''}have picture and score.")
     chosen, rule = _rule(view, values, there, models)
     if any(len(seeds) > 1 for model in models for seeds in outputs[model].values()):
-        rule += " Of several seeds the first is shown; the score is their mean."
+        rule += " Of several seeds the first is shown; the score is the mean of those that have one."
 
     def shown(model: str, n: int) -> Shown:
         run = board.runs[board.models[board.model_numbers[model]].run]

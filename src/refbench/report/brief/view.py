@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from refbench.analysis.compare import Pair, Systems, compare_columns
+from refbench.analysis.compare import Further, Pair, Systems, compare_columns
 from refbench.analysis.precision.variance import Rank, ranking
 from refbench.case import AnyCase
 from refbench.record import RefBenchError
@@ -163,11 +163,12 @@ class View:
             kept,
             aggregate=narrowed(self.aggregate, label),
             seeds=self.result.seeds,
+            stopped=self.result.stopped,
             refusals=self.result.refusals,
         )
         draws, seed = draws or self.board.draws, self.board.seed
         return compare_columns(
-            systems, against=against, metric=part.measure, draws=draws, seed=seed, by_slice=False
+            systems, against=against, metric=part.measure, draws=draws, seed=seed, further=Further(by_slice=False)
         ).pairs
 
 

@@ -72,7 +72,15 @@ def failures(view: View) -> list[str]:
 def limits(view: View, verdicts: Verdicts) -> list[str]:
     """What the numbers do not say."""
     notes = [note for note in view.board.result.notes if note.startswith("the runs ")]
-    return _said("limits", view, verdicts, outputs=list(chain.from_iterable(view.board.outputs)), notes=notes)
+    outputs = list(chain.from_iterable(view.board.outputs))
+    return _said("limits", view, verdicts, outputs=outputs, notes=notes, cards=_cards(view))
+
+
+def _cards(view: View) -> str:
+    """What audits found of the judge, or of those whose mean it is; they stand in the line that names them."""
+    alone = view.board.judge_title(view.judge) == view.judge
+    cards = [card for card in view.board.result.cards if card.judge == view.judge or not alone]
+    return "".join(f" Judge card of {card.judge}: {card.counted}." for card in cards)
 
 
 def _said(what: str, *about: Any, **more: Any) -> list[str]:

@@ -14,12 +14,14 @@ from PIL import Image, ImageDraw
 from refbench import __version__
 from refbench.case import AnyCase, Picture
 from refbench.failure import Failure
-from refbench.pictures import decode
+from refbench.output import StoredPicture
+from refbench.pictures import read_pixels, regular_bytes
 from refbench.record import RefBenchError, counted
 from refbench.report.grid.choice import Chosen, Marks, state_of
 from refbench.report.grid.text import TextStyle
 from refbench.report.site.boards import Board, open_boards, picture_root
 from refbench.report.site.pictures import hashes_of
+from refbench.runs import Run
 
 _INK, _QUIET, _LINE, _PAPER, _EMPTY = "#1a1a1a", "#5c5c5c", "#c8c8c8", "#ffffff", "#f3f3f3"
 _ALARM, _ALARM_PAPER = "#8c1d18", "#fdecea"
@@ -175,12 +177,9 @@ class Sheet:
                 y += style.line
 
     def _opened(self, path: Path) -> Image.Image | Failure:
-        try:
-            pixels = decode(path.read_bytes())
-        except OSError as error:
-            pixels = Failure(kind="unreadable_picture", detail=error.strerror or "it cannot be opened")
+        pixels = read_pixels(path)
         if isinstance(pixels, Failure):
-            self.broken.append(f"{path.name}: {pixels.detail}")
+            self.broken.append(pixels.detail)
             return pixels
         return Image.fromarray(pixels)
 
@@ -212,14 +211,14 @@ def sheet_bytes(pages: Sequence[Image.Image], path: Path) -> bytes:
     return data.getvalue()
 
 
-def open_board(runs: Sequence[Path], protocol: str | None) -> Board:
-    """The runs as one board: all of the same cases."""
-    boards = open_boards(runs, protocol=protocol or "both", draws=0)
+def open_board(runs: Sequence[Path], protocol: str | None = None, *, draws: int = 0) -> Board:
+    """The runs as one board: all of the same cases. Without draws there are no intervals."""
+    boards = open_boards(runs, protocol=protocol or "both", draws=draws)
     if len(boards) > 1:
         for board in boards:
             board.close()
         sets = "; ".join(f"{', '.join(board.run_names)}: {board.bench.title}" for board in boards)
-        raise RefBenchError(f"a sheet is about one set of cases, and these runs have {len(boards)} ({sets})")
+        raise RefBenchError(f"this is about one set of cases, and these runs have {len(boards)} ({sets})")
     return boards[0]
 
 
@@ -233,21 +232,28 @@ def sheet_rows(
         SheetRow(
             case=case.id,
             instruction=case.request.instruction,
-            references=tuple(_reference(board, picture, root) for picture in case.request.pictures),
+            references=_references(board, case.request.pictures, root),
             cells=tuple(_cell(board, marks, case, position[case.id], model, seed) for model in models),
         )
         for case in chosen.cases
     ]
 
 
-def _reference(board: Board, picture: Picture, root: Path | None) -> Tile:
+def _references(board: Board, pictures: Sequence[Picture], root: Path | None) -> tuple[Tile, ...]:
+    """The pictures as the model got them. Several are numbered in that order: instructions say image 1, image 2."""
+    numbers = range(1, len(pictures) + 1)
+    labels = [f"{n} {p.role}" if len(pictures) > 1 else p.role for n, p in zip(numbers, pictures, strict=True)]
+    return tuple(_reference(board, p, label, root) for p, label in zip(pictures, labels, strict=True))
+
+
+def _reference(board: Board, picture: Picture, label: str, root: Path | None) -> Tile:
     path = root / picture.name if root is not None else None
     if path is None or not path.is_file():
-        return Tile(picture.role)
-    if hashes_of(picture, board.inputs) - {hashlib.sha256(path.read_bytes()).hexdigest()}:
+        return Tile(label)
+    if hashes_of(picture, board.inputs) - {hashlib.sha256(regular_bytes(path)).hexdigest()}:
         other = Failure(kind="unreadable_picture", detail=f"{picture.name} is not the picture that was recorded")
-        return Tile(picture.role, failure=other)
-    return Tile(picture.role, path)
+        return Tile(label, failure=other)
+    return Tile(label, path)
 
 
 def _cell(board: Board, marks: Marks, case: AnyCase, position: int, model: str, seed: int) -> SheetCell:
@@ -266,9 +272,17 @@ def _cell(board: Board, marks: Marks, case: AnyCase, position: int, model: str, 
     elif output.failure is not None:
         tiles = [Tile("output", failure=output.failure)]
     else:
-        tiles = [Tile("output", run.blobs.path(p.sha256, p.format)) for p in output.pictures]
+        tiles = [_output(run, picture) for picture in output.pictures]
     failure, seeds = output.failure if output else None, board.result.seeds.get(model, 1)
     return SheetCell(model, tuple(tiles), state_of(marks, model, case, position, failure, seeds=seeds))
+
+
+def _output(run: Run, picture: StoredPicture) -> Tile:
+    try:
+        run.blobs.get(picture.sha256, picture.format)  # checked: another picture would be a wrong answer
+    except RefBenchError as error:
+        return Tile("output", failure=Failure(kind="unreadable_picture", detail=str(error)))
+    return Tile("output", run.blobs.path(picture.sha256, picture.format))
 
 
 def caption_of(board: Board, marks: Marks, chosen: Chosen, models: Sequence[str], seed: int = 0) -> str:

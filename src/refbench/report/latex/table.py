@@ -17,9 +17,10 @@ from refbench.record import RefBenchError
 from refbench.report.leaderboard import Line, leaderboard, remarks, titled_slices
 from refbench.score import digits_of
 from refbench.tables.result import Result
-from refbench.tables.table import Row, ranked
+from refbench.tables.table import OVERALL, Row, ranked
 
 Kind = Literal["open", "closed"]
+Measures = Literal["summary", "all"]
 Mark = Literal["best", "second", ""]
 Place = tuple[str, str, tuple[tuple[str, str], ...]]
 """Protocol, metric and slice."""
@@ -98,6 +99,13 @@ class Column:
     lower: bool
     summary: bool
     """Whether it is the measure that the table is about; such cells have intervals."""
+    group: str = ""
+    """What stands above it and its neighbours: the slice, where each measure has a column on it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the number of all cases that the table is about."""
+        return self.summary and dict(self.where) == OVERALL
 
     @property
     def place(self) -> Place:
@@ -158,13 +166,20 @@ class PaperTable:
 
 
 def paper_table(
-    result: Result, *, by: str = "overall", published: Literal["run", "all", "none"] = "run", openness: Openness
+    result: Result,
+    *,
+    by: str = "overall",
+    published: Literal["run", "all", "none"] = "run",
+    openness: Openness,
+    measures: Measures = "summary",
 ) -> PaperTable:
-    """Measures across for the whole, or (`by` a level) the summary measure on each of its slices."""
+    """Measures across for the whole, or (`by` a level) the summary measure, or every one, on each of its slices."""
     lines = leaderboard(result, {"level": "overall"})
     if not lines:
         raise RefBenchError("there is no overall number yet: nothing to make a table of")
-    columns = _columns(result, lines, by)
+    if measures == "all" and by == "overall":
+        raise RefBenchError("--measures all is about the slices of a level: add --by category, for example")
+    columns = _columns(result, lines, by, measures)
     rows = {
         (row.model, row.judge, row.protocol, row.metric, tuple(sorted(row.slice.items()))): row
         for row in result.table.rows
@@ -194,14 +209,14 @@ def paper_table(
     )
 
 
-def _columns(result: Result, lines: Sequence[Line], by: str) -> tuple[Column, ...]:
+def _columns(result: Result, lines: Sequence[Line], by: str, measures: Measures) -> tuple[Column, ...]:
     main = lines[0].main
     lower = result.bench.scoring.lower
 
     def column(title: str, metric: str, protocol: str, where: Mapping[str, str]) -> Column:
         return Column(title, metric, protocol, where, metric in lower, metric == main.metric)
 
-    overall = {"level": "overall"}
+    overall = OVERALL
     whole = column(main.metric, main.metric, main.protocol, overall)
     protocols = dict.fromkeys(row.protocol for line in lines for row in line.other_protocols)
     others = [column(f"{main.metric} ({name})", main.metric, name, overall) for name in protocols]
@@ -214,6 +229,17 @@ def _columns(result: Result, lines: Sequence[Line], by: str) -> tuple[Column, ..
     # Not the same slices for every measure: MultiRef-Bench has no types in its real-world split.
     with_value = [row for row in result.table.rows if row.metric == main.metric and row.protocol == main.protocol]
     titled = titled_slices(with_value, by)
+    if measures == "all":
+        metrics = dict.fromkeys([*(row.metric for line in lines for row in line.others), main.metric])
+        there = {
+            (r.metric, tuple(sorted(r.slice.items()))) for r in result.rows(protocol=main.protocol) if r.n_expected
+        }
+        return tuple(
+            replace(column(name, name, main.protocol, where), group=title)
+            for title, where in (*titled, ("overall", overall))
+            for name in metrics
+            if (name, tuple(sorted(where.items()))) in there
+        )
     found = [column(title, main.metric, main.protocol, where) for title, where in titled]
     return (*found, column("overall", main.metric, main.protocol, overall))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Literal
 
 from refbench import __version__
+from refbench.benchmarks.kit.published import table_said
 from refbench.record import counted
 from refbench.report.latex.escape import WIDE, comment, is_wide, tex
-from refbench.report.latex.table import Block, Cell, Column, Entry, Openness, PaperTable, missing, paper_table
-from refbench.report.leaderboard import failure_sentences
+from refbench.report.latex.table import Block, Cell, Column, Entry, Measures, Openness, PaperTable, missing, paper_table
+from refbench.report.leaderboard import estimate_sentences, failure_sentences
 from refbench.tables.result import Result
 from refbench.tables.table import Row, ranked
 
@@ -36,16 +38,19 @@ def to_latex(
     openness: Openness | None = None,
     interval: Interval | None = None,
     wide: bool = False,
+    measures: Measures = "summary",
 ) -> str:
     """A `table` environment to \\input: everything in it is escaped, and the footnote says where it comes from.
 
     `interval`: the ends of the 95 % interval, half its width, or nothing; the ends by default where they fit.
-    `wide` is a `table*` across both columns of a page.
+    `wide` is a `table*` across both columns of a page. `measures="all"` has a column for every measure on each slice of
+    `by`, where the summary measure alone has one otherwise.
     """
-    table = paper_table(result, by=by, published=published, openness=openness or Openness())
+    table = paper_table(result, by=by, published=published, openness=openness or Openness(), measures=measures)
     line = _PAGE if wide else _COLUMN
     shown = interval or ("range" if len(_panels(table, "range", line)) == 1 else "half")
-    about = f"{table.columns[-1].metric} by {'model' if by == 'overall' else by}"
+    what = "scores" if measures == "all" else table.columns[-1].metric
+    about = f"{what} by {'model' if by == 'overall' else by}"
     name = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in f"{result.bench.name}-{by}")
     floats: list[list[str]] = [[]]
     for panel in _panels(table, shown, line):
@@ -75,7 +80,7 @@ def to_latex(
 
 def _head(table: PaperTable, result: Result) -> list[str]:
     """Comments: what the table needs, and which model was put into which block by what."""
-    texts = [result.bench.title, *(column.title for column in table.columns)]
+    texts = [result.bench.title, *(text for column in table.columns for text in (column.title, column.group))]
     texts += [word for entry in table.entries for word in (entry.name, entry.judge)]
     texts += result.table.parts.get("judges", [])
     wide = list(dict.fromkeys(text for text in texts if is_wide(text)))
@@ -101,23 +106,39 @@ def _head(table: PaperTable, result: Result) -> list[str]:
 
 
 def _panels(table: PaperTable, interval: Interval, line: float) -> list[list[int]]:
-    """Columns by panel, so that none is wider than a page."""
+    """Columns by panel, so that none is wider than a page. Of several the first begins with the number of all cases,
+    which stands last in a table of one."""
+    columns = range(len(table.columns))
+    panels = _filled(table, list(columns), interval, line)
+    if len(panels) == 1 or table.columns[0].group:
+        return panels
+    return _filled(table, sorted(columns, key=lambda c: not table.columns[c].whole), interval, line)
+
+
+def _filled(table: PaperTable, order: Sequence[int], interval: Interval, line: float) -> list[list[int]]:
     names = max(len(entry.name) for entry in table.entries)
     judges = max(len(entry.judge) for entry in table.entries) if _with_judges(table) else 0
     room = line - sum(letters * _LETTER + _BETWEEN for letters in (names, judges, 7 * _with_coverage(table)) if letters)
     panels: list[list[int]] = [[]]
     used = 0.0
-    for c, column in enumerate(table.columns):
-        number = table.digits(c) + 3
-        beside = {"range": 2 * number + 4, "half": number + 2, "none": 0}[interval] if column.summary else 0
-        title = max(map(len, _lines(column.title))) * _LETTER
-        width = max(number * _LETTER + beside * _SMALL_LETTER, title) + _BETWEEN
+    groups = [list(those) for _, those in groupby(order, key=lambda c: table.columns[c].group or c)]
+    for group in groups:  # the measures of one slice stay together
+        width = sum(_width(table, c, interval) for c in group)
         if panels[-1] and used + width > room:
             panels.append([])
             used = 0.0
-        panels[-1].append(c)
+        panels[-1] += group
         used += width
     return panels
+
+
+def _width(table: PaperTable, c: int, interval: Interval) -> float:
+    """About how wide a column is, in points."""
+    column = table.columns[c]
+    number = table.digits(c) + 3
+    beside = {"range": 2 * number + 4, "half": number + 2, "none": 0}[interval] if column.summary else 0
+    title = max(map(len, _lines(column.title))) * _LETTER
+    return max(number * _LETTER + beside * _SMALL_LETTER, title) + _BETWEEN
 
 
 def _with_judges(table: PaperTable) -> bool:
@@ -142,7 +163,8 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
     scored = rf"\shortstack[r]{{scored \\ ({tex(about)})}}" if len(protocols) > 1 else "scored"
     heads += [scored] if coverage else []
     across = len(titles) + len(panel) + sum(apart) + coverage
-    lines = [rf"\begin{{tabular}}{{{layout}}}", r"\toprule", " & ".join([*titles, *heads]) + r" \\"]
+    above = _groups(table, panel, apart, len(titles))
+    lines = [rf"\begin{{tabular}}{{{layout}}}", r"\toprule", *above, " & ".join([*titles, *heads]) + r" \\"]
     for block in table.blocks:
         # Of a paper's rows only those that have a number in this panel.
         entries = [e for e in block.entries if not e.printed or any(e.cells[c].value is not None for c in panel)]
@@ -163,6 +185,24 @@ def _tabular(table: PaperTable, panel: Sequence[int], interval: Interval) -> str
             # A line that begins with a bracket or a star would be read as an argument of the line break before it.
             lines.append("{}" + " & ".join(cells) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+
+def _groups(table: PaperTable, panel: Sequence[int], apart: Sequence[bool], before: int) -> list[str]:
+    """The line above the titles with what groups of columns have in common, and the rules below it."""
+    groups = [(name, list(those)) for name, those in groupby(zip(panel, apart, strict=True), _group_of(table))]
+    if not any(name for name, _ in groups):
+        return []
+    cells, rules, first = [""] * before, [], before + 1
+    for name, those in groups:
+        span = sum(1 + both for _, both in those)
+        cells.append(rf"\multicolumn{{{span}}}{{c}}{{{tex(name)}}}")
+        rules.append(rf"\cmidrule(lr){{{first}-{first + span - 1}}}")
+        first += span
+    return [" & ".join(cells) + r" \\", "".join(rules)]
+
+
+def _group_of(table: PaperTable) -> Callable[[tuple[int, bool]], str]:
+    return lambda place: table.columns[place[0]].group
 
 
 def _heading(block: Block, across: int) -> str:
@@ -235,7 +275,6 @@ def _beside(cell: Cell, digits: int, interval: Interval) -> str:
 
 def _notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
     """The footnote, sentence by sentence."""
-    parts = result.table.parts
     notes = [tex(f"{text}.") for text in _sources(result, table)]
     marked = any(cell.mark for entry in table.entries for cell in entry.cells)
     if marked:
@@ -243,26 +282,39 @@ def _notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
         notes.append(rf"\textbf{{Best}} and \underline{{second}} of the rows that were measured here{each}.")
     if any(column.lower for column in table.columns):
         notes.append(r"$\downarrow$: lower is better.")
-    drawn = parts.get("interval", {})
-    has_interval = any(cell.row and cell.row.ci95 for entry in table.entries for cell in entry.cells)
-    if interval != "none" and has_interval:
-        what = r"$\pm$: half the width of the 95\,\% interval" if interval == "half" else r"Brackets: 95\,\% interval"
-        notes.append(
-            rf"{what} ({_interval_kind(result, table)} {drawn.get('draws')} bootstrap draws over clusters of cases)."
-        )
+    notes += _interval_notes(result, table, interval)
     notes += [tex(f"{text}.") for text in _coverage_notes(result, table)]
+    if stop := result.stopped_said({entry.name for entry in table.entries if not entry.printed}):
+        notes.append(tex(f"{stop[:1].upper()}{stop[1:]}."))
     for text, letter in _letters(table).items():
         notes.append(rf"$^{{{letter}}}${tex(f' Not about all: {text}.')}")
     return [*notes, *_published_note(result, table)]
 
 
-def _interval_kind(result: Result, table: PaperTable) -> str:
-    """How the intervals of the table were made (`stats.interval_for`), so far that its numbers follow."""
+def _interval_notes(result: Result, table: PaperTable, interval: Interval) -> list[str]:
+    """How the intervals of the table were made, those of estimates from a part of the calls apart."""
+    rows = [c.row for entry in table.entries for c in entry.cells if c.row and c.row.ci95] if interval != "none" else []
+    if not rows:
+        return []
+    what = r"$\pm$: half the width of the 95\,\% interval" if interval == "half" else r"Brackets: 95\,\% interval"
+    bounded = _with_two_ends(result, table)
+    how = []
+    if not all(row.sampled for row in rows):
+        kind = "Korn and Graubard's" if bounded else "BCa, or Student's where there are fewer than five clusters"
+        draws = result.table.parts.get("interval", {}).get("draws")
+        how.append(f"{kind}, from {draws} bootstrap draws over clusters of cases")
+    if any(row.sampled for row in rows):
+        kind = "Korn and Graubard's" if bounded else "Student's"
+        whose = "of estimates " if how else ""
+        how.append(f"{whose}{kind}, from the standard error of the estimate and that between clusters of cases")
+    return [f"{what} ({'; '.join(how)})."]
+
+
+def _with_two_ends(result: Result, table: PaperTable) -> bool:
+    """Whether all scales of the table have two ends, by which its intervals are made (`stats.interval_for`)."""
     places = {(column.protocol, column.metric) for column in table.columns if column.summary}
     measures = [m for p, name in places for m in result.bench.scoring.protocols[p].aggregate.measures if m.name == name]
-    if all(measure.low is not None and measure.high is not None for measure in measures):
-        return "Korn and Graubard's, from"
-    return "BCa, or Student's where there are fewer than five clusters, from"
+    return all(measure.low is not None and measure.high is not None for measure in measures)
 
 
 def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
@@ -283,9 +335,11 @@ def _coverage_notes(result: Result, table: PaperTable) -> list[str]:
     names = [row.model for row in rows]
     for row in rows:
         name = row.model if names.count(row.model) == 1 else f"{row.model} ({row.judge})"
-        if row.failures or row.n_not_asked:
+        if row.failures or row.n_not_asked or row.sampled:
             digits = table.digits(next(c for c, column in enumerate(table.columns) if column.summary))
-            notes += [f"{name}: {sentence}" for sentence in failure_sentences(row, digits, result.refusals)]
+            notes += [f"{name}: {sentence}" for sentence in estimate_sentences(row, digits)]
+            said = failure_sentences(row, digits, result.refusals, stopped=row.model in result.stopped)
+            notes += [f"{name}: {sentence}" for sentence in said]
     if imputed and result.refusals == "conditional":
         counts = ", ".join(f"{n} of {name}" for name, n in imputed.items())
         notes.append(f"The aggregate of the paper puts values in place of failures: {counts}")
@@ -303,10 +357,13 @@ def _sources(result: Result, table: PaperTable) -> list[str]:
     paper = f" ({bench.paper})" if bench.paper else ""
     subset = f", subset {parts['subset']}" if parts.get("subset") else ""
     judges = result.judges_said()
+    # What the cards say stays out of papers until the method is validated on real judges.
+    cards = [f"Judge card of {card.judge}: kept in {card.path}" for card in result.cards]
     return [
         f"{bench.title}{paper}: {counted(len(result.cases), 'case')}{subset}",
         f"Protocol {', '.join(protocols)}",
         f"Judge {judges}, {result.wording}" if judges else "No judge",
+        *cards,
         f"RefBench {__version__}, fingerprint {result.table.fingerprint}",
     ]
 
@@ -315,7 +372,7 @@ def _published_note(result: Result, table: PaperTable) -> list[str]:
     printed = [entry for entry in table.entries if entry.printed]
     if not printed:
         return []
-    where = ", ".join(dict.fromkeys(f"Table {entry.printed}" for entry in printed)) + f" of {result.bench.paper}"
+    where = ", ".join(dict.fromkeys(table_said(entry.printed) for entry in printed)) + f" of {result.bench.paper}"
     judges = ", ".join(dict.fromkeys(entry.judge for entry in printed if entry.judge))
     where += f", judged by {judges}" if judges else ""
     differs = any(entry.differs for entry in printed)

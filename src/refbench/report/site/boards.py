@@ -20,17 +20,24 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from refbench.analysis.attribution.read import attributions, seen_by
+from refbench.analysis.audit.card import with_cards
+from refbench.analysis.audit.marks import CLEAN
+from refbench.analysis.compare import Comparison
 from refbench.benchmarks import Benchmark
+from refbench.builders.audit.read import is_audit
 from refbench.case import AnyCase
-from refbench.evidence import Evidence
+from refbench.evidence import PEOPLE, Evidence
 from refbench.judges.panel import MEAN
 from refbench.output import Output
-from refbench.record import RefBenchError, content_key
+from refbench.record import RefBenchError, content_key, counted
+from refbench.report.figures.palette import Style, styles_of
 from refbench.runs import Run
+from refbench.runs.ledger import ledger_error
 from refbench.score import Score
 from refbench.tables.result import Result
-from refbench.tables.scoring import Origin, Tabling, benchmark_of, result_of, run_result
-from refbench.tables.table import DRAWS, SEED, Row, Slice, tabulate
+from refbench.tables.scoring import Origin, Tabling, benchmark_of, derived_of, result_of, run_result
+from refbench.tables.table import DRAWS, SEED, Row, Slice, ranked, tabulate
 
 MOST_ROWS = 2500
 """Rows that a first view can hold: about 250 bytes each, and all of it is to stay under 1 MB."""
@@ -49,22 +56,25 @@ class Replies:
     """
 
     def __init__(self, run: Run) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="refbench-view-")
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(
-            Path(self._folder.name) / "replies.sqlite", check_same_thread=False, isolation_level=None
-        )
+        # Without a name: SQLite keeps it in the system's temporary folder, and however we end it is gone.
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         # One writer, and nothing worth keeping after a crash.
         for statement in ("PRAGMA journal_mode = OFF", "CREATE TABLE reply (place TEXT, body BLOB)", "BEGIN"):
             self._db.execute(statement)
         self.models: set[str] = set()
         """Models that any evidence speaks of."""
+        self.has_repeats = False
+        """Whether a judge was asked the same more than once."""
         self.prompts: dict[tuple[str, str, str], str] = {}
         """One request to each judge for each part, as it was sent, by judge, part and protocol."""
         self._words: defaultdict[str, list[str]] = defaultdict(list)
-        self._gather(run)
-        self._db.execute("CREATE INDEX by_place ON reply (place)")
-        self._db.execute("COMMIT")
+        try:
+            self._gather(run)
+            self._db.execute("CREATE INDEX by_place ON reply (place)")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise ledger_error(error, Path(tempfile.gettempdir())) from error
 
     def of(self, cases: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
         """The replies about each of the cases, in the order of their recording; of two to the same question (a judge
@@ -87,13 +97,13 @@ class Replies:
     def close(self) -> None:
         with self._lock:
             self._db.close()
-            self._folder.cleanup()
 
     def _gather(self, run: Run) -> None:
         for purpose, act in run.evidence():
             self.models.add(purpose.model)
             if act.kind == "measure":
                 continue
+            self.has_repeats |= purpose.repeat > 0 and purpose.judge != PEOPLE
             self._note_prompt(purpose.judge, purpose.part, purpose.protocol, act)
             reply = {
                 **{name: getattr(purpose, name) for name in _PURPOSE},
@@ -211,6 +221,30 @@ class Board:
         return found
 
     @cached_property
+    def references(self) -> dict[tuple[int, str, str, int], dict[str, str]]:
+        """By run, case, model (as the run calls it) and seed: which references an output uses, by who says so."""
+        found: dict[tuple[int, str, str, int], dict[str, str]] = {}
+        for number, run in enumerate(self.runs):
+            for one in attributions(run.path):
+                found.setdefault((number, one.case, one.model, one.seed), {})[seen_by(one)] = one.said()
+        return found
+
+    @cached_property
+    def audit(self) -> bool:
+        """Whether there is an audit of judges among the runs, whose models are clean and changed outputs."""
+        return any(is_audit(run) for run in self.runs)
+
+    @property
+    def models_said(self) -> str:
+        """How many models there are, and how many changes where an audit has them."""
+        of_audits = [model.of_run for model in self.models if is_audit(self.runs[model.run])]
+        models, changes = len(self.models) - len(of_audits), len({*of_audits} - {CLEAN})
+        said = [counted(models, "model")] if models or not of_audits else []
+        said += [counted(changes, "change")] if changes else []
+        said += ["clean outputs"] if CLEAN in of_audits else []
+        return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
+
+    @cached_property
     def judges(self) -> tuple[str | None, ...]:
         names = {score.judge for score in self.result.scores}
         return (*sorted(name for name in names if name is not None), *([None] if None in names else []))
@@ -261,6 +295,24 @@ class Board:
         )
 
     @cached_property
+    def places(self) -> list[int]:
+        """For each model its place on the board that the pages begin with; those without a number stand behind."""
+        protocol = self.protocols[0]
+        judge = self.judge_for(protocol)
+        rows = self.result.rows(protocol=protocol, metric=self.summary[protocol], level="overall")
+        best = ranked([row for row in rows if row.judge == judge], self.bench.scoring.lower)
+        order = [self.model_numbers[place.row.model] for place in best]
+        order += [number for number in range(len(self.models)) if number not in order]
+        return [order.index(number) for number in range(len(self.models))]
+
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """The colour, mark and letter of each model by its name, on every page and in every figure; letters are in the
+        order of the board."""
+        names = [model.name for model in self.models]
+        return styles_of(names, [name for _, name in sorted(zip(self.places, names, strict=True))])
+
+    @cached_property
     def model_numbers(self) -> dict[str, int]:
         return {model.name: number for number, model in enumerate(self.models)}
 
@@ -296,6 +348,20 @@ class Board:
             found.setdefault(score.case, []).append(score)
         return found
 
+    @cached_property
+    def compared(self) -> dict[tuple[str, str | None], Comparison]:
+        """Comparisons of all models that have been made, by protocol and judge: the slowest part of a board."""
+        return {}
+
+    def compare(self, protocol: str, judge: str | None) -> Comparison:
+        """All pairs of models in the summary measure by a judge, with the slices that make their gaps; made once, as
+        `refbench compare RUN` makes them: in one family with the pairs of the other judges."""
+        if (protocol, judge) not in self.compared:
+            found = self.result.compare(protocol=protocol, draws=self.draws, seed=self.seed)
+            for one in (*dict.fromkeys(pair.judge for pair in found.pairs), judge):
+                self.compared[protocol, one] = found.by_judge(one)
+        return self.compared[protocol, judge]
+
     def close(self) -> None:
         for replies in self.replies:
             replies.close()
@@ -327,7 +393,7 @@ def open_boards(
     if not runs:
         raise RefBenchError("give at least one run directory to look at")
     names = dict(zip(runs, _names(runs), strict=True))
-    together: dict[tuple[str, ...], list[Run]] = {}
+    together: dict[tuple[str | bytes, ...], list[Run]] = {}
     for run in runs:
         together.setdefault(_cases_of(run), []).append(run)
     boards = []
@@ -337,13 +403,17 @@ def open_boards(
             outputs = [run.outputs() for run in members]
             bench = benchmark_of(members[0])
             results = [
-                run_result(
-                    run,
-                    bench,
-                    run.cases(bench.data.case_type),
-                    Tabling(protocol, draws if len(members) == 1 else 0, seed, refusals),
-                    # What was painted and not judged yet is shown too: every score of it is missing, and says so.
-                    systems=[(name, None) for name in sorted({o.model for o in made} - of_run.models)],
+                with_cards(
+                    run_result(
+                        run,
+                        bench,
+                        run.cases(bench.data.case_type),
+                        Tabling(protocol, draws if len(members) == 1 else 0, seed, refusals),
+                        # What was painted and not judged yet is shown too: every score of it is missing, and says so.
+                        systems=[(name, None) for name in sorted({o.model for o in made} - of_run.models)],
+                        derived=derived_of(run, run.derived),
+                    ),
+                    run.path,
                 )
                 for run, of_run, made in zip(members, replies, outputs, strict=True)
             ]
@@ -357,7 +427,7 @@ def open_boards(
                 outputs=tuple(map(tuple, outputs)),
                 models=tuple(models),
                 result=results[0],
-                wordings=tuple(result.wording for result in results),
+                wordings=tuple(result.words_and_weights for result in results),
                 draws=draws,
                 seed=seed,
             )
@@ -366,7 +436,7 @@ def open_boards(
     return boards
 
 
-def _cases_of(run: Run) -> tuple[str, ...]:
+def _cases_of(run: Run) -> tuple[str | bytes, ...]:
     """What runs on one board have in common. Cases of one's own under another rubric have other measures."""
     kept = [run.kept(name) for name in ("rubric.md", "benchmark.py") if run.keeps(name)]
     return run.info.benchmark, run.info.cases, *kept
@@ -410,7 +480,7 @@ def _joined(board: Board, bench: Benchmark, results: Sequence[Result]) -> Result
         scores += [score.model_copy(update={"model": called[number, score.model]}) for score in whole]
         changes += [{**change, "model": called[number, change["model"]]} for change in result.changes]
         notes += [f"{board.run_names[number]}: {note}" for note in result.notes]
-    return result_of(
+    made = result_of(
         bench,
         cases,
         scores,
@@ -427,6 +497,7 @@ def _joined(board: Board, bench: Benchmark, results: Sequence[Result]) -> Result
         seed=board.seed,
         refusals=results[0].refusals,
     )
+    return replace(made, cards=tuple(dict.fromkeys(card for result in results for card in result.cards)))
 
 
 def _unasked(result: Result, cases: Sequence[AnyCase]) -> list[Score]:
@@ -484,7 +555,7 @@ def all_rows(board: Board, draws: int) -> list[Row]:
             rows += tabulate(
                 protocol,
                 replace(aggregate, slices=partial(_given, further)),
-                [score for score in board.result.scores if score.protocol == protocol],
+                board.result.columns(protocol),
                 board.cases,
                 draws=draws,
                 seed=board.seed,
@@ -499,7 +570,7 @@ def _given(slices: list[Slice], cases: Sequence[AnyCase]) -> list[Slice]:
 def further_slices(overall: Slice, cases: Sequence[AnyCase], levels: set[str]) -> list[Slice]:
     """The overall slice kept to the cases with so many references, or with a tag; levels of one slice tell nothing."""
     found: list[Slice] = []
-    counts = np.array([len(case.request.pictures) for case in cases])
+    counts = np.array([len(case.request.references) for case in cases])
     numbers = sorted(set(counts.tolist()))
     if REFERENCES not in levels and len(numbers) > 1:
         found += [_within(overall, counts == n, REFERENCES, {REFERENCES: str(n)}) for n in numbers]

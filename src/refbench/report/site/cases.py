@@ -17,14 +17,18 @@ from refbench.report.site.contract import (
     CasesChunk,
     CaseView,
     IndexChunk,
+    LookAt,
+    LookView,
     OutputView,
+    PictureView,
     QuestionView,
     ReplyView,
     ScoreView,
     as_view,
 )
 from refbench.report.site.pictures import PictureStore
-from refbench.tables.table import Columns, Measure, case_values, columns_of
+from refbench.stats import Array
+from refbench.tables.table import Columns, Measure, case_values
 
 _INSTRUCTION = 160
 _WORDS = 600
@@ -48,8 +52,7 @@ class CaseValues:
             for number in range(len(board.judges)):
                 for grids in (self.values, self.failed, self.waiting):
                     grids[f"{protocol}/{number}"] = [[None] * len(board.cases) for _ in board.models]
-            scores = [score for score in board.result.scores if score.protocol == protocol]
-            columns = columns_of(scores, board.cases)
+            columns = board.result.columns(protocol)
             values = case_values(aggregate, columns, board.cases).get(measure.name)
             for system, (name, judge) in enumerate(columns.systems):
                 key, model = f"{protocol}/{board.judge_numbers[judge]}", board.model_numbers[name]
@@ -85,9 +88,9 @@ def index_chunk(board: Board, grids: CaseValues, flags: Sequence[Mapping[str, in
     return IndexChunk(
         start=start,
         ids=[case.id for case in cases],
-        instructions=[case.request.instruction[:_INSTRUCTION] for case in cases],
+        instructions=[_beginning(case.request.instruction) for case in cases],
         groups=_groups(cases),
-        n_references=[len(case.request.pictures) for case in cases],
+        n_references=[len(case.request.references) for case in cases],
         values={key: [row[here] for row in rows] for key, rows in grids.values.items()},
         failed={key: [row[here] for row in rows] for key, rows in grids.failed.items()},
         waiting={
@@ -96,6 +99,83 @@ def index_chunk(board: Board, grids: CaseValues, flags: Sequence[Mapping[str, in
         },
         flags=[[of_model.get(case.id, 0) for case in cases] for of_model in flags],
         words=[_words(board, case) for case in cases],
+    )
+
+
+def _beginning(instruction: str) -> str:
+    return instruction if len(instruction) <= _INSTRUCTION else f"{instruction[: _INSTRUCTION - 1].rstrip()}…"
+
+
+_MOST_LOOKED = 6
+"""Models whose pictures of a case are shown on the overview, the first on the board."""
+
+
+def looks(board: Board, grids: CaseValues, store: PictureStore) -> dict[str, list[LookView]]:
+    """By protocol and judge: the best, the worst and the most disputed case, with what the first models made of them.
+
+    Cases that more of these models have a value for come first; best and worst are by the models' mean, disputed is
+    where the best and the worst of them are furthest apart.
+    """
+    if not any(board.outputs):
+        return {}
+    order = sorted(range(len(board.models)), key=board.places.__getitem__)[:_MOST_LOOKED]
+    found = {}
+    for key, rows in grids.values.items():
+        protocol = key.partition("/")[0]
+        lower = board.summary[protocol] in board.bench.scoring.lower
+        values = np.array([[np.nan if v is None else v for v in rows[model]] for model in order], dtype=np.float64)
+        chosen = _chosen(-values if lower else values)
+        found[key] = [_look(board, store, why, place, order, grids, key) for why, place in chosen.items()]
+    return {key: some for key, some in found.items() if some}
+
+
+def _chosen(values: Array) -> dict[str, int]:
+    """Which case is shown and why; none twice."""
+    there = (~np.isnan(values)).sum(axis=0)
+    if not there.size or not there.max():
+        return {}
+    full = np.flatnonzero(there == there.max())
+    means = np.nanmean(values[:, full], axis=0)
+    spreads = np.nanmax(values[:, full], axis=0) - np.nanmin(values[:, full], axis=0)
+    wanted = {"best": means, "worst": -means} | ({"disputed": spreads} if there.max() > 1 else {})
+    found: dict[str, int] = {}
+    for why, figure in wanted.items():
+        left = [n for n in np.argsort(-figure, kind="stable") if int(full[n]) not in found.values()]
+        if left and not (why == "disputed" and spreads[left[0]] <= 0):
+            found[why] = int(full[left[0]])
+    return found
+
+
+def _look(
+    board: Board, store: PictureStore, why: str, place: int, order: Sequence[int], grids: CaseValues, key: str
+) -> LookView:
+    case = board.cases[place]
+    given = (
+        store.glance(store.input_file(picture, board.picture_root, board.inputs), picture.role, picture.name)
+        for picture in case.request.pictures
+    )
+    first: dict[int, PictureView | None] = {}
+    for model, output in board.outputs_by_case.get(case.id, ()):
+        if model in order and model not in first and output.step is None and output.pictures:
+            of_model = board.models[model]
+            first[model] = store.glance(
+                store.output_file(output.pictures[0], board.runs[of_model.run]), "output", of_model.name
+            )
+    return LookView(
+        why=why,
+        case=case.id,
+        instruction=_beginning(case.request.instruction),
+        given=next(filter(None, given), None),
+        n_given=len(case.request.pictures),
+        models=[
+            LookAt(
+                model=model,
+                picture=first.get(model),
+                value=grids.values[key][model][place],
+                failed=grids.failed[key][model][place],
+            )
+            for model in order
+        ],
     )
 
 
@@ -172,7 +252,17 @@ def _outputs(board: Board, store: PictureStore, case: AnyCase) -> list[OutputVie
         model = board.models[number]
         name = model.name if output.step is None else f"{model.name}, step {output.step + 1}"
         pictures = store.outputs(output.pictures, board.runs[model.run], name)
-        found.append(as_view(OutputView, output, model=number, pictures=pictures, failure=_reason(output.failure)))
+        used = board.references.get((model.run, case.id, model.of_run, output.seed), {}) if output.step is None else {}
+        found.append(
+            as_view(
+                OutputView,
+                output,
+                model=number,
+                pictures=pictures,
+                failure=_reason(output.failure),
+                references=used,
+            )
+        )
     return found
 
 

@@ -1,8 +1,9 @@
 """What the pages are given, chunk by chunk: the one description that the writer in Python and the scripts share.
 
 Every chunk is a classic script, `refbench.put("<name>", <JSON>)`, because a page opened from the file system may
-neither fetch nor import. Names of chunks are their paths under `data/` without `.js`. Everything that comes from
-people, models or judges is text and stays text: pages set `textContent`, never markup.
+neither fetch nor import; in written sites those of cases are `refbench.unpack("<name>", "<base64 of gzip of JSON>")`.
+Names of chunks are their paths under `data/` without `.js`. Everything that comes from people, models or judges is text
+and stays text: pages set `textContent`, never markup.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ class ModelHead(TypedDict):
     name: str
     run: str
     """Name of the run directory that it comes from."""
+    place: int
+    """Where it stands on the board that the site begins with, from 0: its column beside the others."""
+    letter: str
+    """A to Z, then AA and on, in the order of the places."""
+    colour: int
+    """The number of its variable in theme.css."""
+    mark: str
+    """One of those of charts.js."""
 
 
 class MeasureHead(TypedDict):
@@ -47,6 +56,10 @@ class MeasureHead(TypedDict):
     better: str
     """higher or lower"""
     digits: int
+    factor: float
+    """What one score is multiplied by in the table: 100 where it is tabled in per cent."""
+    about: str
+    """What it measures, in a sentence; empty where nobody has said it."""
 
 
 class BoardHead(TypedDict):
@@ -56,6 +69,9 @@ class BoardHead(TypedDict):
     benchmark: str
     title: str
     paper: str
+    address: str
+    """Of the paper, on arXiv; empty where it is not known."""
+    bibtex: str
     subset: str | None
     n_cases: int
     models: Sequence[ModelHead]
@@ -78,6 +94,12 @@ class BoardHead(TypedDict):
     """Levels of rows: overall first, then the benchmark's own, then number of references, tag."""
     fingerprint: str
     has_pictures: bool
+    figures: Sequence[tuple[str, int]]
+    """Protocol and judge of each chunk `<board>/figures/<k>`, in order."""
+    models_said: str
+    """How many models there are, in words; of an audit how many changes."""
+    audit: bool
+    """Whether `<board>/audit` exists: a run of it is an audit of judges."""
 
 
 class SiteHead(TypedDict):
@@ -146,6 +168,26 @@ class PublishedSource(TypedDict):
     where it is the same measurement. Only such a number may stand beside the board's own."""
 
 
+class LookView(TypedDict):
+    """A case to look at first, and what a few models made of it."""
+
+    why: str
+    """best, worst or disputed"""
+    case: str
+    instruction: str
+    given: PictureView | None
+    """The first picture that the models were given, if it is at hand."""
+    n_given: int
+    models: Sequence[LookAt]
+
+
+class LookAt(TypedDict):
+    model: int
+    picture: PictureView | None
+    value: float | None
+    failed: str | None
+
+
 class BoardChunk(TypedDict):
     """Chunk `<board>/board`: everything of the overview and the methods page but pictures.
 
@@ -163,8 +205,12 @@ class BoardChunk(TypedDict):
     """`{title, text}`: one real request to each judge for each part, as it was sent."""
     faults: Sequence[Mapping[str, str]]
     """`{fault, effect, paper}`: what the released code gets wrong, what `corrected` and what `paper` do about it."""
+    cards: Sequence[Mapping[str, str]]
+    """`{judge, said, path}`: the audit's card of each judge that has one, in short, and the file of the whole."""
     painting: Sequence[Mapping[str, Any]]
     """`{model, n, seconds, cost_usd, refusals}`: seconds and dollars a picture, None where not known."""
+    looks: Mapping[str, Sequence[LookView]]
+    """By `"<protocol>/<judge number>"`: the best, the worst and the most disputed case, to look at first."""
 
 
 class RowsChunk(TypedDict):
@@ -217,8 +263,11 @@ class FailuresChunk(TypedDict):
     """`{model, flag, n, of, cases: [ids]}`: outputs nearly equal to a source or reference."""
     unchecked: str
     """Which outputs could not be compared with what their model was given, or not yet; empty where all were."""
-    examples: Sequence[Mapping[str, Any]]
-    """`{case, model, judge, protocol, metrics, seed, kind, detail}`, a few hundred at most, of every kind and model."""
+    causes: Sequence[Mapping[str, Any]]
+    """`{protocol, judge, kind, n, models, metrics, cause, case, model, seed, detail}`: pictures (or replies about them)
+    that failed alike, most first: how many, of which models (`[number, n]`), and one of them."""
+    n_causes: int
+    """How many such groups there are; `causes` has a hundred at most of each kind, protocol and judge."""
 
 
 class AgreementChunk(TypedDict):
@@ -233,16 +282,100 @@ class AgreementChunk(TypedDict):
     notes: Sequence[str]
 
 
+class FigureRow(TypedDict):
+    """One number of a figure; the mark that shows it has the same panel, series and category among its data."""
+
+    panel: str
+    series: str
+    category: str
+    value: float | None
+    low: float | None
+    high: float | None
+    across: float | None
+    """Its other number, of a point in a plane."""
+    digits: int
+    why: str
+    """Why there is no value."""
+    about: str
+    to: Mapping[str, str]
+    """State of the page of cases that shows what is behind it, or `{pair}` on the page of comparisons; may be empty."""
+
+
+class FigureView(TypedDict):
+    name: str
+    title: str
+    shows: str
+    """What it is for, in words that need no more than the page; may be empty."""
+    svg: str
+    """As `refbench figure` draws it, but in the colours and marks of the pages."""
+    rows: Sequence[FigureRow]
+
+
+class FiguresChunk(TypedDict):
+    """Chunk `<board>/figures/<k>`: the figures of one protocol and judge."""
+
+    protocol: str
+    judge: int
+    figures: Sequence[FigureView]
+    why_not: Mapping[str, str]
+    """Of the figures that cannot be drawn: why, by name."""
+
+
+class VariantView(TypedDict):
+    """A variant of a case's output, as an audited judge was shown it."""
+
+    model: int
+    """The model of the board that it is."""
+    base: str
+    """The variant that it was made of."""
+    marks: Mapping[str, Sequence[float | str | None]]
+    """By criterion, for each repeat: the mark, the kind of failure, or None where nobody asked yet."""
+    shown: Sequence[PictureView] | None
+    """The pictures of the request in the order and form in which the judge saw them; None where they are the case's
+    own."""
+    said: str
+    """What is changed in words; may be empty."""
+
+
+class JudgeAuditView(TypedDict):
+    """What an audit says of one judge; without a report, `why` there is none."""
+
+    run: str
+    judge: int
+    why: str
+    report: Mapping[str, Any] | None
+    """The audit's report, as `refbench audit show --json` has it. Outputs of cells (`worst`) are in `variants`."""
+    variants: Mapping[str, Mapping[str, VariantView]]
+    """By case and variant: those of the cells' worst outputs, their clean outputs, and what attacks were made of."""
+    figures: Sequence[FigureView]
+    left_out: Mapping[str, Mapping[str, int]]
+    """By variant: how many cases have none, by reason."""
+    without_ability: Sequence[str]
+    """Criteria of which nothing says what they are about."""
+    at_hand: bool
+    """Whether the variants are there: else what was shown in the place of references, and what was left out, is not
+    known."""
+    sentence: str
+    """Figures to paste."""
+
+
+class AuditChunk(TypedDict):
+    """Chunk `<board>/audit`, where `BoardHead.audit`."""
+
+    judges: Sequence[JudgeAuditView]
+
+
 class IndexChunk(TypedDict):
     """Chunk `<board>/index/<k>`: cases k * INDEX_SIZE and on, as parallel arrays."""
 
     start: int
     ids: Sequence[str]
     instructions: Sequence[str]
-    """The first 160 characters."""
+    """The first 160 characters, the last of them an ellipsis where there are more."""
     groups: Mapping[str, Mapping[str, Any]]
     """By name of the group: `{"names": [...], "of": [number of the name or -1, one a case]}`"""
     n_references: Sequence[int]
+    """Pictures given that are neither the source nor a mask."""
     values: Mapping[str, Sequence[Sequence[float | None]]]
     """`"<protocol>/<judge number>"`: for each model the summary measure of each case (null: none)."""
     failed: Mapping[str, Sequence[Sequence[str | None]]]
@@ -274,6 +407,8 @@ class OutputView(TypedDict):
     seconds: float | None
     cost_usd: float | None
     provenance: Mapping[str, str]
+    references: Mapping[str, str]
+    """By who says it: which references it uses, in words, and which is missing; empty where nobody was asked."""
 
 
 class ScoreView(TypedDict):

@@ -4,6 +4,7 @@ all that the overview and the methods page say about them.
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,17 @@ import numpy as np
 
 from refbench import __version__
 from refbench.analysis.precision.variance import Rank, ranking
-from refbench.output import Painting, paintings
+from refbench.benchmarks.kit.bibliography import arxiv_address, bibtex_of
+from refbench.metrics import find_metric
+from refbench.output import Painting, painting, paintings
+from refbench.record import RefBenchError
+from refbench.report.figures.palette import Style
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import (
     BoardChunk,
     BoardHead,
     BoardRow,
+    LookView,
     MeasureHead,
     ModelHead,
     PublishedRow,
@@ -28,8 +34,12 @@ from refbench.report.site.contract import (
     SiteHead,
     as_view,
 )
+from refbench.report.site.figures import families
 from refbench.score import digits_of
-from refbench.tables.table import Aggregate, Columns, Ranked, Row, ends_of, ranked
+from refbench.tables.table import Aggregate, Columns, Measure, Ranked, Row, ends_of, ranked
+
+_ASKED = 50
+"""Cases that are looked at for questions that are the same for all."""
 
 
 def site_head(boards: Sequence[Board], *, live: bool) -> SiteHead:
@@ -51,16 +61,27 @@ def board_head(board: Board) -> BoardHead:
         benchmark=board.bench.name,
         title=board.bench.title,
         paper=board.bench.paper,
+        address=arxiv_address(board.bench.paper),
+        bibtex=bibtex_of(board.bench.paper),
         subset=board.runs[0].info.subset,
         n_cases=len(board.cases),
-        models=[ModelHead(name=model.name, run=board.run_names[model.run]) for model in board.models],
+        models=[
+            model_head(model.name, board.run_names[model.run], board.places[number], board.styles[model.name])
+            for number, model in enumerate(board.models)
+        ],
         judge_titles=[board.judge_title(judge) for judge in board.judges],
         measures={protocol: _measures(board, protocol) for protocol in board.protocols},
         judge={protocol: board.judge_numbers[board.judge_for(protocol)] for protocol in board.protocols},
         levels=list(dict.fromkeys(row.slice["level"] for row in board.rows)),
         fingerprint=board.result.table.fingerprint,
         has_pictures=any(board.outputs) or board.picture_root is not None,
+        figures=[(protocol, board.judge_numbers[judge]) for protocol, judge in families(board)],
     )
+
+
+def model_head(name: str, run: str, place: int, style: Style) -> ModelHead:
+    """A model of a board, with what it is drawn by."""
+    return ModelHead(name=name, run=run, place=place, letter=style.letter, colour=style.number, mark=style.shape)
 
 
 def _measures(board: Board, protocol: str) -> list[MeasureHead]:
@@ -74,6 +95,8 @@ def _measures(board: Board, protocol: str) -> list[MeasureHead]:
     names = [name for name in declared if name in values or name == board.summary[protocol]]
     names += [name for name in values if name not in declared]
     ranges = _ranges(board, aggregate)
+    said = tomllib.loads((resources.files("refbench.report.site") / "measures.toml").read_text("utf-8"))
+    told = {**_asked(board), **_metrics_said(board, protocol), **said.get(board.bench.name, {})}
     return [
         MeasureHead(
             name=name,
@@ -81,9 +104,48 @@ def _measures(board: Board, protocol: str) -> list[MeasureHead]:
             high=ranges.get(name, (None, None))[1],
             better="lower" if name in board.bench.scoring.lower else "higher",
             digits=digits_of(values.get(name, ())),
+            factor=_factor(declared.get(name), ranges.get(name)),
+            about=told.get(name) or _made_of(declared.get(name)),
         )
         for name in names
     ]
+
+
+def _factor(measure: Measure | None, tabled: tuple[float, float] | None) -> float:
+    """What a score of 1 is in the table; 1 where score and table are not on scales that both begin at 0."""
+    if measure is None or tabled is None or measure.parts != (measure.name,) or not measure.high:
+        return 1.0
+    return tabled[1] / measure.high if measure.low == tabled[0] == 0.0 else 1.0
+
+
+def _asked(board: Board) -> dict[str, str]:
+    """Measures that are the answer to one question, the same for every case: the question."""
+    found: dict[str, set[str]] = {}
+    for case in board.cases[:_ASKED]:
+        asked = board.bench.asking.questions(case)
+        count = Counter(question.metric for question in asked)
+        for question in asked:
+            if count[question.metric] == 1:
+                found.setdefault(question.metric, set()).add(question.text)
+    return {metric: next(iter(texts)) for metric, texts in found.items() if len(texts) == 1}
+
+
+def _metrics_said(board: Board, protocol: str) -> dict[str, str]:
+    """What the metrics say about themselves, by the part that they measure."""
+    found = {}
+    for name, how in board.result.table.parts.get("measured", {}).items():
+        part, _, of = name.rpartition(" ")  # both, or the protocol that it was measured for
+        if of in ("both", protocol):
+            with contextlib.suppress(RefBenchError):  # one that was installed where the run was made
+                found[part] = find_metric(str(how.get("metric", part)), protocol).summary
+    return found
+
+
+def _made_of(measure: Measure | None) -> str:
+    """What a measure of several parts is made of; nothing to say of one that is its only part."""
+    if measure is None or measure.parts == (measure.name,):
+        return ""
+    return f"Made of {', '.join(part.replace('_', ' ') for part in measure.parts)}."
 
 
 def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]]:
@@ -105,8 +167,9 @@ def _ranges(board: Board, aggregate: Aggregate) -> dict[str, tuple[float, float]
     return found
 
 
-def board_chunk(board: Board) -> BoardChunk:
-    """Everything of the overview and the methods page, but for the rows that a first view can do without."""
+def board_chunk(board: Board, looks: Mapping[str, Sequence[LookView]]) -> BoardChunk:
+    """Everything of the overview and the methods page, but for the rows that a first view can do without; `looks` are
+    the cases to look at first."""
     rows = [row for row in board.rows if not board.rows_apart or _is_first(board, row)]
     places, ranks = _places(board, rows), _ranks(board)
     published, sources = _published(board)
@@ -122,7 +185,9 @@ def board_chunk(board: Board) -> BoardChunk:
             {"fault": fault.fault, "effect": fault.corrected, "paper": fault.paper}
             for fault in board.bench.reporting.faults()
         ],
+        cards=[card._asdict() for card in board.result.cards],
         painting=painting_rows(board),
+        looks=looks,
     )
 
 
@@ -141,7 +206,8 @@ def _places(board: Board, rows: Sequence[Row]) -> dict[int, Ranked]:
     for row in rows:
         if row.slice["level"] == "overall":
             together.setdefault((row.protocol, row.metric), []).append(row)
-    return {id(place.row): place for alike in together.values() for place in ranked(alike, board.bench.scoring.lower)}
+    lower, judges = board.bench.scoring.lower, bool(board.bench.data.outputs)
+    return {id(place.row): place for alike in together.values() for place in ranked(alike, lower, together=judges)}
 
 
 def _ranks(board: Board) -> dict[tuple[object, ...], Rank]:
@@ -150,7 +216,14 @@ def _ranks(board: Board) -> dict[tuple[object, ...], Rank]:
         (protocol, board.summary[protocol], judge, rank.model): rank
         for protocol in (board.protocols if board.draws else ())
         for judge in board.judges
-        for rank in ranking(board.result, protocol, judge, draws=board.draws, seed=board.seed)
+        for rank in ranking(
+            board.result,
+            protocol,
+            judge,
+            draws=board.draws,
+            seed=board.seed,
+            compared=board.compared.get((protocol, judge)),
+        )
     }
 
 
@@ -201,12 +274,14 @@ def _published(board: Board) -> tuple[list[PublishedRow], list[PublishedSource]]
 
 
 def notes_of(board: Board) -> list[str]:
-    """The notes of the result, and where pictures of the cases are missing altogether."""
-    notes = list(board.result.notes)
+    """The notes of the result, and where pictures of the cases are missing altogether; what a picture took and cost has
+    a table of its own."""
+    tabled = tuple(note for outputs in board.outputs for note in painting(outputs) if note.endswith(" a case"))
+    notes = [note for note in board.result.notes if not (tabled and note.endswith(tabled))]
     asked = any(case.request.pictures or case.targets for case in board.cases)
     if asked and board.picture_root is None:
         notes.append("the pictures of the cases are not at hand: give --data the directory of the data")
-    return notes
+    return [*notes, *(f"judge card of {card.judge}: {card.said} ({card.path})" for card in board.result.cards)]
 
 
 def _prompts(board: Board) -> list[dict[str, str]]:

@@ -6,11 +6,10 @@ A picture is named by the hash of its bytes, so that a page can ask only for wha
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,17 +18,21 @@ from refbench.failure import Failure
 from refbench.machine import cores
 from refbench.networks.cache import cache_folder
 from refbench.output import StoredPicture
-from refbench.pictures import EXTENSIONS, Pixels, decode, encode, read_facts, resize
+from refbench.pictures import EXTENSIONS, Pixels, encode, facts_of, picture_bytes, read_pixels, resize
 from refbench.report.site.contract import PictureView
 from refbench.runs import Run
-from refbench.runs.disk import disk_error
+from refbench.runs.disk import disk_error, write_whole
 
 THUMB = 320
 """Longest side of a thumbnail."""
-_QUALITY = 82
+SHOWN = 640
+"""Longest side of the one copy of a picture in a site without originals: sharp in a column of a case, and a tenth of
+the bytes of what models give back."""
+_QUALITY = {"jpeg": 82, "webp": 72}
 _SHOWN_BY_BROWSERS = frozenset({"png", "jpeg", "webp", "gif", "bmp"})
 
-Wanted = Literal["full", "thumbs"]
+Wanted = Literal["shown", "thumbs", "full"]
+"""Each picture once at the size that pages show it, once as a thumbnail, or as a thumbnail beside the file itself."""
 Recorded = Mapping[str, Collection[str]]
 """Hashes that runs noted when they opened the pictures of the cases, by name."""
 
@@ -49,15 +52,16 @@ class PictureFile:
         return f"thumbs/{self.sha256[:2]}/{self.sha256}.jpg"
 
     @property
+    def shown(self) -> str:
+        return f"shown/{self.sha256[:2]}/{self.sha256}.webp"
+
+    @property
     def full(self) -> str:
         extension = EXTENSIONS[self.format] if self.format in _SHOWN_BY_BROWSERS else ".png"
         return f"pictures/{self.sha256[:2]}/{self.sha256}{extension}"
 
     def pixels(self) -> Pixels | Failure:
-        try:
-            return decode(self.path.read_bytes())
-        except OSError as error:
-            return Failure(kind="unreadable_picture", detail=f"{self.path.name}: {error.strerror}")
+        return read_pixels(self.path)
 
 
 class PictureStore:
@@ -99,9 +103,25 @@ class PictureStore:
             for title, picture in zip(names, pictures, strict=True)
         ]
 
+    def variant(self, path: Path, role: str) -> PictureView:
+        """A picture of an audit's variants, whose file is named by the hash of its content."""
+        return self._view(role, "", self._same(path.name, self._file_at(path), {path.stem}))
+
+    def glance(self, file: PictureFile | None, role: str, name: str) -> PictureView | None:
+        """A picture of the overview, which is the first page that people load: as a thumbnail in every site; None where
+        there is none to show."""
+        if file is None:
+            return None
+        if self.folder is not None and not self._put(file.thumb, partial(thumbnail, file), self.folder):
+            return None
+        self.thumbs[file.thumb] = file
+        return PictureView(
+            role=role, name=name, thumb=file.thumb, full=file.thumb, width=file.width, height=file.height
+        )
+
     def small(self, file: PictureFile) -> Path:
         """A file that shows the picture at the size of a thumbnail, or the picture itself where none is kept."""
-        kept = self.folder / file.thumb if self.folder is not None else _cached(file)
+        kept = self.folder / self._name(file) if self.folder is not None else _cached(file, THUMB)
         if kept is None or (not kept.is_file() and isinstance(thumbnail(file), Failure)) or not kept.is_file():
             return file.path
         return kept
@@ -136,7 +156,8 @@ class PictureStore:
     def _file_at(self, path: Path) -> PictureFile | Failure:
         known = self._known.get(path)
         if known is None:
-            facts = read_facts(path)
+            data = picture_bytes(path)
+            facts = data if isinstance(data, Failure) else facts_of(data)
             if isinstance(facts, Failure):
                 known = facts
             else:
@@ -149,29 +170,36 @@ class PictureStore:
 
     def _keep(self, file: PictureFile, folder: Path) -> bool:
         """Put the thumbnail and the file into the folder, each once; False where the picture cannot be decoded."""
-        wishes = [(file.thumb, thumbnail)] + ([(file.full, full_picture)] if self.wanted == "full" else [])
-        for name, make in wishes:
-            path = folder / name
-            if not path.exists():  # of an earlier site: same name, same bytes
-                data = make(file)
-                if isinstance(data, Failure):
-                    return False
-                try:
-                    _put(path, data)
-                except OSError as error:
-                    raise disk_error(error, folder) from error
-            self.written.add(name)
+        small = shown_picture if self.wanted == "shown" else thumbnail
+        done = self._put(self._name(file), partial(small, file), folder)
+        return done and (self.wanted != "full" or self._put(file.full, partial(full_picture, file), folder))
+
+    def _put(self, name: str, make: Callable[[], bytes | Failure], folder: Path) -> bool:
+        path = folder / name
+        if not path.exists():  # of an earlier site: same name, same bytes
+            data = make()
+            if isinstance(data, Failure):
+                return False
+            try:
+                write_whole(path, data, flush=False)
+            except OSError as error:
+                raise disk_error(error, folder) from error
+        self.written.add(name)
         return True
 
     def _view(self, role: str, name: str, file: PictureFile | None) -> PictureView:
         if file is None:
             return PictureView(role=role, name=name, thumb="", full="", width=0, height=0)
-        self.thumbs[file.thumb] = file
-        full = file.thumb
+        small = full = self._name(file)
+        self.thumbs[small] = file
         if self.wanted == "full":
             full = file.full
             self.full[full] = file
-        return PictureView(role=role, name=name, thumb=file.thumb, full=full, width=file.width, height=file.height)
+        return PictureView(role=role, name=name, thumb=small, full=full, width=file.width, height=file.height)
+
+    def _name(self, file: PictureFile) -> str:
+        """Under which name pages ask for the picture where it is small."""
+        return file.shown if self.wanted == "shown" else file.thumb
 
 
 def hashes_of(picture: Picture, recorded: Recorded) -> set[str]:
@@ -180,8 +208,18 @@ def hashes_of(picture: Picture, recorded: Recorded) -> set[str]:
 
 
 def thumbnail(file: PictureFile) -> bytes | Failure:
-    """A JPEG of at most THUMB pixels, from the user's cache or made now and put there."""
-    place = _cached(file)
+    """A JPEG of at most THUMB pixels."""
+    return _scaled(file, THUMB, "jpeg")
+
+
+def shown_picture(file: PictureFile) -> bytes | Failure:
+    """A WebP of at most SHOWN pixels: three fifths of the bytes of a JPEG that looks the same."""
+    return _scaled(file, SHOWN, "webp")
+
+
+def _scaled(file: PictureFile, side: int, kind: Literal["jpeg", "webp"]) -> bytes | Failure:
+    """A picture of at most so many pixels, from the user's cache or made now and put there."""
+    place = _cached(file, side, kind)
     if place is not None:
         with contextlib.suppress(OSError):
             return place.read_bytes()
@@ -189,23 +227,20 @@ def thumbnail(file: PictureFile) -> bytes | Failure:
     if isinstance(pixels, Failure):
         return pixels
     height, width = pixels.shape[:2]
-    scale = min(1.0, THUMB / max(width, height))
+    scale = min(1.0, side / max(width, height))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    # Box by whole factors first: eight times as fast as one step from 4,000 pixels, and not to be told apart at 320.
-    data = encode(resize(_reduced(pixels, size), size, "bilinear"), "jpeg", quality=_QUALITY)
+    # Box by whole factors first: eight times as fast as one step from 4,000 pixels, and not to be told apart.
+    data = encode(resize(_reduced(pixels, size), size, "bilinear"), kind, quality=_QUALITY[kind])
     if place is not None:
         with contextlib.suppress(OSError):  # where it cannot be kept, it is made again
-            _put(place, data)
+            write_whole(place, data, flush=False)
     return data
 
 
 def full_picture(file: PictureFile) -> bytes | Failure:
     """The file as it is, or as PNG where browsers do not show its format."""
     if file.format in _SHOWN_BY_BROWSERS:
-        try:
-            return file.path.read_bytes()
-        except OSError as error:
-            return Failure(kind="unreadable_picture", detail=f"{file.path.name}: {error.strerror}")
+        return picture_bytes(file.path)
     pixels = file.pixels()
     return pixels if isinstance(pixels, Failure) else encode(pixels, "png")
 
@@ -217,14 +252,6 @@ def _reduced(pixels: Pixels, size: tuple[int, int]) -> Pixels:
     return resize(pixels, (max(1, pixels.shape[1] // factor), max(1, pixels.shape[0] // factor)), "box")
 
 
-def _cached(file: PictureFile) -> Path | None:
+def _cached(file: PictureFile, side: int, kind: str = "jpeg") -> Path | None:
     folder = cache_folder()
-    return None if folder is None else folder.parent / "thumbs" / file.sha256[:2] / f"{file.sha256}-{THUMB}.jpg"
-
-
-def _put(place: Path, data: bytes) -> None:
-    """All of the file or none of it, also when two threads make the same picture."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".part-{os.getpid()}-{threading.get_ident()}-{place.name}")
-    part.write_bytes(data)
-    part.replace(place)
+    return None if folder is None else folder.parent / "thumbs" / file.sha256[:2] / f"{file.sha256}-{side}.{kind}"

@@ -6,25 +6,27 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Unpack
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
 
 import orjson
 from aiohttp import web
 from pydantic import ValidationError
 
 from refbench.failure import Failure
-from refbench.record import RefBenchError
+from refbench.record import RefBenchError, content_key
 from refbench.report.site.boards import ReadOptions
 from refbench.report.site.pages import Pages, assets, script
 from refbench.report.site.pictures import PictureFile, PictureStore, full_picture, thumbnail
 from refbench.runs import Run
 from refbench.runs.annotations import Annotation, annotate
+from refbench.web.guards import FOREVER, MOST_POSTED, Handler, comes_from, file_response, guarded, listening, means_us
 
-_SLOW = ("/compare", "/agreement")
+_SLOW = re.compile(r"/(compare|agreement|audit|figures/\d+)$")
 """Chunks that are made beside the others; they read the board, and no file that a refresh closes."""
 _MOST_KEPT = 64
 """Chunks of cases that are kept; older ones are made again."""
@@ -40,6 +42,8 @@ class LiveSite:
         self._options = options
         self._lock = threading.Lock()
         self._slow = threading.Lock()
+        self._asked = threading.Lock()
+        self._told: tuple[list[object], dict[str, Any]] | None = None
         self._closed = False
         self._state = self._state_now()
         self._current = self._opened()
@@ -47,7 +51,7 @@ class LiveSite:
     def chunk(self, name: str) -> bytes:
         """The script of a chunk; a name that no chunk has is a KeyError."""
         # Comparing many models on thousands of cases takes minutes: the other pages do not wait for it.
-        with self._slow if name.endswith(_SLOW) else self._lock:
+        with self._slow if _SLOW.search(name) else self._lock:
             if name == "site":  # what every page loads first: from here on it sees the runs as they are now
                 self._refresh()
             pages, kept = self._current
@@ -60,6 +64,15 @@ class LiveSite:
                     kept.pop(next(iter(kept)), None)
                 kept[name] = data
             return data
+
+    def progress(self) -> dict[str, Any]:
+        """How far the runs are, without scoring them, and by what one tells that they have grown."""
+        state = self._state_now()
+        with self._asked:
+            if self._told is None or self._told[0] != state:
+                runs = [_progress_of(Run.open(path)) for path in self._runs]
+                self._told = state, {"state": content_key(state), "runs": runs}
+            return self._told[1]
 
     def annotate(self, board: str, annotation: Annotation) -> None:
         """Note something about a case in the first run of its board; an unknown board or case is a KeyError."""
@@ -112,34 +125,34 @@ def _state_of(run: Run) -> list[tuple[str, int, int]]:
     return found
 
 
+_NEWEST = 5
+
+
+def _progress_of(run: Run) -> dict[str, Any]:
+    """What a run holds by now: counts, money, and what failed last."""
+    outputs = run.outputs()
+    made = [output for output in outputs if output.step is None]
+    acts = list(run.evidence())
+    lost = [(o.case, o.model, o.failure) for o in made if o.failure is not None]
+    lost += [(purpose.case, purpose.model, act.failure) for purpose, act in acts if act.failure is not None]
+    n_cases = sum(1 for line in (run.path / "cases.jsonl").read_bytes().splitlines() if line.strip())
+    return {
+        "name": run.path.resolve().name,
+        "cases": len({output.case for output in made} | {purpose.case for purpose, _ in acts}),
+        "of": n_cases if (wanted := run.wanted()) is None else min(wanted, n_cases),
+        "pictures": sum(output.failure is None for output in made),
+        "replies": sum(act.failure is None and act.kind != "measure" for _, act in acts),
+        "measured": sum(act.failure is None and act.kind == "measure" for _, act in acts),
+        "failed": len(lost),
+        "spent_usd": run.spent_usd(),
+        "newest": [
+            {"case": case, "model": model, "kind": failure.kind, "detail": failure.detail[:300]}
+            for case, model, failure in reversed(lost[-_NEWEST:])
+        ],
+    }
+
+
 # The live pages: a server on loopback that answers only to who has its token, and only to pages of its own.
-
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "X-Frame-Options": "DENY",
-}
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".webp": "image/webp",
-    ".gif": "image/gif",
-    ".bmp": "image/bmp",
-    ".json": "application/json",
-}
-_MOST_POSTED = 1 << 16
-_FOREVER = "private, max-age=31536000, immutable"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Server:
@@ -158,21 +171,14 @@ class Server:
 
     async def start(self) -> None:
         """Listen on loopback, on the port that was asked for or a free one."""
-        app = web.Application(client_max_size=_MOST_POSTED, middlewares=[self._guard])
+        app = web.Application(client_max_size=MOST_POSTED, middlewares=[self._guard])
         app.router.add_get("/", self._page)
         app.router.add_get("/data/{name:.+}.js", self._chunk)
+        app.router.add_get("/progress", self._progress)
         app.router.add_get("/{kind:thumbs|pictures}/{name:.+}", self._picture)
         app.router.add_post("/annotations", self._annotate)
         app.router.add_get("/{name:.+}", self._asset)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        listening = web.TCPSite(self._runner, "127.0.0.1", self.port)
-        try:
-            await listening.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise RefBenchError(f"--port {self.port} cannot be used ({error.strerror}): give another one") from error
-        self.port = self._runner.addresses[0][1]
+        self._runner, self.port = await listening(app, "127.0.0.1", self.port)
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -195,10 +201,7 @@ class Server:
                 response = web.Response(status=error.status, text=error.reason)
             except RefBenchError as error:
                 response = web.Response(status=500, text=str(error))
-        for name, value in _HEADERS.items():
-            response.headers[name] = value
-        response.headers.setdefault("Cache-Control", "no-store")
-        return response
+        return guarded(response)
 
     @property
     def _cookie(self) -> str:
@@ -210,14 +213,7 @@ class Server:
 
     def _is_ours(self, request: web.Request) -> bool:
         """Whether the browser means this server (and not a name that someone points at it), from a page of ours."""
-        # Through a tunnel the port may be another one: the name is what tells a rebound address.
-        host = request.headers.get("Host", "")
-        name, _, port = host.rpartition(":")
-        if name not in ("127.0.0.1", "localhost") or not port.isdigit():
-            return False
-        if request.headers.get("Origin", f"http://{host}") != f"http://{host}":
-            return False
-        return request.headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+        return means_us(request) and comes_from(request, ("none", "same-origin"))
 
     async def _page(self, request: web.Request) -> web.Response:
         return self._file("index.html")
@@ -228,14 +224,18 @@ class Server:
     def _file(self, name: str) -> web.Response:
         if name not in self._assets:
             raise web.HTTPNotFound
-        return _response(name, self._assets[name])
+        return file_response(name, self._assets[name])
+
+    async def _progress(self, request: web.Request) -> web.Response:
+        told = await asyncio.to_thread(self.site.progress)
+        return file_response("progress.json", orjson.dumps(told))
 
     async def _chunk(self, request: web.Request) -> web.Response:
         try:
             data = await asyncio.to_thread(self.site.chunk, request.match_info["name"])
         except KeyError:
             raise web.HTTPNotFound from None
-        return _response("chunk.js", data)
+        return file_response("chunk.js", data)
 
     async def _picture(self, request: web.Request) -> web.Response:
         kind, name = request.match_info["kind"], request.match_info["name"]
@@ -246,8 +246,8 @@ class Server:
         data = await asyncio.to_thread(thumbnail if kind == "thumbs" else full_picture, file)
         if isinstance(data, Failure):
             raise web.HTTPNotFound
-        response = _response(name, data)
-        response.headers["Cache-Control"] = _FOREVER  # its name is the hash of its content
+        response = file_response(name, data)
+        response.headers["Cache-Control"] = FOREVER  # its name is the hash of its content
         return response
 
     async def _annotate(self, request: web.Request) -> web.Response:
@@ -264,11 +264,6 @@ class Server:
         except KeyError:
             raise web.HTTPNotFound from None
         return web.Response(status=204)
-
-
-def _response(name: str, data: bytes) -> web.Response:
-    kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
-    return web.Response(body=data, headers={"Content-Type": kind})
 
 
 def _refused() -> web.Response:

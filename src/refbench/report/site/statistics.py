@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from refbench.analysis.agree.ratings import is_panel
 from refbench.analysis.agree.rows import agreement_rows
 from refbench.analysis.precision.variance import Variance, variances
 from refbench.record import RefBenchError
 from refbench.report.site.boards import Board
 from refbench.report.site.contract import AgreementChunk, CompareChunk, GapRow, as_view
 from refbench.score import Score
-from refbench.tables.scoring import run_draws
+from refbench.tables.scoring import REFUSALS, run_draws
 
 _MOST_DRIVERS = 8
 _LIMITS = (
     "A pair is compared on the cases that both models have a score for, in the benchmark's own aggregate.",
-    "Adjusted p-values are Holm's over all pairs of one judge and protocol; intervals are of single pairs.",
+    "Adjusted p-values are Holm's over all pairs of one protocol, all judges together; intervals are of single pairs.",
     "A gap that is not resolved is not proof that two models are equal.",
 )
 
@@ -28,7 +29,7 @@ def compare_chunk(board: Board) -> CompareChunk:
     limits: list[str] = list(_LIMITS)
     for protocol, judge in _families(board):
         try:
-            found = board.result.compare(protocol=protocol, judges=[judge], draws=board.draws, seed=board.seed)
+            found = board.compare(protocol, judge)
         except RefBenchError as error:
             limits.append(f"{protocol}, {judge or 'no judge'}: {error}")
             continue
@@ -70,7 +71,15 @@ def agreement_chunk(board: Board) -> AgreementChunk:
     notes = [f"Under the {protocol} protocol."]
     pairs = agreement_rows(board.result, protocol)
     if not pairs:
-        notes.append("There is one judge: agreement needs at least two, or scores of people (refbench agree).")
+        judges = sum(judge is not None for judge in board.judges)
+        there = (
+            "There is one judge"
+            if judges == 1
+            else "No judge was asked"
+            if not judges
+            else "No two judges have marked the same pictures"
+        )
+        notes.append(f"{there}: agreement needs at least two, or scores of people (refbench agree).")
     components: list[dict[str, Any]] = []
     for run in range(len(board.runs)):
         for one in _variances(board, run, protocol):
@@ -82,7 +91,7 @@ def agreement_chunk(board: Board) -> AgreementChunk:
 def _variances(board: Board, run: int, protocol: str) -> list[Variance]:
     """The components of one run's models, on the cases that this run was asked for."""
     called = {model.of_run: model.name for model in board.models if model.run == run}
-    drawn: list[Score] = [
+    drawn = _single_draws(board) or [
         score.model_copy(update={"model": called[score.model]})
         for score in run_draws(board.runs[run].path, protocol=protocol)
         if score.model in called
@@ -95,6 +104,15 @@ def _variances(board: Board, run: int, protocol: str) -> list[Variance]:
         scores=tuple(s for s in board.result.scores if s.model in names and s.case in there),
     )
     return variances(of_run, drawn, protocol) if drawn else []
+
+
+def _single_draws(board: Board) -> list[Score]:
+    """The scores of the only run of a board where each picture was judged once: what was drawn is what is scored then,
+    and the run need not be read again."""
+    replies = board.replies[0]
+    if len(board.runs) > 1 or replies.has_repeats or board.result.refusals != REFUSALS[0]:
+        return []
+    return [s for s in board.result.scores if s.model in replies.models and (s.judge is None or not is_panel(s.judge))]
 
 
 def _component_rows(board: Board, one: Variance) -> list[dict[str, Any]]:

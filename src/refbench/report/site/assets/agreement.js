@@ -19,7 +19,9 @@
 
   function pairs(ctx, list) {
     if (!list.length) {
-      return rb.note("There is one judge and no table of human scores, so there is nothing to agree with. A second judge, or `refbench agree` with people’s scores, fills this page.");
+      const judges = ctx.board.judges.filter((judge, n) => judge !== null && ctx.board.judge_titles[n] === judge).length;
+      const there = judges === 0 ? "No judge was asked" : judges === 1 ? "There is one judge" : "No two judges have marked the same pictures";
+      return rb.note(rb.prose(`${there}, and there is no table of people’s scores, so there is nothing to agree with. ${judges ? "A second judge" : "Two judges"}, or \`refbench agree\` with people’s scores, ${judges ? "fills" : "fill"} this page.`));
     }
     const pick = (key, title) => {
       const values = [...new Set(list.map((one) => one[key] ?? ""))];
@@ -57,7 +59,7 @@
     const chunk = await rb.load(`${ctx.board.id}/agreement`);
     const node = h("div", { class: "page" }, h("h1", { class: "offscreen" }, "Agreement"),
       rb.section("Judges and people", pairs(ctx, chunk.pairs)), components(ctx, chunk.components),
-      chunk.notes.length > 0 && rb.section("Notes", h("ul", { class: "remarks" }, chunk.notes.map((text) => h("li", {}, text)))));
+      chunk.notes.length > 0 && rb.section("Notes", h("ul", { class: "remarks" }, chunk.notes.filter((text) => chunk.pairs.length || !/needs at least two/.test(text)).map((text) => h("li", {}, rb.said(ctx, text))))));
     return { node };
   }
 

@@ -21,9 +21,12 @@
     return one.scores.every((score) => score.value === null || Number.isInteger(score.value)) ? 0 : 3;
   }
 
-  function scoreText(one, score) {
+  /** A score as the table has it: in per cent where that is in per cent. */
+  function scoreText(ctx, one, score) {
     if (score.value !== null) {
-      return format.number(score.value, digitsOf(one));
+      const { factor, digits } = rb.measureOf(ctx, score.metric);
+      const tabled = factor !== 1 || (digitsOf(one) > 0 && ctx.measures.some((measure) => measure.name === score.metric));
+      return tabled ? format.number(score.value * factor, digits) : format.number(score.value, digitsOf(one));
     }
     if (score.failure) {
       return h("span", { class: "bad", title: score.failure.detail || null }, `✕ ${format.words(score.failure.kind)}`);
@@ -49,10 +52,10 @@
     }
     const seeds = [...new Set(scores.map((score) => score.seed))].sort((a, b) => a - b);
     const metrics = [...new Set(scores.map((score) => score.metric))];
-    const text = (metric, seed) => scores.filter((score) => score.metric === metric && score.seed === seed).map((score) => scoreText(one, score));
+    const text = (metric, seed) => scores.filter((score) => score.metric === metric && score.seed === seed).map((score) => scoreText(ctx, one, score));
     return [
       seeds.length > 1 && h("p", { class: "note" }, `Scores of seeds ${seeds.join(", ")}, in this order.`),
-      h("dl", { class: "scores" }, metrics.map((metric) => [h("dt", {}, format.words(metric)), h("dd", {}, seeds.map((seed, place) => [place > 0 && " · ", text(metric, seed)]))])),
+      h("dl", { class: "scores" }, metrics.map((metric) => [h("dt", { title: rb.measureTitle(rb.measureOf(ctx, metric)) }, format.words(metric)), h("dd", {}, seeds.map((seed, place) => [place > 0 && " · ", text(metric, seed)]))])),
     ];
   }
 
@@ -82,7 +85,7 @@
     const any = (name) => one.questions.some((question) => question[name] !== null);
     const columns = [
       { title: "Question", wide: true }, any("expected") && { title: "Expected" }, any("weight") && { title: "Weight", number: true },
-      ...models.map((model) => ({ title: rb.modelName(ctx, model) })),
+      ...models.map((model) => ({ title: rb.label(ctx, model) })),
     ].filter(Boolean);
     const single = metrics.length === one.questions.length;
     const rowsOf = (metric) => {
@@ -93,7 +96,7 @@
         ...models.map((model) => {
           const score = scoreOf(model, metric);
           if (!score || (!score.answers.length && !score.failure)) {
-            return h("span", { class: "quiet" }, score && score.value !== null && asked.length === 1 ? scoreText(one, score) : format.NONE);
+            return h("span", { class: "quiet" }, score && score.value !== null && asked.length === 1 ? scoreText(ctx, one, score) : format.NONE);
           }
           if (score.failure && !score.answers.length) {
             return h("span", { class: "bad", title: score.failure.detail || null }, `✕ ${format.words(score.failure.kind)}`);

@@ -4,7 +4,7 @@
 (() => {
   const rb = window.refbench;
   const { h, route, format } = rb;
-  const NAV = ["overview", "cases", "compare", "failures", "agreement", "methods"];
+  const NAV = ["overview", "audit", "cases", "compare", "figures", "failures", "agreement", "methods"];
   let site = null;
   let open = null;
   let turn = 0;
@@ -18,14 +18,24 @@
     const boards = site.boards.length > 1 && h("select", { id: "board", "aria-label": "Benchmark", on: { change: (event) => route.go(route.write({ board: event.target.value, page: ctx.route.page === "case" ? "cases" : ctx.route.page })) } },
       site.boards.map((one) => h("option", { value: one.id, selected: one === board }, one.title + (one.subset ? ` (${one.subset})` : ""))));
     const judges = board.judges.filter((judge) => judge !== null);
-    const facts = [format.count(board.n_cases, "case"), board.subset && `subset ${board.subset}`, format.count(board.models.length, "model"), judges.length ? `judged by ${rb.judgesSaid(board)}` : "no judge"];
+    const facts = [format.count(board.n_cases, "case"), board.subset && `subset ${board.subset}`, board.models_said, judges.length ? `judged by ${rb.judgesSaid(board)}` : "no judge"];
     document.getElementById("top").replaceChildren(
       h("div", { class: "brand" }, h("a", { class: "mark", href: route.write({ board: board.id, page: "overview" }) }, h("img", { src: "icon.svg", alt: "", width: "22", height: "22" }), "RefBench"),
         h("div", { class: "about" }, boards || h("strong", { class: "board" }, board.title), h("span", { class: "facts" }, facts.filter(Boolean).join(" · ")))),
-      h("nav", { class: "tabs", "aria-label": "Pages" }, NAV.map((page) => h("a", { href: route.to(page), "aria-current": page === current ? "page" : null, id: `tab-${page}` }, rb.pages[page].title)),
-        h("button", { type: "button", class: "quiet keys", "aria-label": "Keys", title: "Keys (?)", on: { click: rb.keys.help } }, "?")));
+      h("nav", { class: "tabs", "aria-label": "Pages" }, NAV.filter((page) => page !== "audit" || board.audit).map((page) => h("a", { href: route.to(page), "aria-current": page === current ? "page" : null, id: `tab-${page}` }, rb.pages[page].title)),
+        rb.theme.button(), h("button", { type: "button", class: "quiet keys", "aria-label": "Keys", title: "Keys (?)", on: { click: rb.keys.help } }, "?")));
     document.getElementById("foot").replaceChildren(h("span", {}, `RefBench ${site.version}`), h("span", {}, "fingerprint ", h("code", {}, board.fingerprint)));
+    toTab();
     document.title = `${ctx.route.page === "case" ? ctx.route.rest : rb.pages[ctx.route.page].title} · ${board.title} · RefBench`;
+  }
+
+  /** On a phone the tabs do not all fit: the one that is open stays in sight. */
+  function toTab() {
+    const tabs = document.querySelector(".tabs");
+    const tab = tabs?.querySelector("[aria-current]");
+    if (tab && tabs.scrollWidth > tabs.clientWidth) {
+      tabs.scrollLeft = tab.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+    }
   }
 
   function broken(error) {
@@ -33,7 +43,12 @@
   }
 
   async function show() {
-    const here = route.settled(site.boards.map((board) => board.id), Object.keys(rb.pages));
+    let here = route.settled(site.boards.map((board) => board.id), Object.keys(rb.pages));
+    if (here.page === "audit" && !site.boards.find((board) => board.id === here.board)?.audit) {
+      // Of a run that is no audit, or where one has gone to another board.
+      here = { ...here, page: "overview", rest: "", params: new URLSearchParams() };
+      history.replaceState(null, "", route.write(here));
+    }
     const { page } = here;
     const ctx = rb.context(site, here);
     const name = [ctx.board.id, page, here.rest].join("\n");
@@ -64,6 +79,16 @@
     main.dataset.page = page;
   }
 
+  /** The same page from the data as they are now. */
+  async function renew() {
+    rb.forget();
+    site = await rb.load("site");
+    if (open) {
+      open.update = null;
+    }
+    await show();
+  }
+
   /** A page whose chunks fail to load says which; nothing is left blank. */
   async function start() {
     try {
@@ -85,7 +110,11 @@
     window.addEventListener("refbench:route", show);
     rb.keys.listen(() => open);
     await show();
+    if (site.live) {
+      rb.live.start();
+    }
   }
 
+  rb.renew = renew;
   start();
 })();

@@ -7,28 +7,40 @@
 
   /** Models that the address names, else all. */
   function chosenModels(ctx) {
-    const all = ctx.board.models.map((_, model) => model);
+    const all = rb.ordered(ctx);
     const wanted = (ctx.params.get("models") ?? "").split(",").filter((text) => /^\d+$/.test(text)).map(Number).filter((model) => model < all.length);
     return wanted.length ? all.filter((model) => wanted.includes(model)) : all;
   }
 
+  const CHIPS = 6;
+
+  /** Which models are shown: chips of a few, a menu of many. */
   function modelChips(ctx, models) {
-    if (ctx.board.models.length < 2) {
+    const all = rb.ordered(ctx);
+    if (all.length < 2) {
       return null;
     }
-    return h("div", { class: "chips models", role: "group", "aria-label": "Models shown" }, ctx.board.models.map((model, number) => {
+    const link = (number) => {
       const on = models.includes(number);
       const next = on ? models.filter((one) => one !== number) : [...models, number].sort((a, b) => a - b);
-      const every = next.length === 0 || next.length === ctx.board.models.length;
-      return h("a", { id: `model-${number}`, href: route.changed({ models: every ? null : next.join(",") }), "aria-current": on ? "true" : null },
-        h("span", { class: "letter" }, format.letter(number)), model.name);
-    }));
+      const every = next.length === 0 || next.length === all.length;
+      return h("a", { id: `model-${number}`, href: route.changed({ models: every ? null : next.join(",") }), "aria-current": on ? "true" : null }, rb.label(ctx, number));
+    };
+    if (all.length <= CHIPS) {
+      return h("div", { class: "chips models", role: "group", "aria-label": "Models shown" }, all.map(link));
+    }
+    const shut = () => { document.getElementById("models-menu").open = false; };
+    const some = (number) => h("a", { on: { click: shut }, href: route.changed({ models: number === all.length ? null : all.slice(0, number).join(",") }) }, number === all.length ? "all" : `best ${number}`);
+    return h("details", { class: "menu models", id: "models-menu", open: document.getElementById("models-menu")?.open ?? false },
+      h("summary", { id: "models-summary" }, `Models: ${models.length === all.length ? "all" : `${models.length} of`} ${all.length}`),
+      h("div", { class: "sheet" }, h("p", { class: "links" }, [4, 8, all.length].filter((n, i) => i === 2 || n < all.length).map(some)), h("div", { class: "chips", role: "group", "aria-label": "Models shown" }, all.map(link))));
   }
 
   function pictureList(title, list, prefix, hint) {
+    const name = prefix === "ref" ? rb.givenName : (_, i) => `target ${i + 1}`;
     return list.length > 0 && h("div", { class: "references" }, h("h3", {}, title, hint && h("small", {}, hint)), h("ol", {}, list.map((picture, i) => h("li", {},
-      rb.pictureButton(picture, `${i + 1}. ${format.words(picture.role)}`, `${prefix}-${i}`, { sizes: list.length > 1 ? "150px" : "300px" }),
-      h("p", {}, h("span", { class: "role" }, `${i + 1}  ${format.words(picture.role)}`), picture.name && h("small", { class: "file" }, picture.name))))));
+      rb.pictureButton(picture, name(picture, i), `${prefix}-${i}`, { sizes: list.length > 1 ? "150px" : "300px" }),
+      h("p", {}, h("span", { class: "role" }, format.label(name(picture, i))), picture.name && h("small", { class: "file" }, picture.name))))));
   }
 
   function left(ctx, one, notes) {
@@ -37,9 +49,14 @@
       h("p", { class: "instruction", dir: "auto" }, one.instruction || h("em", {}, "(no instruction)")),
       h("p", { class: "groups" }, Object.entries(one.groups).map(([name, value]) => h("a", { class: "tag", title: format.words(name), href: route.to("cases", { params: { [`g.${name}`]: value } }) }, value)),
         one.tags.map((tag) => h("a", { class: "tag", href: route.to("cases", { params: { q: tag } }) }, tag))),
-      pictureList("References", one.references, "ref", ""),
+      pictureList(one.references.some((picture) => ["source", "mask"].includes(picture.role)) ? "Pictures given" : "References", one.references, "ref", ""),
       pictureList("Targets", one.targets, "target", "models do not see these"),
       notes.node);
+  }
+
+  /** Which references it uses and which one is missing, by who says so. */
+  function references(output) {
+    return Object.entries(output.references ?? {}).map(([by, said]) => h("p", { class: "references", dir: "auto" }, said, h("small", { class: "quiet" }, ` (${by})`)));
   }
 
   function made(output) {
@@ -73,9 +90,10 @@
     const others = mine.filter((output) => output.seed !== seed && output.step === null);
     const { digits } = rb.measureOf(ctx, ctx.summary);
     return h("article", { class: current ? "model current" : "model", id: `column-${model}`, "aria-label": name },
-      h("header", {}, h("h3", {}, h("span", { class: "letter", "aria-hidden": "true" }, format.letter(model)), h("span", { class: "name", title: name }, name)),
-        h("p", { class: "total" }, h("span", {}, format.words(ctx.summary)), value.failed ? h("strong", { class: "bad" }, `✕ ${format.words(value.failed)}`) : h("strong", {}, value.waits ? "not asked yet" : format.number(value.value, digits)))),
+      h("header", {}, h("h3", {}, rb.label(ctx, model)),
+        h("p", { class: "total" }, h("span", { title: rb.measureTitle(rb.measureOf(ctx, ctx.summary)) }, format.words(ctx.summary)), value.failed ? h("strong", { class: "bad" }, `✕ ${format.words(value.failed)}`) : h("strong", {}, value.waits ? "not asked yet" : format.number(value.value, digits)))),
       pictured && h("div", { class: "pictures" }, main ? pictures(ctx, main, name, sizes) : h("div", { class: "absent" }, h("span", {}, "no picture of this model"))),
+      main && references(main),
       strip(ctx, "Steps", steps, (output) => `step ${output.step + 1}`),
       strip(ctx, "Other seeds", others, (output) => `seed ${output.seed}`),
       rb.scoreList(ctx, one, model), rb.replies(ctx, one, model), main && made(main));
@@ -84,12 +102,13 @@
   function switcher(models, current, ctx) {
     return models.length > 1 && h("nav", { class: "switch", "aria-label": "Model" }, models.map((model) => h("a", {
       id: `at-${model}`, href: route.changed({ at: model }), "aria-current": model === current ? "true" : null,
-    }, h("span", { class: "letter" }, format.letter(model)), rb.modelName(ctx, model))));
+    }, rb.label(ctx, model))));
   }
 
   function beside(ctx, index, selection, position) {
     const place = selection.positions.indexOf(position);
-    const keep = Object.fromEntries([...ctx.params].filter(([name]) => !["zoom", "with", "mode"].includes(name)));
+    // Whoever looks closely keeps doing so from case to case.
+    const keep = Object.fromEntries(ctx.params);
     const link = (at) => (selection.positions[at] === undefined ? null : route.to("case", { rest: index.ids[selection.positions[at]], params: keep }));
     return { place, before: place < 0 ? null : link(place - 1), after: place < 0 ? link(0) : link(place + 1), total: selection.positions.length };
   }
@@ -104,6 +123,11 @@
       h("button", { type: "button", class: "quiet", id: "copy-link", on: { click: () => rb.copy(location.href, "link") } }, "Copy link"));
   }
 
+  function scoreOf(ctx, value) {
+    const text = value.failed ? `✕ ${format.words(value.failed)}` : value.waits ? "not asked yet" : format.number(value.value, rb.measureOf(ctx, ctx.summary).digits);
+    return `${format.words(ctx.summary)} ${text}`;
+  }
+
   async function build(ctx) {
     const id = ctx.route.rest;
     const index = await rb.caseIndex(ctx.board);
@@ -113,7 +137,8 @@
     }
     const one = await rb.caseAt(ctx.board, position);
     const notes = rb.caseNotes(ctx, id);
-    const viewer = new rb.Viewer(rb.gallery(ctx, one));
+    let said = () => "";
+    const viewer = new rb.Viewer(rb.gallery(ctx, one), one.instruction, (model) => said(model));
     const node = h("div", { class: "page one-case" });
     let around = null;
 
@@ -131,7 +156,8 @@
           !pictured && rb.note("The run has what the judges said, not the pictures themselves."),
           h("div", { class: pictured ? "columns" : "columns wordy", tabindex: "0", role: "region", "aria-label": "Models side by side", style: { "--shown": String(models.length) } }, models.map((model) => column(next, one, model, model === current, valueOf(model), { pictured, shown: models.length }))))),
         ...[rb.questionTable(next, one, models)].filter(Boolean)));
-      viewer.follow(next.params);
+      said = (model) => scoreOf(next, valueOf(model));
+      viewer.follow(next.params, models);
       rb.caseAt(ctx.board, selection.positions[around.place + 1] ?? position).catch(() => {});
     }
 
@@ -166,5 +192,6 @@
     };
   }
 
+  Object.assign(rb, { chosenModels, modelChips });
   rb.pages.case = { title: "Case", build };
 })();

@@ -74,5 +74,7 @@
     return joined.get(board.id);
   }
 
+  window.addEventListener("refbench:forget", () => joined.clear());
+
   rb.caseIndex = caseIndex;
 })();

@@ -9,6 +9,7 @@
   const HEIGHT = { wide: 78, narrow: 136 };
   const SPARE = 6;
   const STILL_MS = 90;
+  const ON_PAPER = 200;
 
   function caseAt(board, position) {
     return rb.load(`${board.id}/cases/${Math.floor(position / CASES_SIZE)}`).then((chunk) => chunk.cases[position - chunk.start]);
@@ -24,10 +25,10 @@
     return shown(one.references) ?? shown(outputs.flatMap((output) => output.pictures));
   }
 
-  function cell(model, name, value, failure, waits, digits, scale) {
+  function cell(colour, name, value, failure, waits, digits, scale) {
     const said = failure ? `${name}: failed, ${format.words(failure)}` : `${name}: ${waits ? "not asked yet" : format.number(value, digits)}`;
     const share = value === null ? 0 : (100 * (value - scale.low)) / (scale.high - scale.low);
-    return h("span", { class: failure ? "cell failed" : "cell", title: said, "aria-label": said },
+    return h("span", { class: `cell ${colour}${failure ? " failed" : ""}`, title: said, "aria-label": said },
       h("span", { class: "value" }, failure ? "✕" : format.number(value, digits)),
       h("span", { class: "level", "aria-hidden": "true" }, h("span", { style: { width: `${Math.min(100, Math.max(0, share))}%` } })));
   }
@@ -36,12 +37,56 @@
     constructor(board) {
       this.board = board;
       this.rows = new Map();
-      this.list = h("ol", { class: board.has_pictures ? "case-rows" : "case-rows plain", style: { "--models": String(board.models.length) } });
+      this.list = h("ol", { class: board.has_pictures ? "case-rows" : "case-rows plain" });
+      this.heads = h("span", { class: "cells", tabindex: "0", role: "group", "aria-label": "Models: scroll sideways for more" });
+      this.head = h("div", { class: board.has_pictures ? "rows-head" : "rows-head plain" }, board.has_pictures && h("span", {}), h("span", {}, "Case"), this.heads);
+      this.heads.addEventListener("scroll", () => this.shift(), { passive: true });
+      this.list.addEventListener("wheel", (event) => this.sideways(event), { passive: false });
+      this.list.addEventListener("pointerdown", (event) => { this.from = event.pointerType === "touch" ? [event.clientX, this.heads.scrollLeft] : null; });
+      this.list.addEventListener("pointermove", (event) => { if (this.from && event.pointerType === "touch") { this.heads.scrollLeft = this.from[1] + this.from[0] - event.clientX; } });
       this.narrow = matchMedia(NARROW);
       this.onScroll = () => requestAnimationFrame(() => this.draw());
       this.onResize = () => { this.clear(); this.draw(); };
       window.addEventListener("scroll", this.onScroll, { passive: true });
       window.addEventListener("resize", this.onResize);
+    }
+
+    /** Names and values of the models scroll together; what a case is about stays. */
+    shift() {
+      this.list.style.setProperty("--shift", `${-this.heads.scrollLeft}px`);
+    }
+
+    sideways(event) {
+      const by = event.deltaX || (event.shiftKey ? event.deltaY : 0);
+      if (Math.abs(by) > Math.abs(event.shiftKey ? 0 : event.deltaY) && this.heads.scrollWidth > this.heads.clientWidth) {
+        event.preventDefault();
+        this.heads.scrollLeft += by;
+      }
+    }
+
+    /** The heads of the columns of values: the models that are chosen, the best first. */
+    drawHead() {
+      const { ctx } = this;
+      const width = String(this.models.length);
+      this.head.style.setProperty("--models", width);
+      this.list.style.setProperty("--models", width);
+      this.heads.replaceChildren(...this.models.map((model) => h("span", { class: "cell", title: rb.modelName(ctx, model) }, rb.badge(ctx, model), h("bdi", { class: "full" }, rb.shortName(ctx, model)))));
+      this.shift();
+    }
+
+    /** On paper there is no scrolling: the first rows are drawn, and what is left out is said. */
+    printed() {
+      const total = this.selection?.positions.length ?? 0;
+      const most = Math.min(total, ON_PAPER);
+      for (let place = 0; place < most; place += 1) {
+        if (!this.rows.has(place)) {
+          this.put(place);
+        }
+      }
+      const inOrder = [...this.rows.entries()].sort((a, b) => a[0] - b[0]).filter(([place]) => place < most);
+      this.rows.forEach((row) => row.remove());
+      this.list.append(...inOrder.map(([, row]) => row));
+      return total > most ? `The first ${format.whole(most)} of ${format.count(total, "case")}.` : "";
     }
 
     close() {
@@ -56,7 +101,8 @@
     }
 
     show(ctx, index, selection) {
-      Object.assign(this, { ctx, index, selection });
+      Object.assign(this, { ctx, index, selection, models: rb.chosenModels(ctx) });
+      this.drawHead();
       this.clear();
       this.draw();
     }
@@ -83,14 +129,18 @@
       }
       for (let place = from; place < to; place += 1) {
         if (!this.rows.has(place)) {
-          const row = this.row(place, selection.positions[place]);
-          row.style.transform = `translateY(${place * height}px)`;
-          this.rows.set(place, row);
-          this.list.append(row);
+          this.put(place);
         }
       }
       clearTimeout(this.still);
       this.still = setTimeout(() => this.pictures(), STILL_MS);
+    }
+
+    put(place) {
+      const row = this.row(place, this.selection.positions[place]);
+      row.style.transform = `translateY(${place * this.height}px)`;
+      this.rows.set(place, row);
+      this.list.append(row);
     }
 
     row(place, position) {
@@ -108,8 +158,8 @@
           h("span", { class: "instruction", dir: "auto" }, index.instructions[position] || "(no instruction)"),
           h("span", { class: "facts" }, starred && h("span", { class: "star", title: "starred" }, "★ "),
             beside && h("strong", {}, `${beside} · `), h("span", { class: "id" }, id), facts && ` · ${facts}`)),
-        h("span", { class: "cells" }, board.models.map((model, number) =>
-          cell(number, model.name, selection.found.values[number]?.[position] ?? null, selection.found.failed[number]?.[position] ?? null, selection.found.waiting[number]?.has(position) ?? false, digits, selection.found.scale))));
+        h("span", { class: "cells" }, h("span", { class: "moved" }, this.models.map((number) =>
+          cell(rb.colourOf(ctx, number), rb.modelName(ctx, number), selection.found.values[number]?.[position] ?? null, selection.found.failed[number]?.[position] ?? null, selection.found.waiting[number]?.has(position) ?? false, digits, selection.found.scale)))));
       return h("li", { "aria-setsize": selection.positions.length, "aria-posinset": place + 1, "data-place": place }, link);
     }
 
@@ -150,13 +200,5 @@
     }
   }
 
-  /** The heads of the columns of values. */
-  function rowsHead(board) {
-    return h("div", { class: board.has_pictures ? "rows-head" : "rows-head plain", "aria-hidden": "true", style: { "--models": String(board.models.length) } },
-      board.has_pictures && h("span", {}), h("span", {}, "Case"),
-      h("span", { class: "cells" }, board.models.map((model, number) => h("span", { class: "cell", title: model.name },
-        h("span", { class: "letter" }, format.letter(number)), h("span", { class: "full" }, model.name)))));
-  }
-
-  Object.assign(rb, { CaseRows, rowsHead, caseAt });
+  Object.assign(rb, { CaseRows, caseAt });
 })();

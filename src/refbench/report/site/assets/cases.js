@@ -33,9 +33,14 @@
         options.map((one) => h("option", { value: one.value, selected: String(one.value) === String(now ?? "") }, one.text))));
   }
 
+  /** Whether a group of the benchmark says how many references a case has: then one filter is enough. */
+  function isCount(index, group) {
+    return index.references.every((n, i) => group.of[i] < 0 || group.names[group.of[i]].replace(/\D/g, "") === String(n));
+  }
+
   function menus(ctx, index, selection) {
     const { want } = selection;
-    const models = ctx.board.models.map((model, value) => ({ value, text: `${format.letter(value)}  ${model.name}` }));
+    const models = rb.ordered(ctx).map((value) => ({ value, text: `${rb.letterOf(ctx, value)}  ${rb.modelName(ctx, value)}` }));
     const kinds = [...new Set(selection.found.failed.flat().filter(Boolean))].sort();
     const loss = want.filter === "loss" || want.sort === "loss";
     const counts = [...new Set(index.references)].sort((a, b) => a - b);
@@ -48,7 +53,7 @@
       loss && menu("against", "against", models, selection.found.second),
       want.filter === "failures" && kinds.length > 1 && menu("kind", "Kind", [{ value: "", text: "any" }, ...kinds.map((value) => ({ value, text: format.words(value) }))], want.kind),
       groups.map(([name, group]) => menu(`g.${name}`, format.label(name), [{ value: "", text: "any" }, ...[...group.names].sort().map((value) => ({ value, text: value }))], ctx.params.get(`g.${name}`))),
-      counts.length > 1 && menu("refs", "References", [{ value: "", text: "any" }, ...counts.map((value) => ({ value, text: value }))], want.references),
+      counts.length > 1 && !groups.some(([, group]) => isCount(index, group)) && menu("refs", "References", [{ value: "", text: "any" }, ...counts.map((value) => ({ value, text: value }))], want.references),
       tags.length > 0 && menu("tag", "Your tag", [{ value: "", text: "any" }, ...tags.map((value) => ({ value, text: value }))], want.tag),
       menu("sort", "Order", [
         { value: "", text: "as usual" }, { value: "worst", text: "worst first" }, { value: "best", text: "best first" },
@@ -60,14 +65,14 @@
 
   function toolbar(ctx, index, selection) {
     const now = selection.want.filter;
-    const narrowed = [...ctx.params.keys()].some((name) => !["protocol", "judge", "measure"].includes(name));
+    const narrowed = [...ctx.params.keys()].some((name) => !["protocol", "judge", "measure", "models"].includes(name));
     const why = FILTERS.find((one) => one.value === now)?.why(selection.wide);
     const total = selection.positions.length;
     return [
       h("nav", { class: "chips", "aria-label": "Filters" }, offered(ctx, index).map((one) => h("a", {
         id: `filter-${one.value || "all"}`, href: route.changed({ filter: one.value, kind: null }), "aria-current": one.value === now ? "true" : null,
       }, one.text))),
-      controls.bar(controls.protocols(ctx), controls.judges(ctx), menus(ctx, index, selection)),
+      controls.bar(controls.protocols(ctx), controls.judges(ctx), menus(ctx, index, selection), rb.modelChips(ctx, rb.chosenModels(ctx))),
       h("p", { class: "measured" }, `${format.words(ctx.summary)} · ${rb.measuredBy(ctx, [])}`),
       h("p", { class: "tally", "aria-live": "polite" },
         h("strong", { id: "tally" }, total === index.ids.length ? format.count(total, "case") : `${format.whole(total)} of ${format.count(index.ids.length, "case")}`),
@@ -78,7 +83,7 @@
   function searchField(ctx) {
     let typing = 0;
     const input = h("input", {
-      type: "search", id: "search", placeholder: "Search instructions, groups, ids and judges’ words", "aria-label": "Search", autocomplete: "off", spellcheck: "false",
+      type: "search", id: "search", placeholder: "Search instructions, groups, ids, judges’ words: all words, \"a phrase\", -not", "aria-label": "Search", autocomplete: "off", spellcheck: "false",
       value: ctx.params.get("q") ?? "",
       on: {
         input: () => {
@@ -96,7 +101,8 @@
     const search = searchField(ctx);
     const tools = h("div", { class: "tools" });
     const none = h("p", { class: "note", hidden: true }, "No case is like that.");
-    const node = h("div", { class: "page browser" }, h("h1", { class: "offscreen" }, "Cases"), h("div", { class: "searchbar" }, search, rb.annotations.exchange()), tools, rb.rowsHead(ctx.board), rows.list, none);
+    const paper = h("p", { class: "note paper-only" });
+    const node = h("div", { class: "page browser" }, h("h1", { class: "offscreen" }, "Cases"), h("div", { class: "searchbar" }, search, rb.annotations.exchange()), tools, rows.head, rows.list, paper, none);
     function update(next) {
       const selection = rb.select(next, index);
       if (document.activeElement !== search) {
@@ -120,7 +126,16 @@
         }
       },
     };
-    return { node, keys, update, opened: () => update(ctx), close: () => rows.close() };
+    const printing = () => { paper.textContent = rows.printed(); };
+    const printed = () => rows.draw();
+    window.addEventListener("beforeprint", printing);
+    window.addEventListener("afterprint", printed);
+    const close = () => {
+      rows.close();
+      window.removeEventListener("beforeprint", printing);
+      window.removeEventListener("afterprint", printed);
+    };
+    return { node, keys, update, opened: () => update(ctx), close };
   }
 
   rb.pages.cases = { title: "Cases", build };

@@ -44,6 +44,20 @@
     }));
   }
 
+  /** Marks of models by the names that figures have for them. The published diamond is none. */
+  const MARKS = {
+    circle: () => s("circle", { class: "dot", r: "4.6" }),
+    square: () => s("rect", { class: "dot", x: "-4.2", y: "-4.2", width: "8.4", height: "8.4" }),
+    triangle: () => s("path", { class: "dot", d: "M0-5.4 5.2 4H-5.2z" }),
+    inverted: () => s("path", { class: "dot", d: "M0 5.4 5.2-4H-5.2z" }),
+    cross: () => s("path", { class: "dot", d: "M-1.9-5.2H1.9V-1.9H5.2V1.9H1.9V5.2H-1.9V1.9H-5.2V-1.9H-1.9z" }),
+    hexagon: () => s("path", { class: "dot", d: "M-5.2 0-2.6-4.5H2.6L5.2 0 2.6 4.5H-2.6z" }),
+  };
+
+  function shape(mark) {
+    return (MARKS[mark] ?? MARKS.circle)();
+  }
+
   function diamond(x, y, title) {
     return s("svg", { x, y, class: "mark", overflow: "visible" }, s("path", { class: "published", d: "M0-5 5 0 0 5-5 0z" }), title && s("title", {}, title));
   }
@@ -54,9 +68,12 @@
     return [low < axis.from && sign("0", "M6-4 2 0 6 4"), high > axis.to && sign("100%", "M-6-4-2 0-6 4")].filter(Boolean);
   }
 
+  /** How a model's row looks: its colour and its mark. */
+  const of = (ctx, model) => ({ colour: window.refbench.colourOf(ctx, model), mark: window.refbench.markOf(ctx, model) });
+
   /** One row: whisker, dot, bounds and any published figures of the same thing. */
-  function intervalRow(axis, { value = null, ci95 = null, bounds = null, published = [], label = "", zero = false, strong = true }) {
-    const row = s("svg", { class: "row", width: "100%", height: "26", role: "img", "aria-label": label }, gridlines(axis, zero));
+  function intervalRow(axis, { value = null, ci95 = null, bounds = null, published = [], label = "", zero = false, strong = true, mark = "circle", colour = "" }) {
+    const row = s("svg", { class: `row ${colour}`, width: "100%", height: "26", role: "img", "aria-label": label }, gridlines(axis, zero));
     const line = (name, pair) => s("line", { class: name, x1: axis.percent(pair[0]), x2: axis.percent(pair[1]), y1: "50%", y2: "50%" });
     if (bounds && bounds[1] > bounds[0]) {
       row.append(line("bounds", bounds), ...beyond(axis, bounds));
@@ -71,7 +88,9 @@
       row.append(diamond(axis.percent(one.value), "50%", one.title));
     }
     if (value !== null) {
-      row.append(s("circle", { class: strong ? "dot" : "dot unsure", cx: axis.percent(value), cy: "50%", r: "4.5" }));
+      const drawn = shape(mark);
+      drawn.classList.toggle("unsure", !strong);
+      row.append(s("svg", { x: axis.percent(value), y: "50%", overflow: "visible" }, drawn));
     }
     return row;
   }
@@ -97,5 +116,5 @@
       failed && h("span", { class: "kinds" }, failed), notAsked > 0 && h("span", { class: "waiting" }, `${format.whole(notAsked)} not asked yet`));
   }
 
-  window.refbench.charts = { scale, ticks, intervalRow, axisRow, coverage };
+  window.refbench.charts = { scale, ticks, shape, of, intervalRow, axisRow, coverage };
 })();

@@ -1,6 +1,6 @@
 /**
  * The one global, `refbench`, and the loading of data chunks. A chunk is a classic script that calls
- * `refbench.put(name, data)`: a page opened from the file system may neither fetch nor import.
+ * `refbench.put(name, data)` (or `unpack`): a page opened from the file system may neither fetch nor import.
  */
 "use strict";
 
@@ -14,6 +14,16 @@ window.refbench = (() => {
 
   function put(name, data) {
     arrived.set(name, data);
+  }
+
+  /** A chunk that came compressed, as base64: judges' words become a fifth of themselves. */
+  function unpack(name, text) {
+    put(name, inflated(text));
+  }
+
+  function inflated(text) {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
   }
 
   function forgetOldest(name) {
@@ -54,5 +64,11 @@ window.refbench = (() => {
     return asked.get(name);
   }
 
-  return { put, load, pages: {} };
+  /** What was read is asked for again: the run has grown. */
+  function forget() {
+    asked.clear();
+    window.dispatchEvent(new Event("refbench:forget"));
+  }
+
+  return { put, unpack, load, forget, pages: {} };
 })();

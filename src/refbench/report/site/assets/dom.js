@@ -1,6 +1,6 @@
 /**
  * Elements from plain values. Whatever comes from people, models or judges enters as a text node or a property,
- * never as markup, and addresses are relative or hashes: nothing here can start a script or leave the site.
+ * never as markup, and addresses are relative or hashes, or a paper's on arXiv: nothing here can start a script.
  */
 "use strict";
 
@@ -12,6 +12,9 @@
     const text = String(path ?? "");
     return /^(?:[a-z][a-z0-9+.-]*:|[\\/])/i.test(text.trim()) || text.includes("\\") ? "" : text;
   }
+
+  /** The one place outside that links may lead to: a paper on arXiv. */
+  const PAPER = /^https:\/\/arxiv\.org\/abs\/\d{4}\.\d{4,5}$/;
 
   function fill(node, children) {
     for (const child of children.flat(Infinity)) {
@@ -37,7 +40,7 @@
         }
       } else if (name === "href") {
         const target = String(value);
-        node.setAttribute("href", target.startsWith("#") ? target : relative(target) || "#");
+        node.setAttribute("href", target.startsWith("#") || PAPER.test(target) ? target : relative(target) || "#");
       } else if (name === "src") {
         node.setAttribute("src", relative(value));
       } else if (name === "value" || name === "checked" || name === "open" || name === "selected") {
@@ -97,9 +100,29 @@
     }
   }
 
+  /** Names written from the right, which would scramble a list or a sentence around them. */
+  const RIGHT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+  /** A name as it is, kept from turning what stands beside it. */
+  function isolated(name) {
+    const text = String(name);
+    return RIGHT.test(text) ? `\u2068${text}\u2069` : text;
+  }
+
+  /** A sentence in which names written from the right are kept to themselves. */
+  function sentence(text, names) {
+    return names.filter((name) => RIGHT.test(name)).sort((a, b) => b.length - a.length)
+      .reduce((said, name) => said.split(name).join(isolated(name)), String(text));
+  }
+
+  /** A remark of ours: what stands between backticks is code. */
+  function prose(text) {
+    return String(text).split(/`([^`\n]+)`/).map((part, place) => (place % 2 ? h("code", {}, part) : part)).filter((part) => part !== "");
+  }
+
   function copyButton(text, what) {
     return h("button", { type: "button", class: "quiet", on: { click: () => copy(text, what) } }, `Copy ${what}`);
   }
 
-  Object.assign(window.refbench, { h, s, relative, copy, copyButton, keepingFocus, say });
+  Object.assign(window.refbench, { h, s, relative, copy, copyButton, keepingFocus, say, isolated, sentence, prose });
 })();

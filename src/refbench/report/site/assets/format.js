@@ -56,6 +56,11 @@
     return `${near} %`;
   }
 
+  /** An end of a scale: whole where it is whole. */
+  function plain(value) {
+    return fixed(value, Number.isInteger(value) ? 0 : 2);
+  }
+
   /** Underscores of names in data read as spaces. */
   function words(name) {
     return name === "n_refs" ? "number of references" : String(name).replaceAll("_", " ");
@@ -87,12 +92,6 @@
     return slice[slice.level] === undefined ? "" : above.map(([, name]) => name).join(" / ");
   }
 
-  /** A letter for each model, the same on every page: A to Z, then A1 and on. */
-  function letter(model) {
-    const turn = Math.floor(model / 26);
-    return String.fromCharCode(65 + (model % 26)) + (turn ? turn : "");
-  }
-
   /** What has no value and why, in words. */
   function failures(kinds, notAsked = 0) {
     const said = Object.entries(kinds ?? {}).filter(([, n]) => n > 0).map(([kind, n]) => `${grouped.format(n)} ${words(kind)}`);
@@ -107,8 +106,11 @@
     return value === null || value === undefined ? NONE : `$${value === 0 ? "0" : value.toFixed(value < 0.1 ? 4 : 2)}`;
   }
 
+  /** A table by its number, "Table S1", or what else numbers were printed in as it is called. */
+  const table = (name) => (!name.includes(" ") && /\d/.test(name) ? `Table ${name}` : name);
+
   window.refbench.format = {
-    NONE, number, signed, interval, pValue, count, percent, words, label, sliceName, sliceAbove, letter, failures, seconds,
-    dollars, whole: (n) => grouped.format(n),
+    NONE, number, signed, interval, pValue, count, percent, plain, words, label, sliceName, sliceAbove, failures, seconds,
+    dollars, table, whole: (n) => grouped.format(n),
   };
 })();

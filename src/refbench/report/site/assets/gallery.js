@@ -11,19 +11,24 @@
   /** `{key, picture, title, model}` in the order of the page: references, targets, then outputs by model, seed, step. */
   function gallery(ctx, one) {
     const found = [];
-    one.references.forEach((picture, i) => found.push({ key: `ref-${i}`, picture, title: `${i + 1}. ${format.words(picture.role)}`, model: null }));
+    one.references.forEach((picture, i) => found.push({ key: `ref-${i}`, picture, title: givenName(picture, i), model: null }));
     one.targets.forEach((picture, i) => found.push({ key: `target-${i}`, picture, title: `target ${i + 1}`, model: null }));
     const seeds = new Set(one.outputs.map((output) => output.seed));
     for (const output of one.outputs) {
       output.pictures.forEach((picture, i) => {
         const about = [
-          rb.modelName(ctx, output.model), output.step === null ? "" : `step ${output.step + 1}`, seeds.size > 1 ? `seed ${output.seed}` : "",
+          rb.shortName(ctx, output.model), output.step === null ? "" : `step ${output.step + 1}`, seeds.size > 1 ? `seed ${output.seed}` : "",
           output.pictures.length > 1 ? `picture ${i + 1}` : "",
         ];
-        found.push({ key: keyOf(output, i), picture, title: about.filter(Boolean).join(", "), model: output.model });
+        found.push({ key: keyOf(output, i), picture, title: about.filter(Boolean).join(", "), model: output.model, final: output.step === null });
       });
     }
     return found.filter((entry) => entry.picture.thumb || entry.picture.full);
+  }
+
+  /** A picture that was given, as instructions speak of it, with its part in the task. */
+  function givenName(picture, i) {
+    return `image ${i + 1}${picture.role && picture.role !== "reference" ? `, ${format.words(picture.role)}` : ""}`;
   }
 
   function keyOf(output, i) {
@@ -51,5 +56,5 @@
       h("img", { ...sources(picture, sizes), src: picture.thumb || picture.full, alt: `${title}${picture.name ? `, ${picture.name}` : ""}`, width: picture.width || null, height: picture.height || null, loading: "lazy", decoding: "async" }));
   }
 
-  Object.assign(rb, { gallery, pictureKey: keyOf, pictureButton });
+  Object.assign(rb, { gallery, givenName, pictureKey: keyOf, pictureButton });
 })();

@@ -5,7 +5,7 @@
   const rb = window.refbench;
   const { h } = rb;
   const HELP = [
-    ["j / k", "next / previous case"], ["/", "search"], ["f", "flip between two pictures"], ["s", "star"], ["+ − 0", "zoom in, out, fit"],
+    ["j / k", "next / previous case"], ["/", "search"], ["f", "flip between two pictures"], ["a", "all models side by side, while zoomed"], ["s", "star"], ["+ − 0", "zoom in, out, fit"],
     ["← →", "next picture while zoomed"], ["Esc", "close"], ["?", "this list"],
   ];
 
@@ -24,6 +24,10 @@
   function listen(page) {
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) {
+        return;
+      }
+      // Arrows move a slider that has the focus.
+      if (event.target.matches?.("input[type=range]") && event.key.startsWith("Arrow")) {
         return;
       }
       const typing = event.target.closest?.("input:not([type=range]), textarea, select, [contenteditable]");

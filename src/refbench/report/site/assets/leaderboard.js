@@ -61,8 +61,10 @@
     return charts.scale(values.filter((value) => value !== null), ctx.measure);
   }
 
+  const tableOf = (one, judge = "") => `${format.table(one.table)}${judge === "human" ? ", people" : judge ? `, judge ${judge}` : ""}`;
+
   function source(ctx, one, judge = "") {
-    return `${ctx.board.paper}, Table ${one.table}${judge === "human" ? ", people" : judge ? `, judge ${judge}` : ""}`;
+    return `${ctx.board.paper}, ${tableOf(one, judge)}`;
   }
 
   function severalRuns(ctx) {
@@ -72,17 +74,17 @@
   function ownRow(ctx, axis, line, measures) {
     const { main } = line;
     const digits = ctx.measure.digits;
-    const name = rb.modelName(ctx, line.model);
+    const [name, short] = [rb.modelName(ctx, line.model), rb.shortName(ctx, line.model)];
     const head = ctx.board.models[line.model];
     const said = `${name}: ${format.number(main.value, digits)}, 95 % interval ${format.interval(main.ci95, digits)}`;
     const row = charts.intervalRow(axis, {
-      ...main, label: said, published: line.published.map((one) => ({ value: one.value, title: source(ctx, one) })),
+      ...main, ...charts.of(ctx, line.model), label: said, published: line.published.map((one) => ({ value: one.value, title: source(ctx, one) })),
     });
     return h("tr", { class: "own", role: "row" },
-      h("td", { class: "place num", role: "cell" }, main.rank ?? format.NONE),
+      h("td", { class: "place num", role: "cell" }, ctx.board.audit ? "" : main.rank ?? format.NONE),
       h("th", { scope: "row", role: "rowheader", class: "name" }, h("div", {},
-        h("span", { class: "letter", "aria-hidden": "true" }, format.letter(line.model)),
-        h("span", { class: "names" }, h("a", { href: route.to("cases", { params: { model: line.model, sort: "worst" } }) }, name),
+        rb.badge(ctx, line.model),
+        h("span", { class: "names" }, h("a", { href: route.to("cases", { params: { model: line.model, sort: "worst" } }), title: name === short ? null : name }, h("bdi", {}, short)),
           severalRuns(ctx) && h("small", {}, `run ${head.run}`), main.unranked && h("small", { class: "unranked" }, main.unranked)))),
       h("td", { class: "num main", role: "cell" }, format.number(main.value, digits),
         main.value === null && h("small", {}, "no value")),
@@ -96,7 +98,7 @@
         main.n_seeds > 1 && h("small", {}, `${format.count(main.n_cases, "case")}, ${main.n_seeds} seeds`),
         main.n_imputed > 0 && h("small", {}, `${format.whole(main.n_imputed)} of the failed count with a value, and are not in the bounds`),
         main.n_not_applicable > 0 && h("small", {}, `${format.whole(main.n_not_applicable)} do not apply`)),
-      h("td", { class: "num small paper", role: "cell", "data-title": "published" }, line.published.map((one) => h("span", { title: source(ctx, one) }, `◇ ${format.number(one.value, digits)}`, h("small", {}, `Table ${one.table}`)))));
+      h("td", { class: "num small paper", role: "cell", "data-title": "published" }, line.published.map((one) => h("span", { title: source(ctx, one) }, `◇ ${format.number(one.value, digits)}`, h("small", {}, format.table(one.table))))));
   }
 
   function publishedRow(ctx, axis, line, measures) {
@@ -106,7 +108,7 @@
     const row = charts.intervalRow(axis, { published: [{ value: printed.value, title }], label: `${printed.label}, published: ${format.number(printed.value, digits)}` });
     return h("tr", { class: "published", role: "row" },
       h("td", { class: "place num", role: "cell" }, "◇"),
-      h("th", { scope: "row", role: "rowheader", class: "name" }, h("div", {}, h("span", { class: "names" }, h("em", {}, printed.label), h("small", {}, `published: ${title}`)))),
+      h("th", { scope: "row", role: "rowheader", class: "name" }, h("div", {}, h("span", { class: "names" }, h("em", {}, printed.label), h("small", { title }, tableOf(printed, line.judge))))),
       h("td", { class: "num main", role: "cell" }, format.number(printed.value, digits)),
       h("td", { class: "chart", role: "cell" }, row),
       h("td", { class: "num small interval", role: "cell" }, "none given"),
@@ -117,7 +119,7 @@
   }
 
   function heading(ctx, measure) {
-    return h("a", { href: route.changed({ measure: measure.name === ctx.summary ? null : measure.name }) }, format.words(measure.name));
+    return h("a", { title: rb.measureTitle(measure), href: route.changed({ measure: measure.name === ctx.summary ? null : measure.name }) }, format.words(measure.name));
   }
 
   /** The table itself; `all` are the lines. */
@@ -125,19 +127,20 @@
     const axis = axisOf(ctx, all);
     const measures = ctx.measures.filter((one) => one.name !== ctx.measure.name).slice(0, MOST_MEASURES);
     const printed = all.some((line) => line.published?.length);
-    const ranked = all.some((line) => line.main?.rank95);
-    const th = (text, className) => h("th", { scope: "col", role: "columnheader", class: className }, text);
+    const ranked = !ctx.board.audit && all.some((line) => line.main?.rank95);
+    const th = (text, className, title = null) => h("th", { scope: "col", role: "columnheader", class: className, title }, text);
     const width = 8 + measures.length;
     const bodies = groups(all).map(([title, some]) => h("tbody", { role: "rowgroup" },
       title && h("tr", { class: "group", role: "row" }, h("th", { scope: "rowgroup", role: "rowheader", colspan: width }, title)),
       some.map((line) => (line.printed ? publishedRow(ctx, axis, line, measures) : ownRow(ctx, axis, line, measures)))));
-    return h("table", { class: `leaderboard${printed ? "" : " unprinted"}${ranked ? "" : " unranked"}`, role: "table", "aria-label": `Leaderboard by ${ctx.measure.name}` },
+    const node = h("table", { class: `leaderboard${printed ? "" : " unprinted"}${ranked ? "" : " unranked"}`, role: "table", "aria-label": `Leaderboard by ${ctx.measure.name}` },
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
-        th("", "place"), th("Model", ""), th(format.words(ctx.measure.name), "num"), h("th", { scope: "col", role: "columnheader", class: "chart", "aria-label": "drawn" }, charts.axisRow(axis)),
-        th("95 % interval", "num interval"), th("Rank (95 %)", "num rank"),
+        th("", "place"), th("Model", ""), th(format.words(ctx.measure.name), "num", rb.measureTitle(ctx.measure)), h("th", { scope: "col", role: "columnheader", class: "chart", "aria-label": "drawn" }, charts.axisRow(axis)),
+        th("95 % interval", "num interval", "Where the number would lie in 19 of 20 such samples of cases."), th("Rank (95 %)", "num rank", "The ranks that the model could hold, for all models together in 19 of 20 such samples."),
         measures.map((measure) => th(heading(ctx, measure), "num other")),
-        th("Scored", "covered"), th("Published", "num paper"))),
+        th("Scored", "covered", "Pictures with a value, of those that were asked for."), th("Published", "num paper", "What the paper prints for the same model under the same measurement."))),
       bodies);
+    return h("div", { class: "taken" }, h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": "Leaderboard" }, node), rb.takeAway(node, "leaderboard"));
   }
 
   /** How many failures have no value, and so may have scored anything. */
@@ -153,7 +156,7 @@
     }
     const { main, model } = own[0];
     const way = ctx.measure.better === "lower" ? "lowest" : "highest";
-    const name = h("strong", {}, rb.modelName(ctx, model));
+    const name = h("strong", {}, h("bdi", {}, rb.modelName(ctx, model)));
     const ranks = main.rank95 && main.first !== null && own.length > 1
       ? ` It comes first in ${format.percent(main.first)} of resamples of the cases${main.rank95[1] > 1 ? `; ranks ${main.rank95[0]} to ${main.rank95[1]} fit the data: the lead is not settled` : ""}.`
       : "";

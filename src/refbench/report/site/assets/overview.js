@@ -10,7 +10,7 @@
       h("li", {}, h("span", { class: "key dotkey" }), "value with its 95 % interval"),
       bounded && h("li", {}, h("span", { class: "key boundkey" }), "where it could lie, whatever the failures had scored"),
       printed.length > 0 && h("li", {}, h("span", { class: "key diamondkey" }),
-        `published figure: ${ctx.board.paper}, Table ${[...new Set(printed.map((one) => one.table))].join(", ")}`));
+        `published figure: ${ctx.board.paper}, ${[...new Set(printed.map((one) => format.table(one.table)))].join(", ")}`));
   }
 
   function changes(ctx, chunk) {
@@ -21,13 +21,14 @@
     const names = [...new Map(chunk.changes.map((one) => [one.change, one.what])).entries()];
     const judge = ctx.board.judges[ctx.judge];
     const here = chunk.changes.filter((one) => (one.judge ?? null) === (typeof one.judge === "number" ? ctx.judge : judge));
-    const models = [...new Set(here.map((one) => one.model))];
+    const places = new Map(ctx.board.models.map((one) => [one.name, one.place]));
+    const models = [...new Set(here.map((one) => one.model))].sort((a, b) => (places.get(a) ?? Infinity) - (places.get(b) ?? Infinity));
     const measure = ctx.measure.name in (here[0]?.delta ?? {}) ? ctx.measure.name : ctx.summary;
     const { digits } = rb.measureOf(ctx, measure);
     const rows = models.map((model) => {
       const deltas = names.map(([name]) => here.find((one) => one.model === model && one.change === name)?.delta?.[measure] ?? null);
       const total = deltas.includes(null) ? null : deltas.reduce((sum, delta) => sum + delta, 0);
-      return [rb.modelName(ctx, model), ...deltas.map((delta) => format.signed(delta, digits)), h("strong", {}, format.signed(total, digits))];
+      return [rb.labelOf(ctx, model), ...deltas.map((delta) => format.signed(delta, digits)), h("strong", {}, format.signed(total, digits))];
     });
     if (!rows.length) {
       return null;
@@ -35,18 +36,18 @@
     return rb.section("From paper to corrected",
       rb.note(`Change of ${format.words(measure)}, step by step in this order; the steps add up.`),
       rb.table([{ title: "Model" }, ...names.map(([name]) => ({ title: format.words(name), number: true })), { title: "total", number: true }], rows, { caption: "Change by cause" }),
-      rb.more("What each step is", h("dl", { class: "facts" }, names.map(([name, what]) => [h("dt", {}, format.words(name)), h("dd", {}, what)]))));
+      rb.more("What each step is", h("dl", { class: "facts" }, names.map(([name, what]) => [h("dt", {}, format.words(name)), h("dd", {}, rb.prose(what))]))));
   }
 
   function painting(ctx, chunk) {
     if (!chunk.painting.some((one) => one.n || one.refusals)) {
       return null;
     }
-    const rows = chunk.painting.map((one) => [rb.modelName(ctx, one.model), format.whole(one.n), format.seconds(one.seconds), format.dollars(one.cost_usd), format.whole(one.refusals ?? 0)]);
-    const known = chunk.painting.some((one) => one.seconds !== null || one.cost_usd !== null);
+    const known = (name) => chunk.painting.some((one) => one[name] !== null);
+    const rows = [...chunk.painting].sort((a, b) => rb.placeOf(ctx, a.model) - rb.placeOf(ctx, b.model)).map((one) => [rb.label(ctx, one.model), format.whole(one.n), format.seconds(one.seconds), format.dollars(one.cost_usd), format.whole(one.refusals ?? 0)]);
     return rb.section("Making the pictures",
       rb.table([{ title: "Model" }, { title: "Pictures", number: true }, { title: "Seconds a picture", number: true }, { title: "Dollars a picture", number: true }, { title: "Refused", number: true }], rows, { caption: "Time, money, refusals" }),
-      !known && rb.note("Time and price are not known: the pictures came from a folder."));
+      !known("seconds") && !known("cost_usd") && rb.note("Time and price are not known: nothing was recorded when the pictures were made."));
   }
 
   function ends(text) {
@@ -86,20 +87,25 @@
     const printed = all.flatMap((line) => (line.printed ? [line.printed] : line.published));
     const elsewhere = chunk.published.some((one) => one.metric === ctx.measure.name && one.slice.level === "overall");
     const remarks = [...new Set(all.map((line) => line.main?.remark).filter(Boolean))]
-      .map((remark) => `${all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model)).join(", ")}: ${remark}`);
+      .map((remark) => {
+        const about = all.filter((line) => line.main?.remark === remark).map((line) => rb.modelName(ctx, line.model));
+        return `${about.length > 3 && about.length === ctx.board.models.length ? "all models" : about.join(", ")}: ${remark}`;
+      });
     const bounded = all.some((line) => line.main?.bounds && leaderboard.leftOpen(line.main) > 0);
-    const headline = leaderboard.headline(ctx, all);
+    const headline = ctx.board.audit ? null : leaderboard.headline(ctx, all); // a change that leads is nobody's merit
     addDoubt(ctx, all, headline);
+    const scored = all.some((line) => !line.printed && line.value !== null);
+    const papers = all.filter((line) => line.printed);
     const node = h("div", { class: "page overview" }, h("h1", { class: "offscreen" }, "Overview"),
-      headline,
+      ctx.board.audit && h("p", { class: "callout" }, "This run is an audit of judges: its models are clean and changed outputs. ", h("a", { href: route.to("audit") }, "What the judges see, and what fools them")),
+      headline, !ctx.board.audit && rb.looks(ctx, chunk),
       controls.bar(controls.protocols(ctx), controls.judges(ctx), controls.measures(ctx),
         elsewhere && controls.choice("published", "Published", [{ value: "yes", text: "shown" }, { value: "no", text: "hidden" }], ctx.params.get("published") ?? "yes", { otherwise: "yes" })),
       h("p", { class: "measured" }, rb.measuredBy(ctx, all.map((line) => line.main).filter(Boolean))),
-      all.length ? leaderboard.draw(ctx, all) : rb.note("Nothing has been scored under this protocol by this judge."),
-      legend(ctx, printed, bounded),
-      remarks.length > 0 && h("ul", { class: "remarks" }, remarks.map((text) => h("li", {}, ends(text)))),
-      rb.plots(ctx, chunk), changes(ctx, chunk), painting(ctx, chunk),
-      chunk.notes.length > 0 && rb.section("Notes", h("ul", { class: "remarks" }, chunk.notes.map((text) => h("li", {}, ends(text))))),
+      scored ? [leaderboard.draw(ctx, all), legend(ctx, printed, bounded)] : [rb.nothingScored(ctx, all, chunk), papers.length > 0 && leaderboard.draw(ctx, papers)],
+      remarks.length > 0 && h("ul", { class: "remarks" }, remarks.map((text) => h("li", {}, rb.said(ctx, ends(text))))),
+      scored && rb.plots(ctx, chunk), changes(ctx, chunk), painting(ctx, chunk),
+      chunk.notes.length > 0 && rb.section("Notes", h("ul", { class: "remarks" }, chunk.notes.map((text) => h("li", {}, rb.said(ctx, ends(text)))))),
       h("p", { class: "next" }, h("a", { href: route.to("cases") }, `Look at the ${format.count(ctx.board.n_cases, "case")} behind these numbers`)));
     return { node };
   }

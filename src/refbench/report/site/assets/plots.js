@@ -23,14 +23,14 @@
     return found.filter((one) => ctx.board.models.some((_, model) => one.of(model)));
   }
 
-  function panel(title, small, axis, entries, digits) {
+  function panel(title, small, axis, entries, digits, name = title) {
     const said = entries.map(({ name, row }) => `${name} ${format.number(row.value, digits)}`).join(", ");
-    return h("figure", { class: "panel", role: "group", "aria-label": `${title}: ${said}` },
+    return h("figure", { class: "panel", role: "group", "aria-label": `${name}: ${said}` },
       h("figcaption", {}, h("span", {}, title), small && h("small", {}, small)),
       h("div", { class: "strips" },
-        entries.map(({ name, row }) => [
-          h("span", { class: "label", title: name }, name),
-          charts.intervalRow(axis, { ...row, label: `${name}: ${format.number(row.value, digits)} (${format.interval(row.ci95, digits)})` }),
+        entries.map(({ name, row, head, look }) => [
+          head ?? h("bdi", { class: "label", title: name }, name),
+          charts.intervalRow(axis, { ...row, ...look, label: `${name}: ${format.number(row.value, digits)} (${format.interval(row.ci95, digits)})` }),
           h("span", { class: "num", title: [row.remark, format.failures(row.failures, row.n_not_asked)].filter(Boolean).join("; ") || null }, format.number(row.value, digits)),
         ]),
         h("span"), charts.axisRow(axis), h("span")));
@@ -44,7 +44,7 @@
 
   function asTable(ctx, level, slices, models) {
     const digits = ctx.measure.digits;
-    const columns = [{ title: format.words(level) }, ...models.map((model) => ({ title: rb.modelName(ctx, model), number: true }))];
+    const columns = [{ title: format.words(level) }, ...models.map((model) => ({ title: rb.label(ctx, model), number: true }))];
     const rows = slices.map((one) => [
       one.above ? `${one.above} / ${one.name}` : one.name,
       ...models.map((model) => {
@@ -64,19 +64,19 @@
     }
     const level = levels.includes(ctx.params.get("level")) ? ctx.params.get("level") : levels[0];
     const slices = grid(ctx, chunk, level);
-    const models = ctx.board.models.map((_, model) => model).filter((model) => slices.some((one) => one.of(model)));
+    const models = rb.ordered(ctx).filter((model) => slices.some((one) => one.of(model)));
     const arrange = ctx.params.get("by") === "model" ? "model" : "slice";
     const all = slices.flatMap((one) => models.map((model) => one.of(model)).filter(Boolean));
     const axis = charts.scale(all.flatMap((row) => [row.value, ...(row.ci95 ?? [])]).filter((value) => value !== null), ctx.measure);
     const digits = ctx.measure.digits;
     const panels = arrange === "slice"
       ? slices.map((one) => {
-        const entries = models.map((model) => ({ name: rb.modelName(ctx, model), row: one.of(model) })).filter((entry) => entry.row);
+        const entries = models.map((model) => ({ name: rb.modelName(ctx, model), row: one.of(model), head: rb.label(ctx, model), look: charts.of(ctx, model) })).filter((entry) => entry.row);
         return panel(one.name, [one.above, scored(entries.map((entry) => entry.row))].filter(Boolean).join(", "), axis, entries, digits);
       })
       : models.map((model) => {
-        const entries = slices.map((one) => ({ name: one.name, row: one.of(model) })).filter((entry) => entry.row);
-        return panel(rb.modelName(ctx, model), "", axis, entries, digits);
+        const entries = slices.map((one) => ({ name: one.name, row: one.of(model), look: charts.of(ctx, model) })).filter((entry) => entry.row);
+        return panel(rb.label(ctx, model), "",  axis, entries, digits, rb.modelName(ctx, model));
       });
     const options = levels.map((value) => ({ value, text: format.words(value) }));
     return rb.section("Where the models differ",

@@ -80,8 +80,14 @@
     };
   }
 
+  /** Words that all must be there, "whole phrases" in quotes, and -words that must not. */
+  function termsOf(query) {
+    return [...query.matchAll(/(-?)(?:["“”„]([^"“”„]*)["“”„]?|(\S+))/g)]
+      .map(([, sign, phrase, word]) => ({ not: sign === "-", text: phrase ?? word })).filter(({ text }) => text);
+  }
+
   function tests(ctx, index, want, found) {
-    const models = want.model === null ? ctx.board.models.map((_, model) => model) : [want.model];
+    const models = want.model === null ? rb.ordered(ctx) : [want.model];
     const wide = WIDE * (found.scale.high - found.scale.low) * (1 - 1e-9);
     const bit = 1 << FLAGS.indexOf(want.filter);
     const note = (i) => rb.annotations.of(ctx.board.id, index.ids[i]);
@@ -97,8 +103,8 @@
     };
     const all = [byFilter[want.filter]];
     if (want.query) {
-      const terms = want.query.split(/\s+/);
-      all.push((i) => terms.every((term) => index.words[i].includes(term) || index.ids[i].toLowerCase().includes(term)));
+      const terms = termsOf(want.query);
+      all.push((i) => terms.every(({ text, not }) => not !== (index.words[i].includes(text) || index.ids[i].toLowerCase().includes(text))));
     }
     for (const [name, value] of want.groups) {
       const group = index.groups[name];

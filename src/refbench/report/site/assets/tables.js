@@ -11,13 +11,14 @@
    */
   function table(columns, rows, { caption = "", className = "", groups = null } = {}) {
     const kinds = (column) => [column.number ? "num" : "", column.wide ? "wide" : ""].filter(Boolean).join(" ") || null;
-    const head = h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kinds(column) }, column.title)));
+    const head = h("tr", {}, columns.map((column) => h("th", { scope: "col", class: kinds(column), title: column.about || null }, column.title)));
     const row = (cells) => h("tr", {}, cells.map((cell, place) => h(place ? "td" : "th", { scope: place ? null : "row", class: kinds(columns[place]) }, cell)));
     const bodies = groups
       ? groups.map((group) => h("tbody", {}, h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: columns.length }, group.title)), group.rows.map(row)))
       : [h("tbody", {}, rows.map(row))];
-    return h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": caption || "table" },
-      h("table", { class: className || null }, caption && h("caption", { class: "offscreen" }, caption), h("thead", {}, head), bodies));
+    const node = h("table", { class: className || null }, caption && h("caption", { class: "offscreen" }, caption), h("thead", {}, head), bodies);
+    const frame = h("div", { class: "frame", tabindex: "0", role: "region", "aria-label": caption || "table" }, node);
+    return rows.length > 1 || groups ? h("div", { class: "taken" }, frame, window.refbench.takeAway(node, caption.toLowerCase() || "table")) : frame;
   }
 
   function section(title, ...children) {

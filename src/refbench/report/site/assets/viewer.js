@@ -1,108 +1,36 @@
-/** Looking closely: one picture or two of a case, with pan and zoom, flipped in place or divided by a slider. */
+/** Looking closely: one picture of a case, two flipped in place or divided by a slider, or those of all models in step. */
 "use strict";
 
 (() => {
   const rb = window.refbench;
-  const { h, route } = rb;
-  const MOST = 32;
-  const MODES = [{ value: "one", text: "One" }, { value: "flip", text: "Flip" }, { value: "slide", text: "Slider" }];
-
-  /** Pan and zoom of the stage by pointer, wheel and pinch. */
-  class Lens {
-    constructor(frame, stage, changed, tapped) {
-      Object.assign(this, { frame, stage, changed, x: 0, y: 0, zoom: 1, pointers: new Map(), travelled: 0 });
-      frame.addEventListener("wheel", (event) => {
-        event.preventDefault();
-        this.by(Math.exp(-event.deltaY * 0.0016), event.clientX, event.clientY);
-      }, { passive: false });
-      frame.addEventListener("pointerdown", (event) => {
-        if (!event.target.closest("input, button, .edge")) {
-          this.travelled = 0;
-          frame.setPointerCapture(event.pointerId);
-          this.pointers.set(event.pointerId, [event.clientX, event.clientY]);
-        }
-      });
-      frame.addEventListener("pointermove", (event) => this.moved(event));
-      frame.addEventListener("pointerup", (event) => {
-        if (this.pointers.delete(event.pointerId) && this.travelled < 4) {
-          tapped();
-        }
-      });
-      frame.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
-      frame.addEventListener("dblclick", (event) => (this.zoom > 1 ? this.reset() : this.by(3, event.clientX, event.clientY)));
-    }
-
-    moved(event) {
-      const before = this.pointers.get(event.pointerId);
-      if (!before) {
-        return;
-      }
-      const now = [event.clientX, event.clientY];
-      const other = [...this.pointers.entries()].find(([id]) => id !== event.pointerId)?.[1];
-      this.pointers.set(event.pointerId, now);
-      this.travelled += Math.hypot(now[0] - before[0], now[1] - before[1]);
-      if (other) {
-        const far = ([x, y]) => Math.hypot(x - other[0], y - other[1]) || 1;
-        this.by(far(now) / far(before), other[0], other[1]);
-      } else {
-        this.x += now[0] - before[0];
-        this.y += now[1] - before[1];
-        this.apply();
-      }
-    }
-
-    /** Zooms by a factor and keeps the point under the pointer where it is. */
-    by(factor, atX, atY) {
-      const box = this.frame.getBoundingClientRect();
-      const [fromX, fromY] = [(atX ?? box.left + box.width / 2) - box.left - box.width / 2, (atY ?? box.top + box.height / 2) - box.top - box.height / 2];
-      const zoom = Math.min(MOST, Math.max(1, this.zoom * factor));
-      this.x = fromX - ((fromX - this.x) * zoom) / this.zoom;
-      this.y = fromY - ((fromY - this.y) * zoom) / this.zoom;
-      this.zoom = zoom;
-      if (zoom === 1) {
-        this.x = 0;
-        this.y = 0;
-      }
-      this.apply();
-    }
-
-    reset() {
-      Object.assign(this, { x: 0, y: 0, zoom: 1 });
-      this.apply();
-    }
-
-    apply() {
-      this.stage.style.transform = `translate(${this.x}px, ${this.y}px) scale(${this.zoom})`;
-      this.stage.classList.toggle("close", this.zoom > 4);
-      this.changed();
-    }
-
-    /** Where a place of the frame lies on the stage, both in per cent of the width. */
-    onStage(percent) {
-      const { width } = this.frame.getBoundingClientRect();
-      return width ? 50 + (percent - 50 - (100 * this.x) / width) / this.zoom : percent;
-    }
-  }
+  const { h, route, format, Lens } = rb;
+  const MODES = [{ value: "one", text: "One" }, { value: "flip", text: "Flip" }, { value: "slide", text: "Slider" }, { value: "all", text: "All models" }];
 
   /** Opens on what the address names (`zoom`, `with`, `mode`) and follows it; closing takes the names away. */
   class Viewer {
-    constructor(entries) {
-      this.entries = entries;
+    constructor(entries, instruction, saidOf) {
+      Object.assign(this, { entries, saidOf });
       this.first = h("img", { alt: "", draggable: "false" });
       this.second = h("img", { alt: "", draggable: "false", class: "over" });
       this.stage = h("div", { class: "stage" }, this.first, this.second);
+      this.pane = h("div", { class: "pane" }, this.stage);
+      this.grid = h("div", { class: "panes" });
       this.slider = h("input", { type: "range", min: "0", max: "100", step: "0.1", class: "divider", "aria-label": "Where the first picture ends and the second begins", on: { input: () => this.divide() } });
       this.edge = h("div", { class: "edge", "aria-hidden": "true", on: { pointerdown: (event) => this.edge.setPointerCapture(event.pointerId), pointermove: (event) => this.drag(event) } });
-      this.frame = h("div", { class: "lens" }, this.stage, this.edge);
-      this.lens = new Lens(this.frame, this.stage, () => this.one && this.divide(), () => this.mode === "flip" && this.flip());
+      this.frame = h("div", { class: "lens" }, this.pane, this.grid, this.edge);
+      this.lens = new Lens(this.frame, () => this.one && this.divide(), () => this.mode === "flip" && this.flip());
       this.caption = h("p", { class: "caption", "aria-live": "polite" });
       this.bar = h("div", { class: "viewer-bar" });
-      this.dialog = h("dialog", { class: "viewer", tabindex: "-1", "aria-label": "Picture" }, this.bar, this.frame, h("div", { class: "viewer-foot" }, this.slider, this.caption));
+      this.dialog = h("dialog", { class: "viewer", tabindex: "-1", "aria-label": "Picture" }, this.bar, this.frame,
+        h("div", { class: "viewer-foot" }, this.slider, this.caption, h("p", { class: "asked", dir: "auto" }, instruction)));
       this.dialog.addEventListener("close", () => this.dialog.remove());
       this.dialog.addEventListener("cancel", (event) => {
         event.preventDefault();
         this.leave();
       });
+      for (const image of [this.first, this.second]) {
+        image.addEventListener("load", () => this.one && this.divide());
+      }
     }
 
     drag(event) {
@@ -117,18 +45,26 @@
       route.replace(route.changed({ zoom: null, with: null, mode: null }));
     }
 
-    follow(params) {
-      const entry = (key) => this.entries.find((one) => one.key === key);
-      const one = entry(params.get("zoom"));
+    /** The picture of that name; of another case, which may lack it, the nearest to it: the same model's, else any. */
+    entry(key) {
+      const model = /^out-(\d+)-/.exec(key ?? "");
+      return this.entries.find((one) => one.key === key) ?? (model && this.entries.find((one) => one.model === Number(model[1]))) ?? null;
+    }
+
+    follow(params, models) {
+      this.models = models;
+      const one = params.get("zoom") === null ? null : this.entry(params.get("zoom")) ?? this.entries[0];
       if (!one) {
         if (this.dialog.open) {
           this.dialog.close();
         }
         return;
       }
-      const other = entry(params.get("with")) ?? this.entries.find((entryOne) => entryOne !== one && entryOne.model !== null) ?? this.entries.find((entryOne) => entryOne !== one);
+      const second = this.entry(params.get("with"));
+      const other = (second !== one && second) || this.entries.find((entry) => entry !== one && entry.model !== null) || this.entries.find((entry) => entry !== one);
       const mode = other && MODES.some((known) => known.value === params.get("mode")) ? params.get("mode") : "one";
-      Object.assign(this, { one, other, mode, flipped: false });
+      const kept = mode === this.mode && one === this.one && other === this.other;
+      Object.assign(this, { one, other, mode, flipped: kept && this.flipped });
       const closed = !this.dialog.isConnected;
       if (closed) {
         document.body.append(this.dialog);
@@ -143,7 +79,8 @@
     }
 
     choose(changes) {
-      route.replace(route.changed({ zoom: this.one.key, with: this.mode === "one" ? null : this.other.key, mode: this.mode === "one" ? null : this.mode, ...changes }));
+      const { mode } = this;
+      route.replace(route.changed({ zoom: this.one.key, with: mode === "one" || mode === "all" ? null : this.other.key, mode: mode === "one" ? null : mode, ...changes }));
     }
 
     source(image, entry) {
@@ -159,20 +96,32 @@
         this.entries.map((entry) => h("option", { value: entry.key, selected: entry === now }, entry.title)));
     }
 
+    /** What stands side by side: the first given picture, and the final ones of the models that are shown. */
+    together() {
+      const given = this.entries.find((entry) => entry.model === null && entry.key.startsWith("ref-"));
+      const made = this.models.map((model) => this.entries.find((entry) => entry.model === model && entry.final)).filter(Boolean);
+      return [given, ...made].filter(Boolean);
+    }
+
     draw() {
       const { mode, one, other } = this;
+      const several = mode === "all";
+      this.pane.hidden = several;
+      this.grid.hidden = !several;
       this.source(this.first, one);
-      this.second.hidden = mode === "one";
-      if (mode !== "one") {
+      const two = mode === "flip" || mode === "slide";
+      this.second.hidden = !two;
+      if (two) {
         this.source(this.second, other);
       }
       this.slider.hidden = mode !== "slide";
       this.edge.hidden = mode !== "slide";
+      this.drawAll(several);
       rb.keepingFocus(() => this.bar.replaceChildren(
-        h("span", { class: "viewer-pair" }, this.menu("zoom", one), ...(mode === "one" ? [] : [h("span", { "aria-hidden": "true" }, mode === "flip" ? "⇄" : "│"), this.menu("with", other)])),
+        h("span", { class: "viewer-pair" }, several ? "" : [this.menu("zoom", one), ...(two ? [h("span", { "aria-hidden": "true" }, mode === "flip" ? "⇄" : "│"), this.menu("with", other)] : [])]),
         h("span", { class: "segments", role: "group", "aria-label": "How to look" }, MODES.map((known) => h("button", {
           type: "button", id: `viewer-mode-${known.value}`, "aria-pressed": String(known.value === mode), disabled: !other && known.value !== "one",
-          on: { click: () => this.choose({ mode: known.value === "one" ? null : known.value, with: known.value === "one" ? null : other.key }) },
+          on: { click: () => this.choose({ mode: known.value === "one" ? null : known.value, with: known.value === "flip" || known.value === "slide" ? other.key : null }) },
         }, known.text))),
         h("span", { class: "segments", role: "group", "aria-label": "Zoom" },
           h("button", { type: "button", "aria-label": "Zoom out", on: { click: () => this.lens.by(1 / 1.5) } }, "−"),
@@ -182,18 +131,50 @@
       this.divide();
     }
 
+    drawAll(several) {
+      const shown = several ? this.together() : [];
+      const across = Math.ceil(Math.sqrt(shown.length * 1.4)) || 1;
+      this.grid.style.setProperty("--across", String(Math.min(across, matchMedia("(max-width: 760px)").matches ? 2 : 6)));
+      const drawn = shown.map((entry) => entry.key).join(" ");
+      if (this.drawn !== drawn) {
+        this.drawn = drawn;
+        this.grid.replaceChildren(...shown.map((entry) => {
+          const image = h("img", { alt: entry.title, draggable: "false" });
+          this.source(image, entry);
+          return h("figure", {}, h("div", { class: "pane" }, h("div", { class: "stage" }, image)), h("figcaption", {}, entry.title, this.score(entry)));
+        }));
+      }
+      this.lens.show(several ? [...this.grid.querySelectorAll(".stage")] : [this.stage]);
+    }
+
+    score(entry) {
+      const said = entry.model === null ? "" : this.saidOf(entry.model);
+      return said ? ` · ${said}` : "";
+    }
+
+    /** Title, score, and the size of the file beside that of what is shown, where that is smaller. */
+    about(entry, image) {
+      const { width, height } = entry.picture;
+      const smaller = image.naturalWidth > 0 && image.naturalWidth < width && image.getAttribute("src") === rb.relative(entry.picture.full || entry.picture.thumb);
+      const size = width ? ` · ${width} × ${height}${smaller ? `, shown from ${image.naturalWidth} × ${image.naturalHeight}` : ""}` : "";
+      return `${entry.title}${this.score(entry)}${size}`;
+    }
+
     divide() {
       const { mode, one, other } = this;
       const edge = Number(this.slider.value);
       const at = this.lens.onStage(edge);
+      const over = mode === "flip" && this.flipped;
       this.second.style.clipPath = mode === "slide" ? `inset(0 0 0 ${at}%)` : "none";
       this.second.style.opacity = mode === "flip" && !this.flipped ? "0" : "1";
       this.first.style.clipPath = mode === "slide" ? `inset(0 ${100 - at}% 0 0)` : "none";
-      this.first.style.opacity = mode === "flip" && this.flipped ? "0" : "1";
+      this.first.style.opacity = over ? "0" : "1";
       this.edge.style.left = `${edge}%`;
-      const now = mode === "flip" && this.flipped ? other : one;
-      const size = now.picture.width ? ` · ${now.picture.width} × ${now.picture.height}` : "";
-      this.caption.textContent = mode === "slide" ? `${one.title} │ ${other.title}` : mode === "flip" ? `${now.title}${size} · tap or press F to flip` : `${now.title}${size}`;
+      const now = over ? this.about(other, this.second) : this.about(one, this.first);
+      const said = { slide: `${one.title}${this.score(one)} │ ${other?.title}${other ? this.score(other) : ""}`, flip: `${now} · tap or press F to flip`, all: "Zoom and move one, and all follow." }[mode] ?? now;
+      if (this.caption.textContent !== said) {
+        this.caption.textContent = said;
+      }
     }
 
     flip() {
@@ -205,14 +186,19 @@
       }
     }
 
+    /** The next picture in the place of the first one, which is never the one it is compared with. */
     next(by) {
-      const place = this.entries.indexOf(this.one);
-      this.choose({ zoom: this.entries[(place + by + this.entries.length) % this.entries.length].key });
+      if (this.mode === "all") {
+        return;
+      }
+      const others = this.entries.filter((entry) => this.mode === "one" || entry !== this.other);
+      const place = others.indexOf(this.one);
+      this.choose({ zoom: others[(place + by + others.length) % others.length].key });
     }
 
     keys() {
       return {
-        f: () => this.flip(), "+": () => this.lens.by(1.5), "=": () => this.lens.by(1.5), "-": () => this.lens.by(1 / 1.5), 0: () => this.lens.reset(),
+        f: () => this.flip(), a: () => this.choose({ mode: "all", with: null }), "+": () => this.lens.by(1.5), "=": () => this.lens.by(1.5), "-": () => this.lens.by(1 / 1.5), 0: () => this.lens.reset(),
         ArrowRight: () => this.next(1), ArrowLeft: () => this.next(-1),
       };
     }

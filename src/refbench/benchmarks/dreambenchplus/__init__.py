@@ -1,0 +1,1 @@
+"""DreamBench++: one subject or style, one prompt; concept preservation and prompt following."""

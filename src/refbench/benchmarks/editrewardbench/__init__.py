@@ -1,0 +1,1 @@
+"""EditReward-Bench of EditScore: which judges prefer the edits that people prefer."""

@@ -1,0 +1,1 @@
+"""KRIS-Bench: edits that need knowledge of facts, concepts and procedures."""

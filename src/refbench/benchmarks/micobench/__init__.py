@@ -1,0 +1,1 @@
+"""MICo-Bench: pictures composed of two to ten others."""

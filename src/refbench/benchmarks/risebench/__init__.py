@@ -1,0 +1,1 @@
+"""RISEBench: edits that need reasoning about time, causes, space and logic."""

@@ -1,0 +1,1 @@
+"""Text from outside: read from users' files, and shown to people as text."""

@@ -1,0 +1,13 @@
+"""Every test of this folder is slow: `make slow` runs a share of each campaign, `make campaigns` the whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
