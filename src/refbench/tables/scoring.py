@@ -463,8 +463,9 @@ STOPPED = "resolved: "
 _UNDECIDED = "Not decided "
 """How it begins where the pair is still open."""
 _GIVEN = "imported for"
-_SOURCE = "source of the data"
 """The note of a run that holds what the released code has measured: the only protocol that this is about."""
+_SOURCE = "source of the data"
+"""The note of the repository and commit that the data were fetched from."""
 
 
 def _record(run: Run, found: ImportedReplies, dataset: Dataset, shard: Shard | None) -> int:
